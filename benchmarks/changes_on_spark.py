@@ -24,7 +24,7 @@ from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
-from vde_dagster.state.clock import Clock
+from vde_dagster.state.db.effects import Clock
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.execution.change_copies import Copies
 from vde_dagster_tests.execution.spark_history import HOW, MODELS, History

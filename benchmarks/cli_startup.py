@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.planning_scale import PUBLISH, write_project
-from vde_dagster.cli.new_project import new_project
+from vde_dagster.cli.commands.project import new_project
 
 SMALL = {
     "vde --help": ["--help"],

@@ -32,22 +32,22 @@ from sqlalchemy import insert
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.publish import define_views
+from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Publication
-from vde_dagster.lakehouse.catalog import TABLE, Swap
-from vde_dagster.lakehouse.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.new_table import EmptyCommit, NewTable
-from vde_dagster.planning.environment import Entry, Environment
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.snapshot import CANONICALISER, OutputColumn, Snapshot
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
+from vde_dagster.planning.environments.environment import Entry, Environment
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Snapshot
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
-from vde_dagster.state import schema
+from vde_dagster.state.db import schema
 
 RUNS = 3
 COLUMNS = 10

@@ -30,10 +30,10 @@ from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.options import PlanOptions
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan_request import PlanOptions
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.state import schema
+from vde_dagster.state.db import schema
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder

@@ -39,7 +39,7 @@ OPEN = """
 import sys
 from pathlib import Path
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.sql.garbage import collect_rarely
+from vde_dagster.sql.trees import collect_rarely
 collect_rarely()
 ws = Workspace.open(Path(sys.argv[1]))
 """
@@ -64,8 +64,8 @@ PUBLISH = (
     OPEN
     + """
 from dataclasses import replace
-from vde_dagster.planning.environment import Environment
-from vde_dagster.state.environments import EnvironmentStore
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.state.environments.environments import EnvironmentStore
 plan, store = ws.plan("prod"), ws.store
 with store.database.transaction() as connection:
     store.snapshots.save(plan.snapshots.values(), connection)

@@ -25,13 +25,14 @@ from unittest.mock import patch
 
 from benchmarks.large_state import make_project
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.publish import define_views
+from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import FastForward, Publication, prepare, publish
-from vde_dagster.lakehouse.pins import PreparedPins
-from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.lakehouse import FastForward, Publication
+from vde_dagster.lakehouse.publishing import prepare, publish
+from vde_dagster.lakehouse.publishing.pins import PreparedPins
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import day, environment, snapshot, table

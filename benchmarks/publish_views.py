@@ -29,8 +29,8 @@ from sqlalchemy import create_engine, text
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import Lakehouse, Publication
-from vde_dagster.planning.environment import Entry, Environment
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import Entry, Environment
 from vde_dagster.state import StateStore
 
 COLUMNS = 10

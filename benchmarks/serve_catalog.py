@@ -33,11 +33,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.large_state import Built, build, make_project
-from vde_dagster.execution.publish import define_views
+from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 LISTED_SECONDS, LOADED_SECONDS = 0.1, 0.02

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.work import AuditTask
+from vde_dagster.planning.engine_tasks import AuditTask
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark

@@ -17,7 +17,7 @@ from hypothesis import settings
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
-from vde_dagster.state import database, migrate
+from vde_dagster.state.db import database, migrate
 from vde_dagster_tests.shortcuts import (
     migrate_as_before,
     read_in_fork,

@@ -16,8 +16,7 @@ from typing import Literal
 from sqlalchemy.exc import OperationalError
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.state.clock import Clock, SystemClock
-from vde_dagster.state.effects import Effects, NoEffects
+from vde_dagster.state.db.effects import Clock, Effects, NoEffects, SystemClock
 
 VARIABLE = "VDE_TEST_EFFECTS"
 """Environment variable with the JSON form of a `Fault` for a process that a test starts."""

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from vde_dagster.project.loading import loader
-from vde_dagster.state import database, migrate
+from vde_dagster.state.db import database, migrate
 
 _run_migrations = migrate.run_migrations
 _sqlite_engine = database._sqlite_engine

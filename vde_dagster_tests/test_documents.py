@@ -52,8 +52,8 @@ def test_examples_in_docstrings_are_true(module: str) -> None:
 def test_there_are_examples_where_words_alone_are_hard_to_read() -> None:
     assert {
         "vde_dagster.base.hashing",
-        "vde_dagster.planning.resolver",
+        "vde_dagster.planning.environments.resolver",
         "vde_dagster.project.loading.load",
-        "vde_dagster.semantics.digests",
+        "vde_dagster.semantics.versions.digests",
         "vde_dagster.sql.query_text",
     } <= set(_examples())

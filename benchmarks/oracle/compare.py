@@ -15,9 +15,9 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.base.names import split_identifier
-from vde_dagster.project.reading.cron import SHORT_NAMES
-from vde_dagster.sql.foreign import spark_text
+from vde_dagster.sql.other_dialects.translate import spark_text
 
 SQLMESH_CATALOG = "memory"
 PROPERTIES = ("cron", "owner", "tags", "description", "grains", "columns")

@@ -17,10 +17,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.macros.time_variables import (
-    substitute_time_variables,
-    time_variable_values,
-)
+from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 
 PACKAGES = "PACKAGES_OF_PROJECTS"

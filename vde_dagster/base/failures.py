@@ -119,3 +119,13 @@ class ModelFailure:
             "audits": [audit.to_json() for audit in self.audits],
             "skipped": [str(name) for name in self.skipped],
         }
+
+
+def said(error: BaseException) -> str:
+    """Return an exception's class and message, whatever its own code does when it is asked."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except (Exception, SystemExit):
+        return f"{name} (its message cannot be read)"
+    return f"{name}: {message}"

@@ -12,30 +12,17 @@ from typer.core import TyperGroup
 
 from vde_dagster.cli.commands import (
     applying,
-    auditing,
-    changing,
-    checking,
-    cleaning,
-    declaring,
-    describing,
+    changes,
     environments,
-    evaluating,
-    formatting,
-    freezing,
-    graph,
     inspecting,
-    intervals,
-    linting,
-    moving_state,
+    maintenance,
     planning,
+    project,
     serving,
-    starting,
-    syncing,
     testing,
-    tokens,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
-from vde_dagster.sql.garbage import collect_rarely
+from vde_dagster.sql.trees import collect_rarely
 
 
 class _Commands(TyperGroup):
@@ -60,8 +47,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.callback()(describing.about)
-app.command("init")(starting.init)
+app.callback()(project.about)
+app.command("init")(project.init)
 app.command("info")(inspecting.info)
 app.command("plan")(planning.plan)
 app.command("plan reject")(planning.reject)
@@ -71,31 +58,31 @@ app.command("run")(applying.run)
 app.command("environments")(environments.environments)
 app.command("history")(environments.history)
 app.command("rollback")(environments.rollback)
-app.command("freeze")(freezing.freeze)
+app.command("freeze")(environments.freeze)
 app.command("drop")(environments.drop)
-app.command("janitor")(cleaning.janitor)
+app.command("janitor")(maintenance.janitor)
 app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
-app.command("changes")(changing.changes)
+app.command("changes")(changes.changes)
 app.command("test")(testing.run_tests)
-app.command("audit")(auditing.audit)
-app.command("evaluate")(evaluating.evaluate)
-app.command("table-diff")(evaluating.table_diff)
-app.command("lint")(linting.lint)
-app.command("format")(formatting.format_sql)
-app.command("dag")(graph.dag)
-app.command("lineage")(graph.lineage)
+app.command("audit")(applying.audit)
+app.command("evaluate")(inspecting.evaluate)
+app.command("table-diff")(inspecting.table_diff)
+app.command("lint")(project.lint)
+app.command("format")(project.format_sql)
+app.command("dag")(inspecting.dag)
+app.command("lineage")(inspecting.lineage)
 app.command("table-name")(inspecting.table_name)
-app.command("check-intervals")(intervals.check_intervals)
-app.command("create-external-models")(declaring.create_external_models)
-app.command("clean")(cleaning.clean)
-app.command("sync")(syncing.sync)
-app.command("fsck")(checking.fsck)
+app.command("check-intervals")(planning.check_intervals)
+app.command("create-external-models")(project.create_external_models)
+app.command("clean")(maintenance.clean)
+app.command("sync")(maintenance.sync)
+app.command("fsck")(maintenance.fsck)
 app.command("ui")(serving.ui)
 app.command("serve")(serving.serve)
-app.command("schema")(describing.schema)
-app.add_typer(tokens.token, name="token", no_args_is_help=True)
-app.add_typer(moving_state.state, name="state", no_args_is_help=True)
+app.command("schema")(project.schema)
+app.add_typer(serving.token, name="token", no_args_is_help=True)
+app.add_typer(maintenance.state, name="state", no_args_is_help=True)
 
 # Typer exports only this class of what its parser raises; its base is that of all of them.
 _CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]

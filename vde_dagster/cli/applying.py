@@ -1,4 +1,4 @@
-"""Applying a plan from a terminal: progress, Ctrl-C, and the result."""
+"""Plans checked, confirmed and applied from a terminal: questions, Ctrl-C, the result."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
-from vde_dagster.errors import ExecutionError, UsageError
-from vde_dagster.planning.contracts import ContractBreak, describe_breaks
-from vde_dagster.planning.plan import Category
+from vde_dagster.errors import ExecutionError, ProjectError, UsageError
+from vde_dagster.planning.environments.contracts import ContractBreak, describe_breaks
+from vde_dagster.planning.plan.plan import Category
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vde_dagster.execution.apply_result import ApplyResult
-    from vde_dagster.execution.events import Event, VirtualUpdateRan
+    from vde_dagster.execution.events import ApplyResult, Event, VirtualUpdateRan
+    from vde_dagster.execution.plans.analyse_queries import Analysis
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan import Plan
-    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
@@ -185,8 +185,6 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         console.print(f"plan {result.plan.id} was applied before; nothing was done")
         return
     if not result.published:
-        from vde_dagster.cli.whats_missing import nothing_to_do
-
         console.print(nothing_to_do(workspace, result.plan))
         return
     from vde_dagster.cli.plan_view import count
@@ -246,3 +244,55 @@ class _Interruptible:
     @staticmethod
     def _in_main() -> bool:
         return threading.current_thread() is threading.main_thread()
+
+
+def missing_json(workspace: Workspace, plan: Plan) -> dict[str, Any]:
+    """Return `missing` of the JSON form of a plan: what an empty one leaves undone."""
+    if not plan.is_empty:
+        return {"missing": {"models": {}, "commands": []}}
+    return {"missing": workspace.whats_missing(plan).to_json()}
+
+
+def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
+    """Say that there is nothing to publish, and all that is missing all the same.
+
+    Args:
+        workspace: The project.
+        plan: An empty plan.
+        selected: Whether only the changes of some models were asked for.
+    """
+    from vde_dagster.planning.plan.plan import PlanKind
+
+    if plan.kind is PlanKind.RESTATEMENT:
+        return f"[bold]{plan.environment}[/]: nothing to restate, nothing is filled in that range"
+    missing = workspace.whats_missing(plan)
+    what = "nothing that was selected has changed" if selected else "nothing has changed"
+    if missing:
+        return f"[bold]{plan.environment}[/]: {what}; {missing.sentence()}"
+    if selected:
+        return f"[bold]{plan.environment}[/]: {what}, and nothing is missing"
+    return f"[bold]{plan.environment}[/] is up to date: nothing to do"
+
+
+def checked(workspace: Workspace, plan: Plan) -> Analysis:
+    """Let Spark analyse a plan that is not stored yet, then store it.
+
+    Raises:
+        ProjectError: Spark refuses a query or an audit; it lists all, and nothing is stored.
+        StoreError: Spark cannot be had.
+    """
+    analysis = workspace.analyse(plan)
+    if analysis.mistakes:
+        raise ProjectError.of(analysis.mistakes)
+    if not plan.is_empty:
+        workspace.store.plans.save(plan)
+    return analysis
+
+
+def show_check(output: Output, analysis: Analysis) -> None:
+    """Say on stderr how much was analysed, and what was not."""
+    from vde_dagster.cli.plan_view import count
+
+    output.note(f"Spark has analysed {count(len(analysis.analysed), 'model')}: no mistake")
+    for name, why in analysis.left_out.items():
+        output.note(f"not analysed: {name}: {why}")

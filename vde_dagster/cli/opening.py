@@ -1,13 +1,14 @@
-"""Opening the project that a command works on."""
+"""The project that a command works on, opened; a line on stderr while Spark starts."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from vde_dagster.cli.spark_start import announce_spark
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,3 +35,24 @@ def opened(project: Path) -> Iterator[Workspace]:
         yield workspace
     finally:
         workspace.close()
+
+
+LOGGER: Final = "vde_dagster.spark.session.session"
+
+
+class _OnTerminal(logging.Handler):
+    """Prints to whatever stderr is by then: bars of progress put themselves in its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message in a line of its own."""
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
+def announce_spark() -> None:
+    """Print a line on stderr when Spark starts and when it is there, if that is a terminal."""
+    logger = logging.getLogger(LOGGER)
+    told = any(isinstance(handler, _OnTerminal) for handler in logger.handlers)
+    if told or not sys.stderr.isatty():
+        return
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_OnTerminal())

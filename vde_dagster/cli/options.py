@@ -1,16 +1,19 @@
-"""The options that commands share, in one spelling."""
+"""The options that commands share, in one spelling, and those by which plans are made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.options import PlanOptions
+    from vde_dagster.planning.plan.plan_request import PlanOptions
+
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
 Json = Annotated[
@@ -184,7 +187,7 @@ def plan_options(
     Raises:
         UsageError: A time is none, or two choices do not go together.
     """
-    from vde_dagster.planning.options import PlanOptions
+    from vde_dagster.planning.plan.plan_request import PlanOptions
 
     return PlanOptions.read(
         start=start,
@@ -211,6 +214,67 @@ def time_range(start: str | None, end: str | None) -> tuple[datetime | None, dat
     Raises:
         UsageError: One of them is neither.
     """
-    from vde_dagster.base.instants import parse_range
+    from vde_dagster.base.times import parse_range
 
     return parse_range(start, end, ("--start", "--end"), datetime.now(timezone.utc))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChoices:
+    """Options of a plan as they were typed, in the order of the help."""
+
+    start: Start = None
+    end: End = None
+    select: Select = None
+    restate: Restate = None
+    backfill_model: BackfillModel = None
+    skip_backfill: SkipBackfill = False
+    empty_backfill: EmptyBackfill = False
+    ignore_cron: IgnoreCron = False
+    min_intervals: MinIntervals = 0
+    no_gaps: NoGaps = False
+    execution_time: ExecutionTime = None
+    forward_only: ForwardOnly = False
+    effective_from: EffectiveFrom = None
+    allow_destructive: AllowDestructive = None
+    allow_additive: AllowAdditive = None
+    remove_models: RemoveModels = False
+
+    def read(self) -> PlanOptions:
+        """Return what they mean.
+
+        Raises:
+            UsageError: A time is none, or two choices do not go together.
+        """
+        said = asdict(self)
+        return plan_options(backfill=said.pop("backfill_model"), **said)
+
+
+def with_plan_choices(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `PlanChoices` in place of its parameter `choices`.
+
+    Args:
+        command: A command as Typer takes it, but for that parameter.
+    """
+    hints = get_type_hints(PlanChoices, include_extras=True)
+    shared = [
+        Parameter(
+            field.name,
+            Parameter.POSITIONAL_OR_KEYWORD,
+            default=field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(PlanChoices)
+    ]
+    taken: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        taken += shared if parameter.name == "choices" else [parameter]
+
+    def run(**given: Any) -> None:
+        choices = PlanChoices(**{name: given.pop(name) for name in hints})
+        command(choices=choices, **given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
+    run.__signature__ = Signature(taken)  # type: ignore[attr-defined]
+    return run

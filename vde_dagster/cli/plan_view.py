@@ -1,22 +1,27 @@
-"""A plan for people: what will be computed, what costs nothing, which views change."""
+"""A plan for people: intervals to compute, changes that cost nothing, views and texts."""
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.instants import range_text
-from vde_dagster.cli.source_diff import coloured, diff_lines
-from vde_dagster.planning.cadence import IntervalUnit
-from vde_dagster.planning.contents import Skipped
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.base.times import range_text
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Skipped
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
     from rich.tree import Tree
+
+    from vde_dagster.execution.environments.compare import DataDifference, Difference
+
 
 MOST_REASONS = 4
 """Reasons shown per model; the JSON form has them all."""
@@ -285,3 +290,122 @@ def saved(skipped: Iterable[Skipped]) -> str:
 def count(number: int, noun: str) -> str:
     """Write a number with its noun: `1 day`, `2 days`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+CONTEXT = 2
+"""Unchanged lines shown around each change."""
+
+
+def diff_lines(before: str, after: str) -> list[str]:
+    """Return the lines of a unified diff without its file names.
+
+    Args:
+        before: The text that the environment has.
+        after: The text that the project has.
+    """
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT)
+    return [line for line in lines if not line.startswith(("---", "+++"))]
+
+
+def coloured(lines: list[str]) -> Text:
+    """Colour a diff: removed lines red, added ones green."""
+    from rich.text import Text
+
+    text = Text()
+    for number, line in enumerate(lines):
+        style = {"-": "red", "+": "green", "@": "cyan"}.get(line[:1], "dim")
+        text.append(("\n" if number else "") + line, style=style)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDiff:
+    """One model that differs.
+
+    Args:
+        name: The model's name.
+        change: How it differs.
+        category: What that means for its data, or None.
+        lines: A unified diff of its file's text; empty when only its parents changed.
+        columns: Names of columns that are added, removed and changed.
+    """
+
+    name: str
+    change: Change
+    category: str | None
+    lines: tuple[str, ...]
+    columns: Mapping[str, list[str]]
+
+
+def model_diffs(plan: Plan, previous: Mapping[str, Snapshot]) -> tuple[ModelDiff, ...]:
+    """Return what differs, in the plan's order.
+
+    Args:
+        plan: The plan.
+        previous: The snapshots that the plan replaces or removes, by id.
+    """
+    from vde_dagster.execution.environments.compare import Difference
+
+    found = []
+    for model in plan.models:
+        if model.change is Change.UNCHANGED:
+            continue
+        old = previous.get(model.previous_snapshot_id or "")
+        new = plan.snapshots.get(model.snapshot_id or "")
+        found.append(difference_of(Difference(model.name, model.change, model.category, new, old)))
+    return tuple(found)
+
+
+def difference_of(found: Difference) -> ModelDiff:
+    """Return a difference with the lines of text that differ."""
+    new, old = found.new, found.old
+    lines = diff_lines(old.model.source if old else "", new.model.source if new else "")
+    category = found.category.value if found.category else None
+    return ModelDiff(str(found.name), found.change, category, tuple(lines), found.columns)
+
+
+def diff_json(environment: str, diffs: tuple[ModelDiff, ...]) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "environment": environment,
+        "models": [
+            {
+                "name": diff.name,
+                "change": diff.change.value,
+                "category": diff.category,
+                "diff": list(diff.lines),
+                "columns": dict(diff.columns),
+            }
+            for diff in diffs
+        ],
+    }
+
+
+def show_diffs(
+    console: Console, environment: str, diffs: tuple[ModelDiff, ...], *, same: str = ""
+) -> None:
+    """Print what differs; `same` is said when nothing does."""
+    if not diffs:
+        console.print(same or f"the project is what [bold]{environment}[/] has")
+    for diff in diffs:
+        category = f", {diff.category}" if diff.category not in (None, diff.change.value) else ""
+        console.print(f"[bold]{diff.name}[/]  {diff.change.value}{category}")
+        for what, names in diff.columns.items():
+            if names and diff.change not in (Change.ADDED, Change.REMOVED):
+                console.print(f"  columns {what}: {', '.join(names)}", markup=False)
+        if diff.lines and diff.change is not Change.ADDED:
+            console.print(coloured(list(diff.lines)))
+
+
+def show_data(console: Console, data: Iterable[DataDifference]) -> None:
+    """Print of which models two versions show other rows."""
+    for one in data:
+        rows = f"{_count(one.after)} rows, {_count(one.before)} before"
+        if one.added is not None:
+            rows += f": {one.added} added, {one.removed} removed"
+        table = "" if one.same_table else ", in another table"
+        console.print(f"[bold]{one.name}[/]  data: {rows}{table}")
+
+
+def _count(rows: int | None) -> str:
+    return "?" if rows is None else str(rows)

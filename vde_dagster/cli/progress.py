@@ -20,9 +20,9 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
-from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Console

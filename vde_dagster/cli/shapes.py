@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.interval import iso
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.intervals.interval import iso
 
 if TYPE_CHECKING:
-    from vde_dagster.state.environments import EnvironmentSummary
-    from vde_dagster.state.mirror import MirrorStanding
+    from vde_dagster.state.environments.environments import EnvironmentSummary
+    from vde_dagster.state.environments.mirror import MirrorStanding
 
 
 def instant_json(value: datetime | None) -> str | None:

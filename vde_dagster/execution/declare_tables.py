@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.project.model import Model
+
 
 FILE = "external_models.yaml"
 

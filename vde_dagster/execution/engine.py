@@ -1,4 +1,4 @@
-"""What applying a plan needs of an engine; `vde_dagster.spark.SparkEngine` is the real one."""
+"""The engine protocol of an apply; `vde_dagster.spark.SparkEngine` is the real one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.planning.engine_tasks import (
+    AnalysedQuery,
+    AuditResult,
+    AuditTask,
+    FillResult,
+    FillTask,
+)
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

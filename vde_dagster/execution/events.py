@@ -1,18 +1,19 @@
-"""What happens while a plan is applied, as values: for progress bars, logs and Dagster."""
+"""Events of an apply as values, for progress bars, logs and Dagster, and its result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.unit_testing.run import TestResult
-from vde_dagster.planning.contents import Skipped
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AuditResult, FillResult
+from vde_dagster.execution.unit_testing.run_test import TestResult
+from vde_dagster.planning.engine_tasks import AuditResult, FillResult
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Skipped
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit
 
 
@@ -151,3 +152,24 @@ Event = (
     | Published
     | VirtualUpdateRan
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What an apply did.
+
+    Args:
+        plan: The plan with the tables that it really used.
+        environment: The version that it published; the current one when there was nothing to do.
+        published: Whether it published.
+        seconds: Wall-clock duration.
+        failed_statements: What was to run on the published views and failed.
+        skipped: The models that had nothing new to compute, with what that saved.
+    """
+
+    plan: Plan
+    environment: Environment | None
+    published: bool
+    seconds: float
+    failed_statements: tuple[VirtualUpdateRan, ...] = ()
+    skipped: Mapping[ModelName, Skipped] = field(default_factory=dict)

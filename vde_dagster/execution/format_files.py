@@ -1,4 +1,4 @@
-"""Laying files of SQL out anew, where the same models with the same versions come of them."""
+"""Formatting files of SQL, where the same models with the same versions come of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.formatting.format_text import format_text
+from vde_dagster.project.files import decoded, find_files
+from vde_dagster.project.formatting import format_text
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.project.selection import select
-from vde_dagster.project.sources.find_files import find_files
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 @dataclass(slots=True)

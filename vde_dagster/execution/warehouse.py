@@ -1,30 +1,36 @@
-"""What plans are made of and applied to: settings, state store, catalog and engine."""
+"""The warehouse of a project: settings, state store, catalog, engine, and the memo of snapshots."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.snapshots.snapshot_codec import (
+    Built,
+    Memo,
+    snapshot_from_json,
+    snapshot_to_json,
+)
+from vde_dagster.project.model import Model
+from vde_dagster.project.problem import Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from vde_dagster.execution.engine import Engine
-    from vde_dagster.execution.memo import FileMemo
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.planning.build_snapshots import MoreMistakes
-    from vde_dagster.planning.snapshot import Snapshot
-    from vde_dagster.project.model import Model
-    from vde_dagster.project.problem import Problem
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.settings import Settings
-    from vde_dagster.sql.parsed import ParsedQueries
+    from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state import StateStore
-    from vde_dagster.state.clock import Clock
-    from vde_dagster.state.effects import Effects
+    from vde_dagster.state.db.effects import Clock, Effects
 
 
 class Warehouse:
@@ -71,7 +77,7 @@ class Warehouse:
 
     def changed_files(self, branch: str) -> frozenset[str]:
         """Return the project's files that differ from a git branch; see `git_changes`."""
-        from vde_dagster.project.git_changes import git_changes
+        from vde_dagster.project.files import git_changes
 
         return git_changes(self.root, branch)
 
@@ -131,7 +137,7 @@ class Warehouse:
         """
         if self._engine is None and self._join is None:
             from vde_dagster.spark import SessionSettings
-            from vde_dagster.spark.session import require_spark
+            from vde_dagster.spark.session.session import require_spark
 
             require_spark(SessionSettings.of(self.settings))
 
@@ -183,12 +189,10 @@ class Warehouse:
 
     @cached_property
     def _memo(self) -> FileMemo:
-        from vde_dagster.execution.memo import FileMemo
-
         return FileMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        from vde_dagster.planning.table import TableRef
+        from vde_dagster.planning.tables.table import TableRef
 
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
@@ -206,3 +210,70 @@ class Warehouse:
             self.store.close()
             for name in ("store", "lakehouse"):
                 self.__dict__.pop(name, None)
+
+
+_FORMAT = b"vde-memo-4\n"
+
+
+class FileMemo(Memo):
+    """A memo in one file: a line per snapshot, `key<space>as_seen<space>json`.
+
+    The JSON is the snapshot's list, and the model's problems as one more item of it.
+
+    Reading it costs one read and no parsing of what is not asked for. It holds nothing that
+    cannot be computed again, so a file that cannot be read is an empty one.
+
+    Args:
+        path: The file; its folder is made when something is saved.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines: dict[str, bytes] | None = None
+        self._used: dict[str, bytes] = {}
+        self._changed = False
+
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return what was remembered of a model, or None."""
+        line = self._load().get(key)
+        if line is None:
+            return None
+        seen, _, text = line.partition(b" ")
+        try:
+            data = json.loads(text)
+            problems = tuple(Problem.from_json(item) for item in data.pop())
+            found = Built(snapshot_from_json(model, data), seen.decode("ascii"), problems)
+        except (ValueError, TypeError, IndexError):
+            self._changed = True
+            return None
+        self._used[key] = line
+        return found
+
+    def put(self, key: str, built: Built) -> None:
+        """Remember what was made of a model; `save` writes it."""
+        problems = [problem.to_json() for problem in built.problems]
+        data = [*snapshot_to_json(built.snapshot), problems]
+        text = json.dumps(data, separators=(",", ":"))
+        self._used[key] = f"{built.seen} {text}".encode()
+        self._changed = True
+
+    def save(self) -> None:
+        """Write what was used in this process, atomically, when anything is new."""
+        if not self._changed:
+            return
+        with replacing(self._path) as file:
+            file.write(_FORMAT)
+            for key, line in self._used.items():
+                file.write(key.encode() + b" " + line + b"\n")
+        self._changed = False
+
+    def _load(self) -> dict[str, bytes]:
+        if self._lines is None:
+            self._lines = {}
+            if self._path.exists():
+                data = self._path.read_bytes()
+                if data.startswith(_FORMAT):
+                    for line in data[len(_FORMAT) :].splitlines():
+                        key, _, value = line.partition(b" ")
+                        self._lines[key.decode("ascii", "replace")] = value
+        return self._lines

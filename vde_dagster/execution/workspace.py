@@ -15,41 +15,39 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.warehouse import Warehouse
-from vde_dagster.planning.environment import PRODUCTION, environment_name
-from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
-from vde_dagster.planning.plan import Plan, PlanKind, Proposal
+from vde_dagster.planning.environments.environment import PRODUCTION, environment_name
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.plan import Plan, PlanKind, Proposal
+from vde_dagster.planning.plan.plan_request import NOTHING_SAID, PlanOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from vde_dagster.execution.analyse_queries import Analysis
-    from vde_dagster.execution.apply_result import ApplyResult
-    from vde_dagster.execution.audit_environment import AuditReport
-    from vde_dagster.execution.changes.model_changes import ModelChanges
+    from vde_dagster.execution.apply.batches import WorkEstimate
+    from vde_dagster.execution.apply.plan_tests import PlanTests
+    from vde_dagster.execution.changes.compare_versions import ModelChanges
     from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.execution.engine import Engine
-    from vde_dagster.execution.estimate import WorkEstimate
-    from vde_dagster.execution.events import Event, UnitTestFinished
-    from vde_dagster.execution.freeze import FreezeResult
+    from vde_dagster.execution.environments.audit_environment import AuditReport
+    from vde_dagster.execution.environments.freeze import FreezeResult
+    from vde_dagster.execution.environments.rollback import RollbackResult
+    from vde_dagster.execution.events import ApplyResult, Event, UnitTestFinished
     from vde_dagster.execution.linting.lint import Linter
-    from vde_dagster.execution.plan_tests import PlanTests
-    from vde_dagster.execution.query_parts import QueryResult
-    from vde_dagster.execution.rollback import RollbackResult
-    from vde_dagster.execution.whats_missing import Missing
+    from vde_dagster.execution.plans.analyse_queries import Analysis
+    from vde_dagster.execution.plans.pending_work import Missing
+    from vde_dagster.execution.query.query import QueryResult
     from vde_dagster.lakehouse import Lakehouse
-    from vde_dagster.lakehouse.fsck import Finding
-    from vde_dagster.lakehouse.janitor import JanitorReport
-    from vde_dagster.planning.contracts import ContractBreak
-    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.lakehouse.maintenance.fsck import Finding
+    from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+    from vde_dagster.planning.environments.contracts import ContractBreak
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.settings import Settings
-    from vde_dagster.sql.parsed import ParsedQueries
+    from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state import StateStore
-    from vde_dagster.state.clock import Clock
-    from vde_dagster.state.effects import Effects
-    from vde_dagster.state.plans import PlanRecord
+    from vde_dagster.state.db.effects import Clock, Effects
+    from vde_dagster.state.plans.plans import PlanRecord
 
 
 class Workspace:
@@ -120,14 +118,14 @@ class Workspace:
                 raise no_models(project.settings)
             return project
         except ProjectError as error:
-            from vde_dagster.execution.mistakes import all_mistakes
+            from vde_dagster.execution.plans.preflight import all_mistakes
 
             raise all_mistakes(self.root, error) from None
 
     @cached_property
     def _parsed(self) -> ParsedQueries:
         """Trees of the queries that loading has just read; planning takes them."""
-        from vde_dagster.sql.parsed import ParsedQueries
+        from vde_dagster.sql.trees import ParsedQueries
 
         return ParsedQueries()
 
@@ -187,13 +185,13 @@ class Workspace:
                 another project; or many models would go and nobody said that it is meant.
             NoSparkError: It is to be applied at once, and cannot be.
         """
-        from vde_dagster.execution.make_plans import plan_project
+        from vde_dagster.execution.plans.make_plans import plan_project
 
         environment = environment_name(environment)
         options = replace(options, **said)
         check = self._require_engine if at_once else None
         if options.restate:
-            from vde_dagster.execution.plan_restatement import plan_restatement
+            from vde_dagster.execution.plans.restatements import plan_restatement
 
             return plan_restatement(
                 self.warehouse,
@@ -227,7 +225,7 @@ class Workspace:
 
     def likely_meant(self, environment: str) -> str | None:
         """Return the environment that a new one's name is one letter away from, or None."""
-        from vde_dagster.execution.make_plans import likely_meant
+        from vde_dagster.execution.plans.make_plans import likely_meant
 
         return likely_meant(self.store, environment_name(environment))
 
@@ -254,8 +252,8 @@ class Workspace:
         Raises:
             UsageError: The environment does not exist.
         """
-        from vde_dagster.execution.auto_restatement import with_auto_restatement
-        from vde_dagster.execution.make_plans import plan_run
+        from vde_dagster.execution.plans.make_plans import plan_run
+        from vde_dagster.execution.plans.restatements import with_auto_restatement
 
         return plan_run(
             self.warehouse,
@@ -273,7 +271,7 @@ class Workspace:
         Raises:
             StoreError: Spark cannot be had.
         """
-        from vde_dagster.execution.analyse_queries import analyse_plan
+        from vde_dagster.execution.plans.analyse_queries import analyse_plan
 
         return analyse_plan(self.warehouse, plan)
 
@@ -297,13 +295,13 @@ class Workspace:
 
     def estimate(self, plan: Plan) -> WorkEstimate | None:
         """Estimate, by earlier fills, the work of what a plan computes again."""
-        from vde_dagster.execution.estimate import estimate_restatement
+        from vde_dagster.execution.apply.batches import estimate_restatement
 
         return estimate_restatement(self.warehouse, plan)
 
     def whats_missing(self, plan: Plan) -> Missing:
         """Say what a plan that publishes nothing leaves undone, and what computes it."""
-        from vde_dagster.execution.whats_missing import whats_missing
+        from vde_dagster.execution.plans.pending_work import whats_missing
 
         return whats_missing(self.warehouse, plan)
 
@@ -363,8 +361,8 @@ class Workspace:
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published.
         """
-        from vde_dagster.execution.apply_result import ApplyResult
-        from vde_dagster.execution.virtual_update import run_virtual_update
+        from vde_dagster.execution.apply.virtual_update import run_virtual_update
+        from vde_dagster.execution.events import ApplyResult
 
         if plan.is_empty:
             self.lakehouse.recover()
@@ -377,7 +375,7 @@ class Workspace:
             current = self.store.environments.get(plan.environment)
             self._follow(plan.environment, who)
             return ApplyResult(plan, current, False, 0.0, failed)
-        from vde_dagster.execution.apply import Applier
+        from vde_dagster.execution.apply.apply import Applier
 
         tests = None if skip_tests else self._unit_tests(plan)
         self._require_engine(plan, tests)
@@ -402,20 +400,19 @@ class Workspace:
         return result
 
     def _follow(self, environment: str, who: str | None, *, first: bool = False) -> None:
-        from vde_dagster.execution.changes.follow import follow
+        from vde_dagster.execution.changes.followers import follow
 
         follow(self.warehouse, environment, who or current_user(), first=first)
 
     def _require_engine(self, plan: Plan, tests: PlanTests | None = None) -> None:
         """Make sure that what a plan needs of Spark can be had, before anything is stored."""
-        from vde_dagster.execution.require_engine import require_engine_for
+        from vde_dagster.execution.plans.preflight import require_engine_for
 
         require_engine_for(plan, self.warehouse, tests)
 
     def _unit_tests(self, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""
-        from vde_dagster.execution.plan_tests import PlanTests
-        from vde_dagster.execution.unit_testing.passed import PassedTests
+        from vde_dagster.execution.apply.plan_tests import PassedTests, PlanTests
         from vde_dagster.project.loading.loader import load_project_isolated
 
         if plan.kind is not PlanKind.PLAN:
@@ -455,7 +452,7 @@ class Workspace:
             UsageError: There is no such environment or version, or its data are gone.
             ConflictError: Somebody else is changing the environment or one of its tables.
         """
-        from vde_dagster.execution.rollback import rollback
+        from vde_dagster.execution.environments.rollback import rollback
 
         environment = environment_name(environment)
         result = rollback(
@@ -491,13 +488,13 @@ class Workspace:
                 taken.
             ConflictError: The version was forgotten meanwhile, or somebody makes the same name.
         """
-        from vde_dagster.execution.freeze import freeze
+        from vde_dagster.execution.environments.freeze import freeze
 
         return freeze(self.warehouse, source, name, keep, who or current_user())
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""
-        from vde_dagster.lakehouse.janitor import run_janitor
+        from vde_dagster.lakehouse.maintenance.janitor import run_janitor
 
         self.store.project.require_own()
         if not dry_run:
@@ -511,8 +508,8 @@ class Workspace:
         Args:
             deep: Whether the footers of data files are read, too.
         """
-        from vde_dagster.lakehouse.fsck import fsck
-        from vde_dagster.lakehouse.janitor import retention_of
+        from vde_dagster.lakehouse.maintenance.fsck import fsck
+        from vde_dagster.lakehouse.maintenance.janitor import retention_of
 
         return fsck(self.lakehouse, retention_of(self.settings).uncommitted_grace, deep=deep)
 
@@ -571,16 +568,16 @@ class Workspace:
             UsageError: There is no such environment, or the query cannot be read or does more
                 than to read models.
         """
-        from vde_dagster.execution.changes.in_query import expand_changes
-        from vde_dagster.execution.published_version import published_version
+        from vde_dagster.execution.changes.reading import expand_changes
+        from vde_dagster.execution.environments.published_version import published_version
 
         said: dict[str, Any] = {"raw": raw, "expand": expand_changes}
         version = published_version(self.store, environment, at)
         if version is not None:
-            from vde_dagster.execution.query_version import query_version
+            from vde_dagster.execution.query.query import query_version
 
             return query_version(self.warehouse, version, sql, limit, **said)
-        from vde_dagster.execution.query import query_environment
+        from vde_dagster.execution.query.query import query_environment
 
         return query_environment(self.warehouse, environment_name(environment), sql, limit, **said)
 
@@ -675,7 +672,7 @@ class Workspace:
             UsageError: They were not read by a cursor, or not all of them were.
             ConflictError: Somebody else has moved the cursor.
         """
-        from vde_dagster.execution.changes.cursors import acknowledge
+        from vde_dagster.execution.changes.followers import acknowledge
 
         changes = found.changes
         if found.cursor is None or found.more:
@@ -704,7 +701,7 @@ class Workspace:
         Raises:
             UsageError: There is no such environment, model or column, or the model has no table.
         """
-        from vde_dagster.execution.read_published import read_published
+        from vde_dagster.execution.query.query import read_published
 
         name = ModelName.parse(model, self.settings.default_namespace)
         return read_published(self.warehouse, environment_name(environment), name, columns)
@@ -722,7 +719,7 @@ class Workspace:
         Raises:
             UsageError: There is no such model, or it has no SQL.
         """
-        from vde_dagster.execution.render_model import render_model
+        from vde_dagster.execution.plans.render_model import render_model
 
         environment = environment_name(environment)
         models = self.project.models
@@ -751,7 +748,7 @@ class Workspace:
         Raises:
             UsageError: No environment shows the snapshot.
         """
-        from vde_dagster.execution.backfill import plan_backfill
+        from vde_dagster.execution.plans.restatements import plan_backfill
 
         plan = plan_backfill(self.warehouse, snapshot_id, intervals, restate=restate)
         return self.apply(plan, on_event=on_event, who=who, lease_wait_seconds=lease_wait_seconds)
@@ -774,7 +771,7 @@ class Workspace:
             UsageError: There is no such environment, or a pattern matches nothing.
             ExecutionError: Spark failed.
         """
-        from vde_dagster.execution.audit_environment import EnvironmentAudit
+        from vde_dagster.execution.environments.audit_environment import EnvironmentAudit
 
         work = EnvironmentAudit(self.warehouse, environment_name(environment), select, labels)
         self._stops[work.run_id] = work.stop
@@ -796,7 +793,7 @@ class Workspace:
             )
         self.store.project.require_own()
         if not self.store.environments.exists(environment):
-            from vde_dagster.execution.make_plans import no_environment
+            from vde_dagster.execution.plans.make_plans import no_environment
 
             raise no_environment(self.store, environment)
         self.store.environments.invalidate(environment)

@@ -7,23 +7,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import DamagedFileError, ExecutionError, UsageError
-from vde_dagster.lakehouse.catalog import TABLE, Catalog
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
-from vde_dagster.lakehouse.damage import whole_avro
-from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
-from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
-from vde_dagster.lakehouse.locations import table_location, warehouse_uri
-from vde_dagster.lakehouse.new_table import NewTable, create_table
-from vde_dagster.lakehouse.prepare import differences, ref_of
-from vde_dagster.lakehouse.publication import Publication
-from vde_dagster.lakehouse.publish import publish
-from vde_dagster.lakehouse.settle import recover
-from vde_dagster.lakehouse.table_metadata import current_columns, head_of
-from vde_dagster.lakehouse.view_ledger import published_views, views_ending
-from vde_dagster.lakehouse.view_metadata import view_columns
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.lakehouse.io.damage import whole_avro
+from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
+from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
+from vde_dagster.lakehouse.metadata.fill_summaries import CommittedFill, committed_fills
+from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
+from vde_dagster.lakehouse.metadata.view_metadata import view_columns
+from vde_dagster.lakehouse.publishing.finish_publication import recover
+from vde_dagster.lakehouse.publishing.new_table import NewTable, create_table
+from vde_dagster.lakehouse.publishing.prepare import differences, ref_of
+from vde_dagster.lakehouse.publishing.publication import Publication
+from vde_dagster.lakehouse.publishing.publish import publish
+from vde_dagster.lakehouse.publishing.view_ledger import published_views, views_ending
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Lakehouse:
         except (UsageError, DamagedFileError):
             raise
         except Exception as error:
-            from vde_dagster.lakehouse.fsck import find_damage
+            from vde_dagster.lakehouse.maintenance.fsck import find_damage
 
             damaged = find_damage(self, refs(error))
             if damaged is not None:

@@ -1,8 +1,9 @@
-"""The code location as a Dagster component: a `defs.yaml` instead of a `definitions.py`.
+"""The code location as a Dagster component: a `defs.yaml`, and its scaffolder.
 
 Dagster reads the fields' annotations as objects, so they are not postponed here.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,61 @@ from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
 import dagster as dg
+from dagster.components.component_scaffolding import scaffold_component
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+from pydantic import BaseModel, Field, field_validator
 
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration.definitions import vde_definitions
+from vde_dagster.orchestration.instance import require_models
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.scaffolder import VdeProjectScaffolder
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.project.settings import Settings
+
+_COMPONENT = """import dagster as dg
+
+from vde_dagster.orchestration import VdeProjectComponent
+
+
+@dg.component_instance
+def load(context: dg.ComponentLoadContext) -> VdeProjectComponent:
+    return VdeProjectComponent(project={project!r})
+"""
+
+
+class ScaffoldParams(BaseModel):
+    """The options of `dg scaffold defs vde_dagster.orchestration.VdeProjectComponent`."""
+
+    project: str = Field(description="The folder of a project with models; `vde init` makes one.")
+
+    # Dagster reads the options before it makes a folder, so a refusal leaves nothing behind.
+    @field_validator("project")
+    @classmethod
+    def _has_models(cls, value: str) -> str:
+        require_models(Path(value).resolve())
+        return value
+
+
+class VdeProjectScaffolder(dg.Scaffolder[ScaffoldParams]):
+    """Writes the file of a component that is one project."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldParams]:
+        """Return the options."""
+        return ScaffoldParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
+        """Write `defs.yaml` or `component.py`, with the project's folder relative to it."""
+        folder = request.target_path.parent if request.append else request.target_path
+        relative = os.path.relpath(Path(request.params.project).resolve(), folder.resolve())
+        project = Path(relative).as_posix()
+        if request.scaffold_format == "python":
+            text = _COMPONENT.format(project=project)
+            (folder / "component.py").write_text(text, "utf-8")
+        else:
+            scaffold_component(request, {"project": project})
 
 
 def _scope(model: LiveModel) -> Mapping[str, Any]:

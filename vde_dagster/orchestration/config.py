@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import dagster as dg
 from pydantic import Field
 
-from vde_dagster.planning.options import PlanOptions
+from vde_dagster.planning.plan.plan_request import PlanOptions
 
 
 class PlanConfig(dg.Config):

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.assets.check_steps import checks_alone
 from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
     plan_asset,
     reject_asset,
 )
-from vde_dagster.orchestration.assets.model_assets import model_asset, model_specs
-from vde_dagster.orchestration.jobs.hooks import Notification, notification_hooks
+from vde_dagster.orchestration.assets.model_assets import checks_alone, model_asset, model_specs
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
-from vde_dagster.orchestration.jobs.news_sensor import news_sensor
-from vde_dagster.orchestration.jobs.schedules import schedules
-from vde_dagster.orchestration.jobs.sensor import code_sensor
+from vde_dagster.orchestration.jobs.outbox_sensor import news_sensor
+from vde_dagster.orchestration.jobs.project_sensor import code_sensor
+from vde_dagster.orchestration.jobs.schedules import Notification, notification_hooks, schedules
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator

@@ -1,4 +1,4 @@
-"""This package's errors as Dagster's failures."""
+"""This package's errors as Dagster's failures, with a table of failed models and rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vde_dagster.errors import (
     UsageError,
     VdeError,
 )
-from vde_dagster.orchestration.pages.failure_page import failure_metadata
+from vde_dagster.orchestration.pages.markdown import markdown_table
 
 FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFailedError)
 
@@ -44,3 +44,30 @@ def as_failure() -> Iterator[None]:
         # As on the command line, what to do next has a line of its own.
         text = error.text("\nhint: ")
         raise dg.Failure(text, metadata=metadata, allow_retries=not final) from cause
+
+
+def failure_metadata(error: ExecutionError) -> dict[str, Any]:
+    """Return what is shown of a failed plan, model by model; nothing of other failures."""
+    shown: dict[str, Any] = {}
+    if error.failures:
+        rows = [
+            {
+                "model": f"`{failure.model}`",
+                "where": f"`{failure.location}`" if failure.location else "",
+                "what": failure.message,
+                "skipped for it": ", ".join(map(str, failure.skipped)),
+            }
+            for failure in error.failures
+        ]
+        shown["vde/failures"] = dg.MetadataValue.md(markdown_table(rows))
+    audits = [
+        f"**{failure.model}**: {audit.audit}, {audit.rows} rows\n\n{markdown_table(audit.sample)}"
+        for failure in error.failures
+        for audit in failure.audits
+        if audit.sample
+    ]
+    if audits:
+        shown["vde/failing_rows"] = dg.MetadataValue.md("\n\n".join(audits))
+    if error.log is not None:
+        shown["vde/log"] = dg.MetadataValue.path(str(error.log))
+    return shown

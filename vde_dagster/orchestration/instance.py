@@ -1,13 +1,21 @@
-"""The Dagster instance of a project: its home, and the configuration that goes there."""
+"""The Dagster instance of a project: its home, its code locations, and its webserver."""
 
 from __future__ import annotations
 
+import json
 import os
+import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import UsageError
+from vde_dagster.project.configuration.settings_source import read_tools
+from vde_dagster.project.loading.loader import Project, load_project, no_models
 
 if TYPE_CHECKING:
     import dagster as dg
+    from dagster._core.remote_origin import CodeLocationOrigin
+
 
 HOME_VARIABLE = "DAGSTER_HOME"
 HOME_FOLDER = ".dagster_home"
@@ -48,3 +56,152 @@ def open_instance(root: Path) -> dg.DagsterInstance:
     home = dagster_home(root)
     os.environ.setdefault(HOME_VARIABLE, str(home))
     return dg.DagsterInstance.from_config(str(home))
+
+
+WRITTEN = "vde-workspace.yaml"
+_OWN = "workspace.yaml"
+_OWN_LOCATION = "vde_dagster.orchestration.location"
+
+
+def workspace_file(root: Path) -> Path | None:
+    """Return the workspace file for a project, written into Dagster's home where it has none.
+
+    Args:
+        root: The project's folder, absolute.
+
+    Returns:
+        None where the project's `pyproject.toml` says what its code locations are.
+
+    Raises:
+        UsageError: There is no such folder, or it has no models.
+        ProjectError: The project's settings are wrong.
+    """
+    if (root / _OWN).is_file():
+        return root / _OWN
+    text = made_for(root)
+    if text is None:
+        return None
+    written = dagster_home(root) / WRITTEN
+    written.write_text(text, "utf-8")
+    return written
+
+
+def made_for(root: Path) -> str | None:
+    """Return the text of a workspace file with a project as its one code location.
+
+    Args:
+        root: The project's folder, absolute.
+
+    Returns:
+        None where the project's `pyproject.toml` says what its code locations are.
+
+    Raises:
+        UsageError: There is no such folder, or it has no models.
+        ProjectError: The project's settings are wrong.
+    """
+    _, tools = read_tools(root)
+    if "dagster" in tools or "dg" in tools:
+        return None
+    project = require_models(root)
+    location = {"location_name": project.settings.name, "working_directory": str(root)}
+    definitions = root / "definitions.py"
+    if definitions.is_file():
+        target = {"python_file": {"relative_path": str(definitions), **location}}
+    else:
+        target = {"python_module": {"module_name": _OWN_LOCATION, **location}}
+    # YAML reads JSON.
+    return f"# Written by `vde ui`.\n{json.dumps({'load_from': [target]}, indent=2)}\n"
+
+
+def only_location(root: Path) -> CodeLocationOrigin | None:
+    """Return where Dagster loads a project from, or None where that is not one place.
+
+    Args:
+        root: The project's folder, absolute.
+
+    Raises:
+        UsageError: There is no such folder, or it has no models.
+        ProjectError: The project's settings are wrong.
+    """
+    from dagster._core.workspace.load import location_origins_from_yaml_paths
+
+    file = workspace_file(root)
+    origins = location_origins_from_yaml_paths([str(file)]) if file is not None else []
+    return origins[0] if len(origins) == 1 else None
+
+
+def require_models(root: Path) -> Project:
+    """Load a project that has models, be they wrong.
+
+    Args:
+        root: Its folder.
+
+    Raises:
+        UsageError: The folder does not exist, or has no models.
+        ProjectError: The project's settings are wrong.
+    """
+    if not root.is_dir():
+        hint = "give a project's folder with --project, or make a project with `vde init`"
+        raise UsageError(f"there is no folder {root}", hint=hint)
+    project = load_project(root, strict=False)
+    if not project.models and not project.problems:
+        raise no_models(project.settings)
+    return project
+
+
+URL_VARIABLE = "VDE_DAGSTER_URL"
+DEFAULT_URL = "http://127.0.0.1:3000"
+SECONDS = 30.0
+"""How long it may take; Dagster gives a tick of a sensor a minute."""
+
+_MUTATION = """
+mutation Reload($name: String!) {
+  reloadRepositoryLocation(repositoryLocationName: $name) {
+    __typename
+    ... on PythonError { message }
+    ... on WorkspaceLocationEntry {
+      locationOrLoadError { __typename ... on PythonError { message } }
+    }
+  }
+}
+"""
+
+
+def reload_location(location: str) -> str | None:
+    """Ask the webserver to load a code location again.
+
+    Runs see new versions in any case, as each is a process of its own: the pages need this, and
+    what is launched from them.
+
+    Args:
+        location: The location's name in `workspace.yaml`.
+
+    Returns:
+        None when it is done; otherwise what went wrong, and which button does it.
+    """
+    url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
+    body = json.dumps({"query": _MUTATION, "variables": {"name": location}}).encode()
+    request = urllib.request.Request(f"{url}/graphql", body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            problem = _problem(json.load(answer)["data"]["reloadRepositoryLocation"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = f"no answer from a webserver at {url} ({error}); {URL_VARIABLE} names another"
+    if problem is None:
+        return None
+    return (
+        f"Dagster still shows the project as it was, since it did not load the code location "
+        f"'{location}' again: {problem}. Press Reload in its row of Deployment, Code locations."
+    )
+
+
+def _problem(answer: dict[str, Any]) -> str | None:
+    found = answer.get("locationOrLoadError") or {}
+    if (
+        answer["__typename"] == "WorkspaceLocationEntry"
+        and found.get("__typename") != "PythonError"
+    ):
+        return None
+    said = found.get("message") or answer.get("message") or answer["__typename"]
+    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
+    return lines[-1] if lines else str(answer["__typename"])

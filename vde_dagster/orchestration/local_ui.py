@@ -21,9 +21,12 @@ from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 from vde_dagster.errors import ExecutionError, UsageError
-from vde_dagster.orchestration.instance import HOME_VARIABLE, dagster_home
-from vde_dagster.orchestration.reload import URL_VARIABLE
-from vde_dagster.orchestration.workspace_file import workspace_file
+from vde_dagster.orchestration.instance import (
+    HOME_VARIABLE,
+    URL_VARIABLE,
+    dagster_home,
+    workspace_file,
+)
 
 LOG = "ui.log"
 _LOCK = "ui.lock"

@@ -46,7 +46,7 @@ class VdePySparkResource(LazyPySparkResource):
         Raises:
             UsageError: The project runs on Spark Connect, which has none.
         """
-        from vde_dagster.spark.connect import is_remote
+        from vde_dagster.spark.session.connect import is_remote
 
         session = self.spark_session
         if is_remote(session):
@@ -70,7 +70,7 @@ def spark_config(project_root: str | Path) -> dict[str, str]:
     """
     from vde_dagster.project.loading.loader import read_settings
     from vde_dagster.spark import SessionSettings
-    from vde_dagster.spark.settings import context_config, session_config
+    from vde_dagster.spark.session.settings import context_config, session_config
 
     settings = SessionSettings.of(read_settings(Path(project_root).resolve()))
     return {**context_config(settings), **session_config(settings)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from vde_dagster.orchestration.events.origins import origin_of
+from vde_dagster.orchestration.events.plan_events import origin_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""From one model to its snapshot, given those of its parents."""
+"""Building a model's snapshot from those of its parents."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
-from vde_dagster.planning.checks.known import Known
-from vde_dagster.planning.checks.places import place_in_query
+from vde_dagster.planning.checks.diagnostics import Known, place_in_query
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
 from vde_dagster.project.kinds.base import InPlace
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.problem import Problem
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
 
 _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 """A string of Spark's; one with a doubled quote in it is two of them."""
@@ -172,7 +172,9 @@ def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
 
 def _python_text(python: PythonSource) -> str:
     module, function, _ = python.place
-    text = semantics.python_version(
+    from vde_dagster.project.python.versions import python_version
+
+    text = python_version(
         module, function, "/project", files=python.files, outside=python.outside
     ).text
     if python.variables:

@@ -1,4 +1,4 @@
-"""From a project's models to snapshots: versions flow from parents to children."""
+"""Building a project's snapshots: versions flow from parents to children."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
-from vde_dagster.planning.memo import Built, Memo
-from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
-from vde_dagster.project.audit_order import audit_order
-from vde_dagster.project.dag import parents_first
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
+from vde_dagster.planning.snapshots.snapshot_codec import Built, Memo
+from vde_dagster.project.dag import audit_order, parents_first
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.problem import Problem
-from vde_dagster.sql.grammar.installed import spark_jar
-from vde_dagster.sql.parsed import ParsedQueries
+from vde_dagster.sql.grammar.compiled import spark_jar
+from vde_dagster.sql.trees import ParsedQueries
 
 _TEXTS = ("query", "source")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
@@ -119,7 +118,7 @@ def build_snapshots(
         parsed.clear()
     if warnings is not None:
         if absent:
-            from vde_dagster.planning.checks.tables import absent_tables
+            from vde_dagster.planning.checks.unknown_names import absent_tables
 
             problems += absent_tables(absent, models)
         mistakes += [problem.error() for problem in problems if problem.certain]

@@ -1,13 +1,14 @@
-"""A model as its file defines it."""
+"""Models and their unit tests as files define them, and the yield of one file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.relative import names_a_day, relative_instant
+from vde_dagster.base.times import names_a_day, relative_instant
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Kind
 
@@ -207,3 +208,96 @@ class Model:
             return self.end
         found = relative_instant(self.relative_end, now)
         return found + timedelta(days=1) if names_a_day(self.relative_end) else found
+
+
+@dataclass(frozen=True, slots=True)
+class TestTable:
+    """Rows of a parent, or rows that a query has to return.
+
+    Args:
+        columns: Column names in the order of first mention.
+        rows: Values per row in that order; None where a row does not mention a column.
+        types: Declared Spark SQL types by column.
+        partial: Whether the model may return more columns than these.
+        query: Spark SQL that gives the rows, instead of `rows`.
+    """
+
+    __test__ = False
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    types: tuple[tuple[str, str], ...] = ()
+    partial: bool = False
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTest:
+    """One test: the rows that a model makes of given rows.
+
+    Args:
+        name: The test's name.
+        model: The tested model.
+        location: Where it is written.
+        inputs: Rows by parent.
+        expected: The rows of the model's query, or None when only CTEs are checked.
+        ctes: Rows by common table expression of the query.
+        start: First instant for the time variables (UTC), or None.
+        end: Their end (UTC, exclusive), or None.
+        execution_time: What `@execution_ts` and its like say (UTC), or None.
+        variables: Values that override the settings' variables.
+        description: Text for people.
+        tested: The model as it is with these variables, or None where there are none, or it was
+            not read with them; see `loading.with_variables`.
+    """
+
+    name: str
+    model: ModelName
+    location: SourceLocation
+    inputs: tuple[tuple[ModelName, TestTable], ...]
+    expected: TestTable | None
+    ctes: tuple[tuple[str, TestTable], ...] = ()
+    start: datetime | None = None
+    end: datetime | None = None
+    execution_time: datetime | None = None
+    variables: tuple[tuple[str, Any], ...] = ()
+    description: str | None = None
+    tested: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model with the places where it and its audits name other tables.
+
+    Args:
+        model: The model.
+        reads: Place of the first mention, by table.
+    """
+
+    model: Model
+    reads: dict[ModelName, SourceLocation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """The models and unit tests of one file.
+
+    Args:
+        path: The file, relative to the project's root.
+        models: Its models.
+        tests: Its unit tests.
+        uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
+            macros opened), or would have been, had they been there.
+        variables: Environment variables that were read on its behalf; `*` for all of them.
+        catalogs: Other catalogs that it names, which no setting names.
+        repeatable: Whether nothing else was asked, so that it need not be read again while
+            these are as they were.
+    """
+
+    path: Path
+    models: tuple[LoadedModel, ...] = ()
+    tests: tuple[UnitTest, ...] = ()
+    uses: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    catalogs: tuple[str, ...] = ()
+    repeatable: bool = True

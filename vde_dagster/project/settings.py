@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from vde_dagster.errors import ProjectError
-from vde_dagster.project.identity import ProjectIdentity
-from vde_dagster.sql.layout.options import LayoutOptions
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.sql.layout.style import LayoutOptions
 
 ENV_PREFIX = "VDE_"
 """How the environment variables begin that win over a project's files."""
@@ -431,3 +431,90 @@ def expand_secrets(text: str) -> str:
         return os.environ[name]
 
     return re.sub(r"\$\{(\w+)\}", value, text)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectIdentity:
+    """By what a project is known again.
+
+    Args:
+        id: The setting `id`, which `vde init` writes; empty where the settings have none.
+        name: The project's name.
+        named: Whether the settings say the name; otherwise it is the folder's, which checkouts of
+            one project need not share.
+    """
+
+    id: str
+    name: str
+    named: bool
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is the same in every checkout."""
+        return bool(self.id) or self.named
+
+    def is_other(self, owner: ProjectIdentity) -> bool:
+        """Say whether this is certainly not the project that something belongs to.
+
+        Two ids decide. Where one of both has none, the names do: a project that gets its id later,
+        and a branch from before it, are the same. What is known by its folder alone is never
+        refused for it.
+        """
+        if self.id and owner.id:
+            return self.id != owner.id
+        return owner.certain and self.name != owner.name
+
+    def may_be_other(self, owner: ProjectIdentity) -> bool:
+        """Say whether nothing but a folder's name says that this is the project."""
+        same = bool(self.id) and self.id == owner.id
+        return not same and self.name != owner.name
+
+    def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
+        """Return what is to be remembered of the same project from now on."""
+        name = self.name if self.named else owner.name
+        return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
+
+    def __str__(self) -> str:
+        """Name the project for people, as its settings do."""
+        return f"'{self.name}' (id {self.id})" if self.id else f"'{self.name}'"
+
+
+PYPROJECT = Path("pyproject.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingPlaces:
+    """The places of settings.
+
+    Args:
+        text: The text of `pyproject.toml`.
+        taken: Places of those that another file gives, by dotted name.
+    """
+
+    text: str
+    taken: Mapping[str, SourceLocation] = field(default_factory=dict)
+
+    def problem(self, key: str, message: str, hint: str) -> ProjectError:
+        """Make an error that points at a setting, given by its dotted name."""
+        return ProjectError(message, hint=hint, location=self.of(key))
+
+    def of(self, key: str) -> SourceLocation:
+        """Return the place of a setting, as well as a search can find it."""
+        if key in self.taken:
+            return self.taken[key]
+        section = ""
+        wanted = ["tool", "vde", *(key.split(".") if key else [])]
+        section_line = None
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
+            if header:
+                section = header[1].replace('"', "")
+                if section.split(".") == wanted[: len(section.split("."))] and "vde" in section:
+                    section_line = number
+                continue
+            assignment = re.match(r"\s*([\w.\"-]+)\s*=", line)
+            if assignment and section:
+                path = [*section.split("."), *assignment[1].replace('"', "").split(".")]
+                if path[: len(wanted)] == wanted or (len(path) > 2 and path == wanted[: len(path)]):
+                    return SourceLocation(PYPROJECT, number)
+        return SourceLocation(PYPROJECT, section_line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.semantics.version import (
+from vde_dagster.semantics.versions.version import (
     CANONICALISER_VERSION,
     SemanticVersion,
     canonicaliser,
@@ -23,20 +23,17 @@ from vde_dagster.semantics.version import (
 if TYPE_CHECKING:
     from vde_dagster.semantics._sqlglot import canonical_text
     from vde_dagster.semantics.analysis import Analysis, analyze, column_lineage, semantic_version
-    from vde_dagster.semantics.lineage import ColumnLineage, IndirectSource, Source
-    from vde_dagster.semantics.python_source import PythonVersion, python_version
+    from vde_dagster.semantics.versions.lineage import ColumnLineage, IndirectSource, Source
 
 _LAZY = {
-    "Analysis": "analysis",
-    "analyze": "analysis",
-    "column_lineage": "analysis",
-    "semantic_version": "analysis",
-    "canonical_text": "_sqlglot",
-    "ColumnLineage": "lineage",
-    "IndirectSource": "lineage",
-    "Source": "lineage",
-    "PythonVersion": "python_source",
-    "python_version": "python_source",
+    "Analysis": "vde_dagster.semantics.analysis",
+    "analyze": "vde_dagster.semantics.analysis",
+    "column_lineage": "vde_dagster.semantics.analysis",
+    "semantic_version": "vde_dagster.semantics.analysis",
+    "canonical_text": "vde_dagster.semantics._sqlglot",
+    "ColumnLineage": "vde_dagster.semantics.versions.lineage",
+    "IndirectSource": "vde_dagster.semantics.versions.lineage",
+    "Source": "vde_dagster.semantics.versions.lineage",
 }
 
 __all__ = [
@@ -44,7 +41,6 @@ __all__ = [
     "Analysis",
     "ColumnLineage",
     "IndirectSource",
-    "PythonVersion",
     "SemanticError",
     "SemanticVersion",
     "Source",
@@ -54,7 +50,6 @@ __all__ = [
     "column_lineage",
     "leaf_version",
     "opaque_version",
-    "python_version",
     "restrict",
     "semantic_version",
     "values_version",
@@ -67,4 +62,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(import_module(module), name)

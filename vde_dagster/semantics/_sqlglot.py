@@ -14,9 +14,10 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
+from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.sql.dialects import untranslated
-from vde_dagster.sql.reading import read_statements
+from vde_dagster.sql.reading import name_of_call, read_statements
+from vde_dagster.sql.trees import untranslated
 
 _STRINGS = {
     TokenType.STRING,
@@ -55,6 +56,12 @@ def parse(query: str) -> exp.Expr:
     if len(trees) != 1:
         raise SemanticError(f"The query must be one statement, not {len(trees)}.")
     return trees[0]
+
+
+def called(e: exp.Expr) -> str:
+    """The lower-case name of a call, one for all names that mean the same; "" for no call."""
+    name = name_of_call(e)
+    return spark_functions.ALIASES.get(name, name)
 
 
 def canonical_text(query: str, *, exact: bool = False) -> str:

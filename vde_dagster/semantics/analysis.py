@@ -9,20 +9,19 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
-from vde_dagster.semantics.algebra import Leaf, Output, Rel
-from vde_dagster.semantics.binder import Binder, Unsupported
+from vde_dagster.semantics.algebra.nodes import Leaf, Output, Rel
+from vde_dagster.semantics.algebra.uniqueness import group_keys
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.queries import bind_query
+from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.checks import find, is_written
-from vde_dagster.semantics.ctes import NO_CTES
-from vde_dagster.semantics.digests import Digester
-from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.semantics.finding import Finding
-from vde_dagster.semantics.lineage import ColumnLineage, Tracer
-from vde_dagster.semantics.queries import bind_query
+from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.simplify import simplify
-from vde_dagster.semantics.uniqueness import group_keys
-from vde_dagster.semantics.version import SemanticVersion, leaf_version, opaque_version
-from vde_dagster.sql.garbage import dismantle
+from vde_dagster.semantics.versions.digests import Digester
+from vde_dagster.semantics.versions.lineage import ColumnLineage, Tracer
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version, opaque_version
 from vde_dagster.sql.reading import DOUBT
+from vde_dagster.sql.trees import dismantle
 
 _LOG = logging.getLogger(__name__)
 

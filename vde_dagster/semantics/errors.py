@@ -1,10 +1,17 @@
-"""The mistakes in a query that only its author can mend."""
+"""Mistakes in queries: errors that only the author can mend, findings of checks with their places,
+and notes taken while binding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.errors import ProjectError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 
 class SemanticError(ProjectError):
@@ -42,3 +49,71 @@ class SemanticError(ProjectError):
         if len(mistakes) > 1:
             first._several = tuple(mistakes)
         return first
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mistake in a query that can be bound all the same.
+
+    Args:
+        rule: Which check found it.
+        message: What is wrong, in one sentence without a full stop.
+        hint: What to do next.
+        certain: Whether Spark refuses the query, or its meaning is certainly another one;
+            otherwise it may be meant so.
+        line: 1-based line within the query's text, or None.
+        column: 1-based column within that line, or None.
+    """
+
+    rule: str
+    message: str
+    hint: str
+    certain: bool = True
+    line: int | None = None
+    column: int | None = None
+
+
+def place(e: exp.Expr) -> tuple[int | None, int | None]:
+    """The 1-based line and column where an expression's first word starts."""
+    known = [node.meta for node in e.walk() if "line" in node.meta and "col" in node.meta]
+    if not known:
+        return None, None
+    first = min(known, key=lambda meta: meta.get("start", 0))
+    width = first["end"] - first["start"] if "start" in first and "end" in first else 0
+    return first["line"], max(1, first["col"] - width)
+
+
+def finding(
+    rule: str, where: exp.Expr, message: str, hint: str, *, certain: bool = True
+) -> Finding:
+    """A finding at an expression."""
+    return Finding(rule, message, hint, certain, *place(where))
+
+
+Rule = Literal[
+    "unknown function",
+    "aggregate in clause",
+    "nested aggregate",
+    "window in clause",
+    "no window",
+    "window without order",
+    "ungrouped",
+    "position",
+    "different widths",
+    "several columns",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noted:
+    """One thing that was seen while a query was bound.
+
+    Args:
+        rule: What is wrong.
+        where: The expression that is.
+        details: What the rule's message needs, see there.
+    """
+
+    rule: Rule
+    where: exp.Expr
+    details: tuple[Any, ...] = ()

@@ -5,6 +5,8 @@ Every name that ``SHOW FUNCTIONS`` lists stands in exactly one of the lists belo
 names, units or types are equal is proved there too, by running both sides on awkward values; what
 is not proved counts as written. Names and literals are in lower case.
 (https://spark.apache.org/docs/latest/api/sql/)
+
+A function or construct that is in no list makes a query opaque.
 """
 
 from __future__ import annotations
@@ -425,3 +427,22 @@ def unit(function: str, index: int, literal: str) -> str | None:
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())
+
+
+SYNTAX_CLASSES = frozenset(
+    {"Div", "IntDiv", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Like"}
+    | {"ILike", "Escape", "Is", "Tuple", "Var", "Kwarg"}
+)
+"""Classes of SQLGlot's trees that mean what their name and their arguments say."""
+
+GENERATOR_KINDS = {
+    "explode": ("explode", False),
+    "explode_outer": ("explode", True),
+    "posexplode": ("posexplode", False),
+    "posexplode_outer": ("posexplode", True),
+    "inline": ("inline", False),
+    "inline_outer": ("inline", True),
+    "stack": ("stack", False),
+    "json_tuple": ("json_tuple", False),
+}
+"""Functions that make rows, with what they do and whether they are OUTER ones."""

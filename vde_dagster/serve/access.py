@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fastapi import Request
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse
 
 from vde_dagster.serve.errors import ServeError
-from vde_dagster.serve.loopback import is_loopback
-from vde_dagster.serve.warehouse_names import WarehouseName
+from vde_dagster.serve.served import WarehouseName
 
 if TYPE_CHECKING:
-    from vde_dagster.state.tokens import Token, TokenStore
+    from vde_dagster.state.environments.tokens import Token, TokenStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +100,30 @@ def _require_own_name(request: Request) -> None:
     cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"
     if cross and request.headers.get("sec-fetch-dest", "").lower() != "document":
         raise ServeError(403, "without a token, pages of other sites are not answered")
+
+
+def token_route() -> APIRouter:
+    """Return the route, which makes no tokens."""
+    router = APIRouter()
+
+    @router.post("/v1/oauth/tokens", include_in_schema=False)
+    def exchange() -> JSONResponse:
+        """Say where tokens come from."""
+        answer = {
+            "error": "unsupported_grant_type",
+            "error_description": "this server exchanges nothing: whoever runs it makes tokens "
+            "(vde token create ENV), and a client sends one as it is, by its property `token`",
+        }
+        return JSONResponse(answer, 400)
+
+    return router
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address, or a name of one."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,29 +1,39 @@
-"""The application: its routes, its errors, and who may ask."""
+"""The application: its routes, its errors, and who may ask.
+
+It runs no script. One from elsewhere would run as a page of this server, and could read all of it.
+
+A client that is still sending when the connection ends gets an error of its socket, and never sees
+that its write was refused, nor why.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TextIO
+from datetime import datetime, timezone
+from html import escape
+from typing import TYPE_CHECKING, Any, TextIO
+from urllib.parse import quote
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vde_dagster.lakehouse.object_stores import for_clients
-from vde_dagster.serve.access import Access
-from vde_dagster.serve.access_log import AccessLog
+from vde_dagster.lakehouse.io.locations import for_clients
+from vde_dagster.serve.access import Access, token_route
 from vde_dagster.serve.catalog_routes import catalog_routes
 from vde_dagster.serve.data_routes import ROWS_AT_ONCE, data_routes
-from vde_dagster.serve.docs_page import docs_route
 from vde_dagster.serve.errors import answer_errors
 from vde_dagster.serve.loading import Loader
-from vde_dagster.serve.request_bodies import TakeBodies
 from vde_dagster.serve.served import Versions
-from vde_dagster.serve.token_route import token_route
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+
 
 _THREADS = 15 - ROWS_AT_ONCE
 
@@ -88,3 +98,141 @@ def _answer_head(router: APIRouter) -> None:
             router.add_api_route(
                 route.path, route.endpoint, methods=["HEAD"], include_in_schema=False
             )
+
+
+class AccessLog:
+    """Writes a line for every request that it hands on.
+
+    Args:
+        app: What answers.
+        file: Where the lines go; by default to stderr.
+    """
+
+    def __init__(self, app: ASGIApp, file: TextIO | None = None) -> None:
+        self._app = app
+        self._file = file or sys.stderr
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and write the line when the answer has ended."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope.setdefault("state", {})
+        begun, seen = time.monotonic(), {"status": 500, "bytes": 0}
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen["status"] = message["status"]
+            elif message["type"] == "http.response.body":
+                seen["bytes"] += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            took = (time.monotonic() - begun) * 1000
+            print(_line(scope, seen, took), file=self._file, flush=True)
+
+
+def _line(scope: Scope, seen: dict[str, int], took: float) -> str:
+    state: dict[str, Any] = scope.get("state", {})
+    # A proxy says whose request it is, and whoever is on this machine can be one.
+    client = quote((scope.get("client") or ["-"])[0], safe=":.%[]") or "-"
+    at = datetime.now(timezone.utc)
+    # What a client sends stays on one line, and in ASCII.
+    path = quote(scope["path"], safe="/@+~:=,")
+    query = quote(scope["query_string"], safe="/@+~:=,&%")
+    asked = f"{path}?{query}" if query else path
+    return (
+        f"{at:%Y-%m-%dT%H:%M:%SZ} {client} {state.get('who', '-')} {scope['method']} {asked} "
+        f"{seen['status']} {seen['bytes']}B {took:.0f}ms"
+    )
+
+
+_STYLE = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}" + (
+    "code{background:#f3f3f3;padding:0 .2em}td{padding:.1em .8em .1em 0;vertical-align:top}"
+)
+
+
+def docs_route(app: FastAPI) -> APIRouter:
+    """Return the route of the page.
+
+    Args:
+        app: The application whose routes it describes.
+    """
+    router = APIRouter()
+
+    @router.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    def page() -> HTMLResponse:
+        """Describe the routes."""
+        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return HTMLResponse(_page(app.openapi()), headers=headers)
+
+    return router
+
+
+def _page(described: dict[str, Any]) -> str:
+    told = described["info"]
+    routes = [
+        _route(method, path, one)
+        for path, methods in described["paths"].items()
+        for method, one in methods.items()
+    ]
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(told['title'])}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(told['title'])}</h1><p>{escape(told['description'])} "
+        'For programs: <a href="openapi.json">openapi.json</a>.</p>'
+        f"{''.join(routes)}</body></html>"
+    )
+
+
+def _route(method: str, path: str, described: dict[str, Any]) -> str:
+    rows = [
+        f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(one['in'])}</td>"
+        f"<td>{escape(one.get('description', ''))}</td></tr>"
+        for one in described.get("parameters", ())
+    ]
+    return (
+        f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2>"
+        f"<p>{escape(described.get('description', ''))}</p><table>{''.join(rows)}</table>"
+    )
+
+
+_MOST_BYTES = 16_000_000
+_MOST_SECONDS = 5
+"""Who sends more, or more slowly, is cut off."""
+
+
+class TakeBodies:
+    """Middleware that reads what is left of a request's body before the answer begins.
+
+    Args:
+        app: What answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        ended = False
+
+        async def heard() -> Message:
+            nonlocal ended
+            message = await receive()
+            ended = message["type"] != "http.request" or not message.get("more_body", False)
+            return message
+
+        async def said(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                taken = 0
+                with move_on_after(_MOST_SECONDS):
+                    while not ended and taken < _MOST_BYTES:
+                        taken += len((await heard()).get("body", b""))
+            await send(message)
+
+        await self._app(scope, heard, said)

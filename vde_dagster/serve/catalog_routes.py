@@ -11,12 +11,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Response
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.lakehouse.files import encode_metadata
-from vde_dagster.serve.errors import missing
-from vde_dagster.serve.etags import is_known
+from vde_dagster.lakehouse.io.files import encode_metadata
+from vde_dagster.serve.errors import is_known, missing
 from vde_dagster.serve.loading import Loader
-from vde_dagster.serve.served import ServedVersion, Versions
-from vde_dagster.serve.warehouse_names import WarehouseName
+from vde_dagster.serve.served import ServedVersion, Versions, WarehouseName
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"

@@ -1,12 +1,17 @@
 """Errors as the Iceberg REST specification has them.
 
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml, ErrorModel.
+
+Source: RFC 9110, 8.8.3 and 13.1.2.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -118,3 +123,25 @@ def _status(error: VdeError) -> int:
     if isinstance(error, DamagedFileError):
         return 500  # The table is there, and comes back with its file.
     return 404 if isinstance(error, ExecutionError) else 500
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """An answer that is given more than once.
+
+    Args:
+        content: The answer's content.
+    """
+
+    content: bytes
+
+    @cached_property
+    def tag(self) -> str:
+        """Its strong tag: of all of it, also of the storage that clients are told of."""
+        return f'"{blake2b(self.content, digest_size=16).hexdigest()}"'
+
+
+def is_known(tag: str, if_none_match: str) -> bool:
+    """Say whether a client that sends `If-None-Match` has what a tag stands for."""
+    known = [one.strip() for one in if_none_match.split(",")]
+    return known == ["*"] or tag.removeprefix("W/") in [one.removeprefix("W/") for one in known]

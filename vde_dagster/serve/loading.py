@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.lakehouse.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.pinned_metadata import pinned_metadata
-from vde_dagster.lakehouse.table_metadata import columns_of
-from vde_dagster.lakehouse.view_metadata import new_view_metadata
-from vde_dagster.planning.resolver import column_map
-from vde_dagster.planning.served_views import serve_view
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.serve.errors import missing
-from vde_dagster.serve.etags import Tagged
+from vde_dagster.errors import DamagedFileError, ExecutionError
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.metadata.pinned_tables import pinned_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.rendering.served_views import serve_view
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.serve.errors import ServeError, Tagged, missing
 from vde_dagster.serve.served import ServedVersion
 from vde_dagster.serve.shown_tables import ShownTable, as_pinned
-from vde_dagster.serve.written_metadata import ensure_written
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.lakehouse.io.files import MetadataFiles
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+
 
 _NAMES = uuid.UUID("0b9a6c56-19a4-4f0b-9a43-58d1f0a4f3c2")
 _ANSWERS = 2_000
@@ -235,3 +236,30 @@ def _gone(served: ServedVersion, name: ModelName) -> Exception:
         f"the data of {name} in {_shown(served)} are gone: another program than vde expired or "
         "dropped them; `vde fsck` says what is damaged",
     )
+
+
+def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
+    """Make sure that there is a file of metadata.
+
+    Args:
+        files: The warehouse's files.
+        location: Where; one location has one content but for what clients do not look at.
+        content: The metadata.
+
+    Raises:
+        ServeError: It cannot be written, or something else is there.
+    """
+    size = files.size(location)
+    if size is None:
+        try:
+            files.write_all([(location, content)], "write_served_metadata")
+        except ExecutionError as error:
+            if not files.exists(location):  # Somebody else was faster, or nobody can.
+                raise ServeError(503, str(error)) from error
+        return
+    try:
+        files.read_json(location)
+    except DamagedFileError as error:
+        raise ServeError(
+            503, f"{location} was not written to its end: remove it and try again"
+        ) from error

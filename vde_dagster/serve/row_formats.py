@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.serve.read_rows import Page
 
 Format = Literal["json", "arrow", "csv"]

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.make_plans import no_environment
-from vde_dagster.execution.published_version import published_version, version_number
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.external_table import external_table
-from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.served_views import Doubled
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.execution.environments.published_version import published_version, version_number
+from vde_dagster.execution.plans.make_plans import no_environment
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.rendering.served_views import Doubled
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef, external_table
 from vde_dagster.serve.errors import missing
 from vde_dagster.serve.shown_tables import Repeats, ShownTable, doubled, selections
-from vde_dagster.serve.warehouse_names import WarehouseName
-from vde_dagster.state.pins import Pin
+from vde_dagster.state.environments.pins import Pin
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+
 
 _VERSIONS = 32
 
@@ -223,3 +223,55 @@ class Versions:
             while len(self._kept) > _VERSIONS:
                 self._kept.popitem(last=False)
         return kept
+
+
+LIVE = "+live"
+_CATALOG = re.compile(r"[\w.-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseName:
+    """What the name of a warehouse, or the prefix of a path, says.
+
+    Args:
+        environment: The environment.
+        meant: The version's number or a time (UTC), as it was written; None for the newest.
+        live: Whether a session follows publications.
+        catalog: What the client calls this catalog, where it has said so: `prod~lake`.
+    """
+
+    environment: str
+    meant: str | None = None
+    live: bool = False
+    catalog: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> WarehouseName:
+        """Read a name; what an environment may be called is checked where it is looked up.
+
+        Raises:
+            UsageError: What the client calls this catalog can be no name in a path.
+        """
+        rest, sign, catalog = text.strip().partition("~")
+        if sign and not _CATALOG.fullmatch(catalog):
+            raise UsageError(
+                f"no catalog is called '{catalog[:40]}'",
+                hint="write letters, digits, '_', '-' and '.' behind '~': prod~lake",
+            )
+        environment, sign, meant = rest.partition("@")
+        # A plus sign that a client sends as it is means a blank in a query string.
+        live = not sign and environment.endswith((LIVE, " live"))
+        if live:
+            environment = environment[: -len(LIVE)]
+        return cls(
+            environment.strip().lower(), meant.strip() if sign else None, live, catalog or None
+        )
+
+    def at(self, version: int) -> WarehouseName:
+        """Return the name of one version."""
+        return replace(self, meant=str(version), live=False)
+
+    def __str__(self) -> str:
+        version = f"@{self.meant}" if self.meant is not None else LIVE if self.live else ""
+        catalog = f"~{self.catalog}" if self.catalog else ""
+        return f"{self.environment}{version}{catalog}"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vde_dagster.errors import UsageError
+from vde_dagster.serve.access import is_loopback
 from vde_dagster.serve.app import make_app
-from vde_dagster.serve.limits import Limits, limited
-from vde_dagster.serve.loopback import is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -118,3 +122,150 @@ def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=10,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is let through.
+
+    Args:
+        head_bytes: Bytes of a request's line and headers.
+        head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
+        body_bytes: Bytes of a body; nothing here reads one.
+        body_seconds: Seconds of a body.
+        taken_seconds: Seconds in which whoever is answered takes `taken_bytes`, or all there is.
+        taken_bytes: How many bytes that are, at least.
+        connections: Connections altogether.
+        by_address: Connections of one address.
+    """
+
+    head_bytes: int = 65_536
+    head_seconds: float = 10
+    body_bytes: int = 16_000_000
+    body_seconds: float = 20
+    taken_seconds: float = 30
+    taken_bytes: int = 65_536
+    connections: int = 500
+    by_address: int = 250
+
+
+def limited(limits: Limits) -> type[H11Protocol]:
+    """Return a protocol for Uvicorn that refuses what is beyond some limits."""
+    addresses: Counter[str] = Counter()
+
+    class Limited(H11Protocol):
+        _address: str | None = None
+        _phase: str | None = None
+        _timer: asyncio.TimerHandle | None = None
+        _received = 0
+        _slow: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            address = self.client[0] if self.client else ""
+            self._address = address
+            addresses[address] += 1
+            if addresses[address] > limits.by_address:
+                self._refuse("429 Too Many Requests", "this address has too many connections")
+            elif len(self.connections) > limits.connections:
+                self._refuse("503 Service Unavailable", "there are too many connections")
+            else:
+                self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._address is not None:
+                addresses[self._address] -= 1
+                if not addresses[self._address]:
+                    del addresses[self._address]
+                self._address = None
+            self._time(None)
+            self._took_enough()
+            super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._took_enough()
+            waiting = self.transport.get_write_buffer_size()
+            self._slow = self.loop.call_later(limits.taken_seconds, self._took, waiting)
+
+        def resume_writing(self) -> None:
+            self._took_enough()
+            super().resume_writing()
+
+        def _took_enough(self) -> None:
+            if self._slow is not None:
+                self._slow.cancel()
+                self._slow = None
+
+        def _took(self, before: int) -> None:
+            """End a connection whose other end takes less than the least of an answer."""
+            waiting = self.transport.get_write_buffer_size()
+            if waiting > before - limits.taken_bytes:
+                self.transport.abort()
+            else:
+                self._slow = self.loop.call_later(limits.taken_seconds, self._took, waiting)
+
+        def data_received(self, data: bytes) -> None:
+            if self.transport.is_closing():
+                return
+            before = self.cycle
+            super().data_received(data)
+            self._received = len(data) + (self._received if self.cycle is before else 0)
+            taking = self.conn.their_state is h11.SEND_BODY
+            if taking and self._received > limits.body_bytes + limits.head_bytes:
+                self._refuse("413 Content Too Large", "nothing here takes a body")
+            else:
+                self._watch()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._watch()
+
+        def _watch(self) -> None:
+            """Let time run while a request is being received."""
+            theirs = self.conn.their_state
+            if self.transport.is_closing():
+                self._time(None)
+            elif theirs is h11.SEND_BODY:
+                self._time("body")
+            elif theirs is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
+                self._time("head")
+            else:
+                self._time(None)
+
+        def _time(self, phase: str | None) -> None:
+            if phase == self._phase:
+                return
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._phase = phase
+            if phase is not None:
+                seconds = limits.head_seconds if phase == "head" else limits.body_seconds
+                self._timer = self.loop.call_later(seconds, self._late)
+
+        def _late(self) -> None:
+            self._refuse("408 Request Timeout", "the request took too long to send")
+
+        def _refuse(self, status: str, why: str) -> None:
+            """Say what is wrong, unless an answer has begun, and end the connection."""
+            self._time(None)
+            if self.transport.is_closing():
+                return
+            if self.cycle is None or (self.cycle.response_complete or not _begun(self.cycle)):
+                kind = {"429": "SlowDownException", "503": "ServiceUnavailableException"}.get(
+                    status[:3], "BadRequestException"
+                )
+                text = f'{{"error":{{"message":"{why}","type":"{kind}","code":{status[:3]}}}}}'
+                head = (
+                    f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\nretry-after: 5\r\n"
+                    f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
+                )
+                self.transport.write(f"{head}{text}".encode())
+            self.transport.close()
+
+    return Limited
+
+
+def _begun(cycle: Any) -> bool:
+    return bool(cycle.response_started)

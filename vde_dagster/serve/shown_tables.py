@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.table_metadata import columns_of
-from vde_dagster.planning.resolver import column_map
-from vde_dagster.planning.selections import selection_of
-from vde_dagster.planning.served_views import Doubled
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.rendering.served_views import Doubled, selection_of
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.snapshot import Snapshot
-    from vde_dagster.planning.table import PhysicalTable
-    from vde_dagster.state.pins import Pin
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.table import PhysicalTable
+    from vde_dagster.state.environments.pins import Pin
 
 _REMEMBERED = 100_000
 

@@ -4,6 +4,6 @@ Nothing here imports PySpark until a session is asked for.
 """
 
 from vde_dagster.spark.engine import SparkEngine
-from vde_dagster.spark.settings import SessionSettings
+from vde_dagster.spark.session.settings import SessionSettings
 
 __all__ = ["SessionSettings", "SparkEngine"]

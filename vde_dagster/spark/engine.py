@@ -14,26 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UnknownOutcomeError, UsageError, shortened
-from vde_dagster.lakehouse.fill_summaries import FILL_KEY, fill_summary
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
-from vde_dagster.spark.audits import failing_rows
-from vde_dagster.spark.data_types import in_utc, spark_type
-from vde_dagster.spark.failures import as_subquery, cause_line, execution_error
-from vde_dagster.spark.jobs import PlanJobs
-from vde_dagster.spark.layout import evolve_layout
-from vde_dagster.spark.model_context import model_context
-from vde_dagster.spark.outputs import digester_of, output_of
-from vde_dagster.spark.python_models import run_python_model
+from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY, fill_summary
+from vde_dagster.planning.engine_tasks import (
+    AnalysedQuery,
+    AuditResult,
+    AuditTask,
+    FillResult,
+    FillTask,
+)
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
+from vde_dagster.spark.models.model_context import model_context
+from vde_dagster.spark.models.outputs import digester_of, failing_rows, output_of
+from vde_dagster.spark.models.python_models import run_python_model, source_frame
+from vde_dagster.spark.session.failures import as_subquery, cause_line, execution_error
+from vde_dagster.spark.session.jobs import PlanJobs
+from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
-from vde_dagster.spark.settings import SessionSettings
-from vde_dagster.spark.source import source_frame
 from vde_dagster.spark.strategies import Write, find_strategy
-from vde_dagster.spark.tables import create_physical_table
-from vde_dagster.spark.tables_of_sessions import Table, load_table
+from vde_dagster.spark.tables.columns import in_utc, spark_type
+from vde_dagster.spark.tables.tables_of_sessions import Table, load_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
-from vde_dagster.spark.connect import is_remote
-from vde_dagster.spark.ended import is_gone
-from vde_dagster.spark.iceberg import iceberg_catalog
-from vde_dagster.spark.session import new_session, start_session, stop_session
-from vde_dagster.spark.settings import SessionSettings
+from vde_dagster.spark.session.connect import is_remote
+from vde_dagster.spark.session.jvm_failure import is_gone
+from vde_dagster.spark.session.session import new_session, start_session, stop_session
+from vde_dagster.spark.session.settings import SessionSettings
+from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -118,7 +118,7 @@ def in_spark(text: str, dialect: str) -> str:
     from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.foreign import spark_text
+    from vde_dagster.sql.other_dialects.translate import spark_text
 
     try:
         written, problem = spark_text(parse_one(text, dialect=dialect))

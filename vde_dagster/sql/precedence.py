@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.token_kinds import COMPARISONS, GENERIC
+from vde_dagster.sql.spark_tokens import COMPARISONS, GENERIC
 
 T = TokenType
 _LEVELS = {

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
-from sqlglot.tokens import Token  # type: ignore[attr-defined]
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.dialects import untranslated
-from vde_dagster.sql.lateral import WITHOUT_ON, lacks_condition
 from vde_dagster.sql.precedence import with_brackets
-from vde_dagster.sql.spark_tokens import as_written
-from vde_dagster.sql.token_kinds import MARK
+from vde_dagster.sql.spark_tokens import MARK, as_written
+from vde_dagster.sql.trees import untranslated
 
 DOUBT = "vde_doubt"
 """Key in a tree's `meta`: why the query has to be opaque though there is a tree."""
@@ -82,3 +82,86 @@ def read_query(text: str) -> Reading:
     if len(statements) != 1:
         raise ParseError(f"The query must be one statement, not {len(statements)}.")
     return Reading(text, tokens, statements[0])
+
+
+def parse_query(sql: str) -> exp.Expr:
+    """Read a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
+    return read_query(sql).tree
+
+
+WITHOUT_ON = "LEFT JOIN LATERAL without ON"
+
+_ENDS = frozenset(
+    {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "LATERAL", "WHERE", "GROUP"}
+    | {"HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET"}
+    | {"UNION", "EXCEPT", "INTERSECT", "MINUS", ",", ";"}
+)
+"""What may follow a joined table that has no condition."""
+
+
+def lacks_condition(tokens: Sequence[Token]) -> bool:
+    """Whether a query's tokens have an outer join to LATERAL without ON."""
+    words = [token.text.upper() for token in tokens]
+    for i, word in enumerate(words):
+        if word != "LATERAL" or words[i - 1 : i] != ["JOIN"]:
+            continue
+        if words[max(i - 3, 0) : i - 1][-1:] in (["LEFT"], ["OUTER"]) and not _has_on(words, i + 1):
+            return True
+    return False
+
+
+def _has_on(words: list[str], start: int) -> bool:
+    depth = 0
+    for word in words[start:]:
+        if word == "(":
+            depth += 1
+        elif word == ")":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif not depth and word == "ON":
+            return True
+        elif not depth and word in _ENDS:
+            return False
+    return False
+
+
+_FUNCTIONS = frozenset(
+    {"listagg", "string_agg", "to_char", "to_varchar", "percentile_cont", "percentile_disc"}
+    | {"parse_json", "variant_get", "variant_explode", "localtimestamp", "get_json_object"}
+)
+"""Functions that SQLGlot (30.30) writes as others of another meaning."""
+_UNITS = frozenset(
+    {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
+    | {"microsecond"}
+)
+
+
+def is_misread(text: str) -> bool:
+    """Whether SQLGlot is known to take a Spark query for another one.
+
+    Args:
+        text: Spark SQL.
+    """
+    dialect = untranslated("spark")
+    tokens = dialect.tokenize(text)
+    for token, following in pairwise(tokens):
+        name = token.text.lower()
+        called = following.token_type == TokenType.L_PAREN
+        if called and name in _FUNCTIONS:
+            return True
+        if called and name in ("date_trunc", "trunc") and not _has_plain_unit(text, token.end + 1):
+            return True
+        strings = token.token_type == following.token_type == TokenType.STRING
+        if strings and following.start == token.end + 1:
+            return True  # '' within a string is a quote in Spark 4.
+        if token.token_type == TokenType.TIME:
+            return True
+    made = as_written(text, tokens)
+    return made.doubt is not None or with_brackets(made.tokens) is not made.tokens
+
+
+def _has_plain_unit(text: str, bracket: int) -> bool:
+    """Whether a unit in full stands in the call that begins at a bracket."""
+    call = text[bracket : text.find(")", bracket)].lower()
+    return any(f"'{unit}'" in call for unit in _UNITS)

@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
-    from vde_dagster.state.audits import AuditRecord
-    from vde_dagster.state.clock import Clock, SystemClock
-    from vde_dagster.state.effects import Effects, NoEffects
-    from vde_dagster.state.leases import HeldLease, Lease
-    from vde_dagster.state.pending import PendingInterval
-    from vde_dagster.state.plans import PlanRecord, PlanStatus
-    from vde_dagster.state.publications import PublicationRecord, PublishedFile
-    from vde_dagster.state.versions import EnvironmentVersion
+    from vde_dagster.state.db.effects import Clock, Effects, NoEffects, SystemClock
+    from vde_dagster.state.db.leases import HeldLease, Lease
+    from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
+    from vde_dagster.state.environments.versions import EnvironmentVersion
+    from vde_dagster.state.fills.table_commits import PendingInterval
+    from vde_dagster.state.plans.audits import AuditRecord
+    from vde_dagster.state.plans.plans import PlanRecord, PlanStatus
 
 _LAZY = {
-    "AuditRecord": "audits",
-    "Clock": "clock",
-    "Effects": "effects",
-    "EnvironmentVersion": "versions",
-    "HeldLease": "leases",
-    "Lease": "leases",
-    "NoEffects": "effects",
-    "PendingInterval": "pending",
-    "PlanRecord": "plans",
-    "PlanStatus": "plans",
-    "PublicationRecord": "publications",
-    "PublishedFile": "publications",
-    "SystemClock": "clock",
+    "AuditRecord": "vde_dagster.state.plans.audits",
+    "Clock": "vde_dagster.state.db.effects",
+    "Effects": "vde_dagster.state.db.effects",
+    "EnvironmentVersion": "vde_dagster.state.environments.versions",
+    "HeldLease": "vde_dagster.state.db.leases",
+    "Lease": "vde_dagster.state.db.leases",
+    "NoEffects": "vde_dagster.state.db.effects",
+    "PendingInterval": "vde_dagster.state.fills.table_commits",
+    "PlanRecord": "vde_dagster.state.plans.plans",
+    "PlanStatus": "vde_dagster.state.plans.plans",
+    "PublicationRecord": "vde_dagster.state.environments.publications",
+    "PublishedFile": "vde_dagster.state.environments.publications",
+    "SystemClock": "vde_dagster.state.db.effects",
 }
 
 __all__ = [
@@ -56,4 +55,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(import_module(module), name)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.cli.app import call
-from vde_dagster.cli.new_project import new_project
+from vde_dagster.cli.commands.project import new_project
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder

@@ -12,10 +12,10 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.catalog import VIEW, Swap
-from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.lakehouse.view_metadata import new_view_metadata
-from vde_dagster.planning.table import TableRef
+from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
+from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
+from vde_dagster.lakehouse.publishing.new_table import NewTable
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder

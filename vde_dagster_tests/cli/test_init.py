@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from vde_dagster.cli.new_project import new_project
+from vde_dagster.cli.commands.project import new_project
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 

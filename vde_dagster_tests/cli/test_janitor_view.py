@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from vde_dagster.cli.janitor_view import show_janitor
-from vde_dagster.lakehouse.cleaning import Decision
-from vde_dagster.lakehouse.janitor import JanitorReport
+from vde_dagster.cli.environments_view import show_janitor
+from vde_dagster.lakehouse.maintenance.cleaning import Decision
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
 
 
 def shown(*versions: tuple[str, int]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution import gather_state, make_plans, render_model
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.execution.plans import gather_state, make_plans, render_model
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.selection import select_by_name
-from vde_dagster.state.snapshots import SnapshotStore
+from vde_dagster.state.plans.snapshots import SnapshotStore
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder

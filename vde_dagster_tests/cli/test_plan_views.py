@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.cli.spark_start import LOGGER
+from vde_dagster.cli.opening import LOGGER
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -102,6 +102,6 @@ def test_a_shell_completes_commands_and_options(
 
 
 def test_the_logger_that_tells_of_spark_is_that_of_its_start() -> None:
-    from vde_dagster.spark.session import logger
+    from vde_dagster.spark.session.session import logger
 
     assert logger.name == LOGGER

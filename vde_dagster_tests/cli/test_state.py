@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.cli.new_project import new_project
+from vde_dagster.cli.commands.project import new_project
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vde_dagster.cli.new_project import new_project
+from vde_dagster.cli.commands.project import new_project
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration import local_ui
-from vde_dagster.orchestration.workspace_file import made_for, workspace_file
+from vde_dagster.orchestration.instance import made_for, workspace_file
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.orchestration.servers import REPOSITORY, Dagster, free_port, wait_for
 from vde_dagster_tests.projects import ProjectFolder

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.unit_testing.check import check_test
+from vde_dagster.base.times import parse_instant
+from vde_dagster.execution.unit_testing.check_tests import check_test
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.loading.loader import load_project
 
 YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01-01")),))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.execution.unit_testing.run import run_test
+from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 

@@ -20,16 +20,19 @@ import duckdb
 import sqlglot
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.changes.by_version import steps_of
-from vde_dagster.execution.changes.compare import compare_sides
-from vde_dagster.execution.changes.model_changes import ModelChanges
-from vde_dagster.execution.changes.sides import Side, TableAtPin
-from vde_dagster.lakehouse.table_metadata import columns_of
+from vde_dagster.execution.changes.between import steps_of
+from vde_dagster.execution.changes.compare_versions import (
+    ModelChanges,
+    Side,
+    TableAtPin,
+    compare_sides,
+)
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnEvent, ViewColumn
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.pinned import pinned_query
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.state.pins import Pin
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.tables.pinned_reads import pinned_query
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.state.environments.pins import Pin
 
 Row = tuple[Any, ...]
 NAME = ModelName("shop", "orders")

@@ -13,8 +13,8 @@ from typing import Any
 
 from vde_dagster.errors import AuditFailedError, UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.janitor import JanitorReport
-from vde_dagster.state.effects import Effects
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled

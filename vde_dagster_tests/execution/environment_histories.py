@@ -25,10 +25,10 @@ from pyiceberg.serializers import FromInputFile
 from sqlglot import parse_one
 
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.execution.pinned_version import PinnedVersion
+from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.new_table import EmptyCommit
-from vde_dagster.planning.table import TableRef
+from vde_dagster.lakehouse.publishing.new_table import EmptyCommit
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.valued import Valued
 from vde_dagster_tests.lakehouse.oracle import query

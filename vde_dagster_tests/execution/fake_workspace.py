@@ -20,17 +20,22 @@ from typing import Any
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
-from vde_dagster.lakehouse.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
-from vde_dagster.state.clock import Clock
-from vde_dagster.state.effects import Effects
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.publishing.new_table import NewTable
+from vde_dagster.planning.engine_tasks import (
+    AnalysedQuery,
+    AuditResult,
+    AuditTask,
+    FillResult,
+    FillTask,
+)
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster_tests.lakehouse.fake_engine import list_of_nothing
 
 _READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")

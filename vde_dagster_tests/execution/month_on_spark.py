@@ -17,11 +17,11 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
-from vde_dagster.execution.apply_result import ApplyResult
+from vde_dagster.execution.events import ApplyResult
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan import Plan, PlannedModel
-from vde_dagster.planning.repeatable import may_be_skipped
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.kinds.repeatable import may_be_skipped
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.month_of_others import Others
 from vde_dagster_tests.execution.month_projects import RandomModel, files_of, random_project

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.planning.engine_tasks import AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 
 

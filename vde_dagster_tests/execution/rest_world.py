@@ -20,7 +20,7 @@ from vde_dagster.errors import StoreError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
-from vde_dagster.state.effects import Effects
+from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution.crash_world import FILES, Operation, World, run
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled

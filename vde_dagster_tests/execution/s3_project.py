@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.state.clock import SystemClock
+from vde_dagster.state.db.effects import SystemClock
 from vde_dagster_tests.execution.change_copies import follow_everywhere
 
 NEWEST = "models/newest.sql"

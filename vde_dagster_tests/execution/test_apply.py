@@ -17,7 +17,7 @@ from vde_dagster.errors import (
 )
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

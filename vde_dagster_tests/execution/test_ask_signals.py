@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.ask_signals import Batch, signals_of
+from vde_dagster.execution.plans.signals import Batch, signals_of
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.cadence import IntervalUnit
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder

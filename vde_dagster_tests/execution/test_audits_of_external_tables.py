@@ -10,9 +10,9 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import AuditFailedError, ProjectError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.table import TableRef
+from vde_dagster.lakehouse.publishing.new_table import NewTable
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder

@@ -11,9 +11,9 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock

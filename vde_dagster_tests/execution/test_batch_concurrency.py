@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.errors import AuditFailedError, ExecutionError
 from vde_dagster.execution.events import Event, IntervalFilled
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.planning.engine_tasks import AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.look import look
 from vde_dagster_tests.projects import ProjectFolder

@@ -14,7 +14,7 @@ import pytest
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.crash_world import World, check_nothing_is_left
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.look import look

@@ -15,14 +15,14 @@ from rich.console import Console
 
 from vde_dagster.cli.plan_view import show_plan
 from vde_dagster.errors import ExecutionError, StoreError
-from vde_dagster.execution.batch_bytes import Weight, cut
+from vde_dagster.execution.apply.batches import Weight, cut
 from vde_dagster.execution.events import Event, MemoryLacked
 from vde_dagster.orchestration.pages.markdown import plan_markdown
-from vde_dagster.planning.cadence import Cadence, IntervalUnit
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

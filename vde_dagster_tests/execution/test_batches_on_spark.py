@@ -15,9 +15,9 @@ from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
 from vde_dagster.spark import SparkEngine, engine
-from vde_dagster.spark.iceberg import IcebergTable
 from vde_dagster.spark.strategies.base import Write
-from vde_dagster.spark.strategies.time_range import TimeRange
+from vde_dagster.spark.strategies.overwrites import TimeRange
+from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.spark.tasks import Warehouse, days
 

@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import DAILY, FILES, TOTALS, WEEK, at, days
 from vde_dagster_tests.execution.valued import Valued, shown

@@ -9,8 +9,8 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan import Category, Change
-from vde_dagster.state import schema
+from vde_dagster.planning.plan.plan import Category, Change
+from vde_dagster.state.db import schema
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -21,11 +21,11 @@ import pytest
 
 from vde_dagster.errors import DamagedFileError, StoreError, VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import fsck as fsck_module
-from vde_dagster.lakehouse.fsck import Finding, fsck
-from vde_dagster.lakehouse.fsck_files import check_files
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.planning.table import TableRef
+from vde_dagster.lakehouse.maintenance import fsck as fsck_module
+from vde_dagster.lakehouse.maintenance.fsck import Finding, fsck
+from vde_dagster.lakehouse.maintenance.fsck_files import check_files
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.serve.app import make_app
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.shops import opened, publish_twice, run

@@ -10,12 +10,12 @@ import pytest
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import sweep
-from vde_dagster.lakehouse.catalog import TABLE, VIEW, Swap
-from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.fsck import Finding
-from vde_dagster.lakehouse.table_metadata import current_columns, head_of, snapshot_ids
-from vde_dagster.planning.table import TableRef
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Swap
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.maintenance import sweep
+from vde_dagster.lakehouse.maintenance.fsck import Finding
+from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of, snapshot_ids
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.workers import ShiftedClock
 from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled

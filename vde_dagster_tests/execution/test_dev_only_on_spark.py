@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

@@ -11,10 +11,10 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

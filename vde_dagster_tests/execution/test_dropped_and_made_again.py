@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.state.versions import VersionStore
+from vde_dagster.state.environments.versions import VersionStore
 from vde_dagster_tests.execution.environment_histories import BEGIN, FILES, SETTINGS, Kept
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

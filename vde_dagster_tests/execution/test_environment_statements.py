@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ExecutionError, ProjectError
-from vde_dagster.execution.apply_result import ApplyResult
-from vde_dagster.planning.plan_codec import plan_from_json, plan_to_json
+from vde_dagster.execution.events import ApplyResult
+from vde_dagster.planning.plan.plan_codec import plan_from_json, plan_to_json
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import ProjectFolder

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from vde_dagster.execution.table_branches import TableBranches
-from vde_dagster.state.leases import Lease, LeaseStore
-from vde_dagster.state.shown import ShownStore
+from vde_dagster.execution.apply.table_branches import TableBranches
+from vde_dagster.state.db.leases import Lease, LeaseStore
+from vde_dagster.state.environments.entries import ShownStore
 from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
 
 SAMPLES = 4

@@ -13,14 +13,17 @@ import pytest
 
 from vde_dagster.cli.app import call
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.execution.compare_data import compare_data
-from vde_dagster.execution.compare_environments import compare_environments, named_environment
-from vde_dagster.execution.version_changes import version_changes
+from vde_dagster.execution.environments.compare import (
+    compare_data,
+    compare_environments,
+    named_environment,
+)
+from vde_dagster.execution.environments.version_changes import version_changes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.pinned_tables import pinned_tables
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import AuditResult, AuditTask
+from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
+from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state import StateStore
 from vde_dagster_tests.execution.crash_world import (
     FILES,
@@ -354,7 +357,7 @@ def vde(
     def again(_: Path) -> Iterator[Workspace]:
         yield shop.workspace
 
-    monkeypatch.setattr("vde_dagster.cli.commands.freezing.opened", again)
+    monkeypatch.setattr("vde_dagster.cli.commands.environments.opened", again)
     monkeypatch.setattr("vde_dagster.cli.commands.environments.opened", again)
 
     def run(*arguments: str) -> tuple[int, str, str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.memo import FileMemo
+from vde_dagster.execution.warehouse import FileMemo
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.projects import ProjectFolder
 

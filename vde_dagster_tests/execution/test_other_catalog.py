@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse, settle
-from vde_dagster.lakehouse.catalog import Catalog
-from vde_dagster.state.effects import Effects
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.catalogs.catalog import Catalog
+from vde_dagster.lakehouse.publishing import finish_publication
+from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution.crash_world import (
     FILES,
     NOW,
@@ -228,18 +229,18 @@ def test_who_stalls_after_the_decision_moves_nothing_that_others_moved_since(
 ) -> None:
     made = Warehouses(tmp_path, empty_database)
     command, meanwhile = before(made)
-    original = getattr(settle, stalls)
+    original = getattr(finish_publication, stalls)
     seen: list[Warehouse] = []
 
     def stalled(*said: object) -> None:
-        monkeypatch.setattr(settle, stalls, original)
+        monkeypatch.setattr(finish_publication, stalls, original)
         made.clock.advance(minutes=10)
         made.run(lambda workspace: workspace.lakehouse.recover())
         made.run(meanwhile)
         seen.append(made.look())
         original(*said)
 
-    monkeypatch.setattr(settle, stalls, stalled)
+    monkeypatch.setattr(finish_publication, stalls, stalled)
     made.run(command)
     now, then = made.look(), seen[0]
     assert (now.visible(), now.filled) == (then.visible(), then.filled)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

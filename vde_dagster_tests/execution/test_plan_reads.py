@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import vde_dagster.state.snapshots
-from vde_dagster.state.codec import load_snapshot
+import vde_dagster.state.plans.snapshots
+from vde_dagster.state.db.codec import load_snapshot
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

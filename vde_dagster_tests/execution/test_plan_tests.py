@@ -11,9 +11,9 @@ import pytest
 
 from vde_dagster.errors import UnitTestFailedError, VdeError
 from vde_dagster.execution.events import Event, ModelStarted, UnitTestFinished
-from vde_dagster.execution.unit_testing.frozen_time import with_frozen_time
+from vde_dagster.execution.unit_testing.run_test import with_frozen_time
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan import PlanKind
+from vde_dagster.planning.plan.plan import PlanKind
 from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning import assign_tables
+from vde_dagster.planning.plan import assign_tables
 from vde_dagster_tests.execution.environment_histories import BEGIN, Kept
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.valued import content_of

@@ -6,7 +6,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.query_rules import check_query
+from vde_dagster.execution.query.query_rules import check_query
 from vde_dagster.project.table_names import TableNames
 
 KNOWN = {ModelName("s", "t"), ModelName("s", "u"), ModelName("crm__s", "t")}

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import AuditFailedError
-from vde_dagster.execution import fill_table
-from vde_dagster.execution.audit_table import Auditor
+from vde_dagster.execution.apply import fill_table
+from vde_dagster.execution.apply.fill_range import Auditor
 from vde_dagster_tests.execution.crash_world import FILES, World, apply_again, apply_stored
 from vde_dagster_tests.execution.look import look
 from vde_dagster_tests.faults import ProcessKilled

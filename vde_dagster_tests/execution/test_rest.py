@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.catalog import Catalog
+from vde_dagster.lakehouse.catalogs.catalog import Catalog
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
-from vde_dagster.state.effects import Effects
+from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution import test_other_catalog as other
 from vde_dagster_tests.execution.change_copies import follow_everywhere
 from vde_dagster_tests.execution.crash_world import OPERATIONS

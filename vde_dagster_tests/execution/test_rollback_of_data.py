@@ -12,9 +12,9 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.commit import change_table, read_table
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.state.lease_names import table_lease
+from vde_dagster.lakehouse.publishing.commit import change_table, read_table
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.state.db.leases import table_lease
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.valued import Valued, shown
 from vde_dagster_tests.projects import ProjectFolder

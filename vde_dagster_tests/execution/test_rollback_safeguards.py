@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError
-from vde_dagster.execution import going_back
+from vde_dagster.execution.environments import restore_data
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import publish, rebase, return_to
-from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.work import FillTask
-from vde_dagster.state import pinned_fills, schema
+from vde_dagster.lakehouse.publishing import publish, rebase
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.state.db import schema
+from vde_dagster.state.environments import pin_history
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import FILES, at, develop, restate, run
 from vde_dagster_tests.execution.valued import Valued, shown
@@ -113,22 +114,22 @@ def no_end_of_branches(patch: pytest.MonkeyPatch) -> None:
     def restore(connection: Any, table_id: str, filled: IntervalSet) -> None:
         waiting = schema.pending
         kept = connection.execute(waiting.select()).mappings().all()
-        pinned_fills.restore_filled(connection, table_id, filled)
+        pin_history.restore_filled(connection, table_id, filled)
         connection.execute(waiting.delete())
         if kept:
             connection.execute(waiting.insert(), [dict(row) for row in kept])
 
-    patch.setattr(return_to, "attempts", lambda *_: set())
+    patch.setattr(rebase, "attempts", lambda *_: set())
     for module in (publish, rebase):
         patch.setattr(module, "restore_filled", restore)
 
 
 def nothing_outdated(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(going_back.GoingBack, "as_change", lambda self: None)
+    patch.setattr(restore_data.GoingBack, "as_change", lambda self: None)
 
 
 def all_filled_as_then(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(going_back, "_redone", lambda *_: IntervalSet())
+    patch.setattr(restore_data, "_redone", lambda *_: IntervalSet())
 
 
 def nobody_asked(patch: pytest.MonkeyPatch) -> None:

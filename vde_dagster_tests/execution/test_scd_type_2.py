@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.kinds import ScdType2ByTime
-from vde_dagster.spark.iceberg import IcebergTable
+from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster_tests.execution.workers import ShiftedClock
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import ProjectFolder

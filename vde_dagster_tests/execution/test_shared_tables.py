@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import AuditFinished, Event
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake

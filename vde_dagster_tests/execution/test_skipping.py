@@ -15,10 +15,10 @@ from vde_dagster.cli.applying import result_json
 from vde_dagster.cli.plan_view import show_plan, show_summary
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import Event, IntervalFilled
-from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.planning.contents_codec import load_facts
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.lakehouse.publishing.new_table import NewTable
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.table_contents import load_facts
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -230,7 +230,7 @@ def test_fill_during_which_others_wrote_is_not_built_upon(world: World) -> None:
 
 
 def test_backfill_that_somebody_asks_for_is_never_skipped(world: World) -> None:
-    from vde_dagster.planning.interval import IntervalSet
+    from vde_dagster.planning.intervals.interval import IntervalSet
 
     shown = world.workspace.store.environments.get("prod")
     assert shown is not None

@@ -10,10 +10,10 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.source_places import audit_place, find_place, query_start
+from vde_dagster.execution.apply.failure_report import audit_place, find_place, query_start
 from vde_dagster.project.kinds import Full
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.spark.failures import query_place
+from vde_dagster.spark.session.failures import query_place
 
 FIXTURE = Path(__file__).parents[1] / "fixtures/failures/messages.yaml"
 CASES: list[dict[str, Any]] = yaml.safe_load(FIXTURE.read_text("utf-8"))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from vde_dagster.execution.unit_testing.run import run_test
+from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.project.loading.with_variables import with_variables
+from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.spark import SparkEngine
 
 pytestmark = pytest.mark.spark

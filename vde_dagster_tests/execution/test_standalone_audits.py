@@ -13,7 +13,7 @@ from rich.console import Console
 from vde_dagster.base.names import ModelName
 from vde_dagster.cli.plan_view import show_plan, show_summary
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
+from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder

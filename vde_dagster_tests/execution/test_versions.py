@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.compare_data import compare_data
-from vde_dagster.execution.compare_environments import compare_environments, named_environment
-from vde_dagster.execution.version_changes import version_changes
+from vde_dagster.execution.environments.compare import (
+    compare_data,
+    compare_environments,
+    named_environment,
+)
+from vde_dagster.execution.environments.version_changes import version_changes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.crash_world import NOW
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.compare_data import compare_data
-from vde_dagster.execution.compare_environments import named_environment
-from vde_dagster.execution.version_changes import version_changes
+from vde_dagster.execution.environments.compare import compare_data, named_environment
+from vde_dagster.execution.environments.version_changes import version_changes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.planning import view_dialects
-from vde_dagster.planning.pinned import PinnedTable
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.view_dialects import ViewWriter
+from vde_dagster.planning.rendering import view_dialects
+from vde_dagster.planning.rendering.view_dialects import ViewWriter
+from vde_dagster.planning.tables.pinned_reads import PinnedTable
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.lakehouse.oracle import load
 from vde_dagster_tests.projects import ProjectFolder

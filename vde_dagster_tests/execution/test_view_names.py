@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.catalog import VIEW
+from vde_dagster.lakehouse.catalogs.catalog import VIEW
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.projects import ProjectFolder

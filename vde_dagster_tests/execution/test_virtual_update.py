@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.execution.apply_result import ApplyResult
-from vde_dagster.execution.events import Event, Published, VirtualUpdateRan
-from vde_dagster.planning.plan import Category
+from vde_dagster.execution.events import ApplyResult, Event, Published, VirtualUpdateRan
+from vde_dagster.planning.plan.plan import Category
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import ProjectFolder

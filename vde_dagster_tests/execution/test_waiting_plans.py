@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -10,8 +10,8 @@ import pytest
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.options import PlanOptions
-from vde_dagster.project.identity import ProjectIdentity
+from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.project.settings import ProjectIdentity
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -143,7 +143,7 @@ def test_a_project_that_only_its_folder_names_is_warned_of_a_shared_state(
 def test_a_state_of_today_is_adopted_by_the_first_publication(
     project: Callable[..., ProjectFolder],
 ) -> None:
-    from vde_dagster.state.schema import project as rows
+    from vde_dagster.state.db.schema import project as rows
 
     own = project("shop", 'id = "aaaa"')
     publish(own)

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import FillTask
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 
 _FROM = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`(?: VERSION AS OF (\d+))?")

@@ -15,14 +15,14 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-import vde_dagster.execution.apply
-import vde_dagster.execution.gather_state
-import vde_dagster.planning.planner
+import vde_dagster.execution.apply.apply
+import vde_dagster.execution.plans.gather_state
+import vde_dagster.planning.plan.planner
 import vde_dagster.project.configuration.settings_source
 import vde_dagster.project.loading.loader
-import vde_dagster.state.migrate  # noqa: F401
+import vde_dagster.state.db.migrate  # noqa: F401
 from vde_dagster.errors import VdeError
-from vde_dagster.state.clock import SystemClock
+from vde_dagster.state.db.effects import SystemClock
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 
 PROCESSES = 8

@@ -17,7 +17,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.execution.workers import ShiftedClock
 from vde_dagster_tests.faults import ProcessKilled
 from vde_dagster_tests.kinds.steps import Steps

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.execution.apply.table_branches import Target
 from vde_dagster.execution.events import Event, IntervalFilled
-from vde_dagster.execution.target import Target
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.commits import CommitRange, KeptCommit, range_since
+from vde_dagster.planning.tables.pinned_reads import CommitRange, KeptCommit, range_since
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark import SparkEngine

@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Custom, kind_from_json
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.projects import ProjectFolder

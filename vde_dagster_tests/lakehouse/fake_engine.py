@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalog import TABLE, Swap
-from vde_dagster.lakehouse.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.new_table import EmptyCommit, NewTable
-from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 
 
 @functools.cache

@@ -18,9 +18,15 @@ from urllib.parse import quote, unquote
 from sqlalchemy import Connection
 
 from vde_dagster.errors import StoreError
-from vde_dagster.lakehouse.catalog import Pointer, Promises, SparkCatalog, Swap, require_unmoved
-from vde_dagster.planning.table import TableRef
-from vde_dagster.state.effects import Effects
+from vde_dagster.lakehouse.catalogs.catalog import (
+    Pointer,
+    Promises,
+    SparkCatalog,
+    Swap,
+    require_unmoved,
+)
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

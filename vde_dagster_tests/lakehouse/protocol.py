@@ -17,17 +17,23 @@ from sqlalchemy import Engine
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
-from vde_dagster.lakehouse.janitor import JanitorReport, clean
-from vde_dagster.lakehouse.publication import Holding, Return
-from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, Held, ViewNames
-from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
+from vde_dagster.lakehouse.publishing.publication import Holding, Return
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    Held,
+    ViewNames,
+)
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import Clock, Lease, StateStore
-from vde_dagster.state.database import Database, make_engine
-from vde_dagster.state.effects import Effects
-from vde_dagster.state.pinned_fills import filled_now, load_filled
-from vde_dagster.state.policy import Retention
+from vde_dagster.state.db.database import Database, make_engine
+from vde_dagster.state.db.effects import Effects
+from vde_dagster.state.environments.pin_history import filled_now, load_filled
+from vde_dagster.state.gc.policy import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.oracle import Seen, disconnect, look

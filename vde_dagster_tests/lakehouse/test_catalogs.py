@@ -10,20 +10,26 @@ from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
-from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, PointerMovedError, Swap
-from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog
-from vde_dagster.lakehouse.catalogs.nessie_server import NessieServer
+from vde_dagster.lakehouse.catalogs.catalog import (
+    TABLE,
+    VIEW,
+    Catalog,
+    Pointer,
+    PointerMovedError,
+    Swap,
+)
+from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog, NessieServer
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
-from vde_dagster.lakehouse.commit import change_table, commit_swap, read_table
-from vde_dagster.lakehouse.files import encode_metadata
-from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.new_table import NewTable, first_metadata
-from vde_dagster.lakehouse.table_metadata import without_branch
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.lakehouse.io.files import encode_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.table_metadata import without_branch
+from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, read_table
+from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import PendingInterval, StateStore
-from vde_dagster.state.publications import PublicationStore
-from vde_dagster.state.table_commits import TableCommit
+from vde_dagster.state.environments.publications import PublicationStore
+from vde_dagster.state.fills.table_commits import TableCommit
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.nessie_process import new_branch

@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state import StateStore
 from vde_dagster_tests.state.postgres_server import PostgresServer
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse.janitor import JanitorReport
-from vde_dagster.lakehouse.new_table import EmptyCommit
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+from vde_dagster.lakehouse.publishing.new_table import EmptyCommit
 from vde_dagster_tests.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.lakehouse.oracle import Seen, load, pointers, query, table_of
 from vde_dagster_tests.lakehouse.protocol import Job, Process, World, fast_folder

@@ -10,16 +10,16 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
-from vde_dagster.execution.version_changes import changes_until
+from vde_dagster.execution.environments.version_changes import changes_until
 from vde_dagster.lakehouse import Lakehouse, Publication
-from vde_dagster.lakehouse.commit import read_table
-from vde_dagster.lakehouse.fsck import fsck
-from vde_dagster.lakehouse.janitor import clean
-from vde_dagster.lakehouse.pinned_tables import pinned_tables
-from vde_dagster.planning.environment import Environment, Held
-from vde_dagster.planning.pinned import PinnedTable
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.state.policy import Retention
+from vde_dagster.lakehouse.maintenance.fsck import fsck
+from vde_dagster.lakehouse.maintenance.janitor import clean
+from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
+from vde_dagster.lakehouse.publishing.commit import read_table
+from vde_dagster.planning.environments.environment import Environment, Held
+from vde_dagster.planning.tables.pinned_reads import PinnedTable
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.gc.policy import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.test_pins import Warehouse
 from vde_dagster_tests.state.builders import FakeClock, day, environment, view

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.interval_figures import Figures, interval_figures
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.time_column import TimeColumn
+from vde_dagster.lakehouse.commit_rows import Figures, interval_figures
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import TimeColumn
+from vde_dagster.planning.tables.table import TableRef
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)

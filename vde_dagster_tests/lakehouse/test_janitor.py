@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from vde_dagster.lakehouse.branch_names import scratch_branch
-from vde_dagster.lakehouse.catalog import Swap
-from vde_dagster.lakehouse.catalogs import sql_pointers
-from vde_dagster.lakehouse.fsck import fsck
-from vde_dagster.lakehouse.janitor import JanitorReport, clean
+from vde_dagster.lakehouse.catalogs import sql
+from vde_dagster.lakehouse.catalogs.catalog import Swap
+from vde_dagster.lakehouse.maintenance.fsck import fsck
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
+from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
 from vde_dagster_tests.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
@@ -314,7 +314,7 @@ def test_a_lost_race_leaves_no_metadata_file(
     clock.advance(days=30)
     world.process().apply(Job("more", "prod", 1, (("orders", "1"),), days(0, 1, 2)))
     clock.advance(days=30)
-    swap = sql_pointers.swap_pointers
+    swap = sql.swap_pointers
 
     def late(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
         """Somebody else commits between the janitor's reading and its swap."""
@@ -323,7 +323,7 @@ def test_a_lost_race_leaves_no_metadata_file(
 
     before = metadata_files(world)
     with monkeypatch.context() as patch:
-        patch.setattr(sql_pointers, "swap_pointers", late)
+        patch.setattr(sql, "swap_pointers", late)
         (failure,) = janitor(world).failures
     assert failure.action == "expire_snapshots"
     assert "was changed by somebody else" in str(failure.error)

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ConflictError, StoreError
-from vde_dagster.lakehouse import Lakehouse, Publication, mirror
-from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+from vde_dagster.lakehouse import Lakehouse, Publication
+from vde_dagster.lakehouse.catalogs.rest import RestCatalog, RestViews
 from vde_dagster.lakehouse.catalogs.rest_server import RestAccess
-from vde_dagster.lakehouse.catalogs.rest_views import RestViews
-from vde_dagster.lakehouse.janitor import clean
-from vde_dagster.lakehouse.mirror import HASH, follow, verify
-from vde_dagster.lakehouse.view_metadata import new_view_metadata
-from vde_dagster.planning.table import TableRef
+from vde_dagster.lakehouse.maintenance.janitor import clean
+from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
+from vde_dagster.lakehouse.publishing import mirror
+from vde_dagster.lakehouse.publishing.mirror import HASH, follow, verify
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state import StateStore
-from vde_dagster.state.effects import Effects, NoEffects
-from vde_dagster.state.leases import LeaseStore
-from vde_dagster.state.mirror import WATCHED, MirrorStanding, MirrorStore, WantedView
+from vde_dagster.state.db.effects import Effects, NoEffects
+from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.environments.mirror import WATCHED, MirrorStanding, MirrorStore, WantedView
 from vde_dagster_tests.lakehouse.protocol import RETENTION
 from vde_dagster_tests.lakehouse.rest_process import Part, new_part
 from vde_dagster_tests.state.builders import FakeClock, environment, view
@@ -465,11 +465,11 @@ SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "what a dead writer began is watched": (
         dead_writers_request_comes_late,
-        lambda patch: patch.setattr("vde_dagster.state.mirror.WATCHED", timedelta(0)),
+        lambda patch: patch.setattr("vde_dagster.state.environments.mirror.WATCHED", timedelta(0)),
     ),
     "what is to be gone is watched": (
         dead_writers_view_appears_late,
-        lambda patch: patch.setattr("vde_dagster.state.mirror.WATCHED", timedelta(0)),
+        lambda patch: patch.setattr("vde_dagster.state.environments.mirror.WATCHED", timedelta(0)),
     ),
     "what was lost is watched": (
         lost_request_comes_late,
@@ -501,7 +501,9 @@ SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "recovery writes what is behind": (
         the_catalog_is_out_of_reach,
-        lambda patch: patch.setattr("vde_dagster.lakehouse.settle.follow", lambda lakehouse: None),
+        lambda patch: patch.setattr(
+            "vde_dagster.lakehouse.publishing.finish_publication.follow", lambda lakehouse: None
+        ),
     ),
 }
 _END = MirrorStore.end
@@ -511,7 +513,7 @@ def _end_without_looking(self: MirrorStore, catalog: str, done: Any, writer: str
     """As `end`, but whoever ends is taken for the writer."""
     from sqlalchemy import update
 
-    from vde_dagster.state.schema import mirrored_views
+    from vde_dagster.state.db.schema import mirrored_views
 
     self.database.run_transaction(
         lambda conn: conn.execute(update(mirrored_views).values(writer=writer)), name="test"
@@ -523,7 +525,7 @@ def _end_without_the_writer(self: MirrorStore, catalog: str, done: Any, writer: 
     """As `end`, but who failed is not remembered."""
     from sqlalchemy import update
 
-    from vde_dagster.state.schema import mirrored_views
+    from vde_dagster.state.db.schema import mirrored_views
 
     _END(self, catalog, done, writer)
     self.database.run_transaction(

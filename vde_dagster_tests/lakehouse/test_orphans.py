@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from vde_dagster.lakehouse import orphans, sweep
-from vde_dagster.lakehouse.cleaning import Cleaning, Decision
-from vde_dagster.lakehouse.expiry import expire_snapshots
-from vde_dagster.lakehouse.files import MetadataFiles, StoredFile
-from vde_dagster.lakehouse.fsck import fsck
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.state.leases import LeaseStore
-from vde_dagster.state.publications import PublicationStore
+from vde_dagster.lakehouse.io.files import MetadataFiles, StoredFile
+from vde_dagster.lakehouse.maintenance import orphans, sweep
+from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
+from vde_dagster.lakehouse.maintenance.expiry import expire_snapshots
+from vde_dagster.lakehouse.maintenance.fsck import fsck
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, table
 

@@ -9,8 +9,8 @@ import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import (

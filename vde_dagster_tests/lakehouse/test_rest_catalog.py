@@ -14,14 +14,12 @@ import requests
 from vde_dagster.errors import ProjectError, StoreError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.catalogs.rest import CHANGE, RestCatalog
 from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestConflict, RestServer
 from vde_dagster.lakehouse.catalogs.table_changes import table_changes
-from vde_dagster.lakehouse.commit import change_table, read_table
-from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.new_table import NewTable, first_metadata
-from vde_dagster.lakehouse.table_metadata import (
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.table_metadata import (
     expire,
     fast_forward,
     move_back,
@@ -30,7 +28,9 @@ from vde_dagster.lakehouse.table_metadata import (
     with_types,
     without_branch,
 )
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.lakehouse.publishing.commit import change_table, read_table
+from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.rest_process import new_part

@@ -19,20 +19,21 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse import Publication, pins, prepare, publish
-from vde_dagster.lakehouse.catalogs import sql_pointers
-from vde_dagster.lakehouse.janitor import clean
-from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.planning.environment import Environment
-from vde_dagster.state import environments
-from vde_dagster.state.entries import read_head
-from vde_dagster.state.environments import EnvironmentStore
-from vde_dagster.state.leases import Lease, LeaseStore
-from vde_dagster.state.pin_history import PinHistory
-from vde_dagster.state.pins import PinStore
-from vde_dagster.state.publications import PublicationStore
-from vde_dagster.state.tables import TableStore
-from vde_dagster.state.versions import VersionStore
+from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.catalogs import sql
+from vde_dagster.lakehouse.maintenance.janitor import clean
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.publishing import pins, prepare, publish
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.state.db.leases import Lease, LeaseStore
+from vde_dagster.state.environments import environments
+from vde_dagster.state.environments.entries import read_head
+from vde_dagster.state.environments.environments import EnvironmentStore
+from vde_dagster.state.environments.pin_history import PinHistory
+from vde_dagster.state.environments.pins import PinStore
+from vde_dagster.state.environments.publications import PublicationStore
+from vde_dagster.state.environments.versions import VersionStore
+from vde_dagster.state.tables.tables import TableStore
 from vde_dagster_tests.lakehouse.oracle import load, look, query, table_of
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, view
@@ -435,17 +436,17 @@ def no_version_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_pointer_check(patch: pytest.MonkeyPatch) -> None:
-    swap_checked = sql_pointers.swap_pointers
+    swap_checked = sql.swap_pointers
 
     def unchecked(connection: Any, catalog: str, swaps: Any) -> None:
-        now = sql_pointers.read_pointers(connection, catalog, [swap.ref for swap in swaps])
+        now = sql.read_pointers(connection, catalog, [swap.ref for swap in swaps])
         moved = [
             replace(swap, before=now[swap.ref].location) if swap.ref in now else swap
             for swap in swaps
         ]
         swap_checked(connection, catalog, moved)
 
-    patch.setattr(sql_pointers, "swap_pointers", unchecked)
+    patch.setattr(sql, "swap_pointers", unchecked)
 
 
 def no_lease(patch: pytest.MonkeyPatch) -> None:

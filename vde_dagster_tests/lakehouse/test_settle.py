@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import StoreError
-from vde_dagster.execution.table_branches import TableBranches
+from vde_dagster.execution.apply.table_branches import TableBranches
 from vde_dagster.lakehouse import Lakehouse, Publication
-from vde_dagster.lakehouse.branch_names import BranchName
-from vde_dagster.lakehouse.catalog import VIEW, Swap
-from vde_dagster.lakehouse.fsck import fsck
-from vde_dagster.lakehouse.settle import settle
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import FillResult
+from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
+from vde_dagster.lakehouse.maintenance.fsck import fsck
+from vde_dagster.lakehouse.metadata.fill_summaries import BranchName
+from vde_dagster.lakehouse.publishing.finish_publication import settle
+from vde_dagster.planning.engine_tasks import FillResult
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog

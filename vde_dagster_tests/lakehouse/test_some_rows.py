@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.preview import some_rows
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.lakehouse.commit_rows import some_rows
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 
 DAY = timedelta(days=1)
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)

@@ -17,16 +17,16 @@ import pytest
 
 from vde_dagster.base.names import quote
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
-from vde_dagster.lakehouse.commit import read_table
-from vde_dagster.lakehouse.janitor import clean
-from vde_dagster.lakehouse.pinned_tables import pinned_tables
-from vde_dagster.planning.environment import Environment, Held
-from vde_dagster.planning.pinned import pinned_select
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.lakehouse.maintenance.janitor import clean
+from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
+from vde_dagster.lakehouse.publishing.commit import read_table
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import Environment, Held
+from vde_dagster.planning.tables.pinned_reads import pinned_select
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state import StateStore
-from vde_dagster.state.policy import Retention
+from vde_dagster.state.gc.policy import Retention
 from vde_dagster_tests.state.builders import environment, table, view
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.lakehouse.types import iceberg_to_spark, schema_of, spark_to_iceberg
+from vde_dagster.lakehouse.metadata.types import iceberg_to_spark, schema_of, spark_to_iceberg
 
 ROUND_TRIPS = [
     "BOOLEAN",

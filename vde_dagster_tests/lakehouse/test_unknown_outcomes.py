@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.errors import UnknownOutcomeError
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.state import StateStore
-from vde_dagster.state.publications import PublicationStore
+from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.proxy import LossyProxy
 from vde_dagster_tests.state.builders import environment, view

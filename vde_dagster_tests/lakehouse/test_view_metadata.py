@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pyiceberg.view.metadata import ViewMetadata
 
-from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
+from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
 from vde_dagster_tests.state.builders import view
 
 

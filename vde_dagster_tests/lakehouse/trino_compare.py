@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.cli.values import json_value
-from vde_dagster.execution.published_version import published_version
+from vde_dagster.cli.rows_view import json_value
+from vde_dagster.execution.environments.published_version import published_version
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.environment import ViewNames
+from vde_dagster.planning.environments.environment import ViewNames
 from vde_dagster_tests.lakehouse.trino_project import SPARK_ONLY, TRINO_CATALOG
 from vde_dagster_tests.lakehouse.trino_server import TrinoError, TrinoServer
 from vde_dagster_tests.lakehouse.trino_values import trino_json

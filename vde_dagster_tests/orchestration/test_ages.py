@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from vde_dagster.cli.plan_view import describe_intervals
-from vde_dagster.orchestration.models.partitions import MAX_TIMES, display_unit, time_partitions
+from vde_dagster.orchestration.models.catalog import MAX_TIMES, display_unit, time_partitions
 from vde_dagster.orchestration.pages.markdown import spans, units
-from vde_dagster.planning.cadence import IntervalUnit
+from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

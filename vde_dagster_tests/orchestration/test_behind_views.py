@@ -11,14 +11,14 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.model_assets import model_specs
 from vde_dagster.orchestration.events.projection import Filled, filled_event
 from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import load_catalog, version_of
 from vde_dagster_tests.orchestration.test_news import events_of, must, tick

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster_tests.orchestration.browser import SECONDS, cut_off, keep
 from vde_dagster_tests.orchestration.clicks import (
     add_below,

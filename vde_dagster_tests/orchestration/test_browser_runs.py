@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 from playwright.sync_api import Page, expect
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.orchestration.browser import SECONDS, keep
 from vde_dagster_tests.orchestration.clicks import (
     choose,

@@ -14,13 +14,13 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.model_assets import model_specs
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.models import partitions
+from vde_dagster.orchestration.models import catalog as partitions
 from vde_dagster.orchestration.models.catalog import build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.options import PlanOptions
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan_request import PlanOptions
 from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import partitions_of, run_job

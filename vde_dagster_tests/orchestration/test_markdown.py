@@ -18,7 +18,7 @@ from vde_dagster.orchestration.pages.markdown import (
     span,
     summary,
 )
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder
@@ -36,7 +36,7 @@ def test_the_first_plan_lists_its_work_before_everything_else(built: ProjectFold
 
 
 def test_a_changed_model_shows_its_diff_in_a_diff_fence(built: ProjectFolder) -> None:
-    from vde_dagster.planning.plan import Category, Change
+    from vde_dagster.planning.plan.plan import Category, Change
 
     with Workspace.open(built.root) as workspace:
         before = workspace.snapshots()

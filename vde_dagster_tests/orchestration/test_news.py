@@ -12,21 +12,21 @@ import dagster as dg
 import pytest
 from sqlalchemy import event as sqlalchemy_event
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.news import NewsCursor, Teller
-from vde_dagster.orchestration.events.origins import origin_of
+from vde_dagster.orchestration.events.outbox import NewsCursor, Teller
+from vde_dagster.orchestration.events.plan_events import origin_of
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs import news_sensor as sensor_module
-from vde_dagster.orchestration.jobs.news_sensor import tell_news
+from vde_dagster.orchestration.jobs import outbox_sensor as sensor_module
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import ENVIRONMENTS, PLANS, SHORT
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.state.effects import NoEffects
+from vde_dagster.state.db.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.orchestration.conftest import NOW, partitions_of, reds, run_job

@@ -7,15 +7,15 @@ from datetime import datetime, timezone
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.models.partitions import (
+from vde_dagster.orchestration.models.catalog import (
     display_unit,
     partition_keys,
     partition_mapping,
     requested,
 )
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
-from vde_dagster.planning.cadence import IntervalUnit
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster_tests.orchestration.conftest import NOW, load_catalog
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.pages.markdown import plan_summary
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

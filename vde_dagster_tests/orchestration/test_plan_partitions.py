@@ -13,18 +13,18 @@ import pytest
 from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.plan_events import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.news_sensor import tell_news
-from vde_dagster.orchestration.jobs.sensor import evaluate
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
+from vde_dagster.orchestration.jobs.project_sensor import evaluate
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENTS, PLANS
-from vde_dagster.orchestration.pages.queries_check import wait_for_applies
+from vde_dagster.orchestration.pages.plan_page import wait_for_applies
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.plan_codec import plan_from_json
-from vde_dagster.state import schema
-from vde_dagster.state.lease_names import environment_lease
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan_codec import plan_from_json
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.leases import environment_lease
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.orchestration.test_new_plan import refusal
@@ -285,7 +285,7 @@ def test_files_that_are_being_edited_are_planned_once_they_rest(
 
     saved: list[bool] = []
     cursor = tick(folder.root, instance)
-    monkeypatch.setattr("vde_dagster.orchestration.jobs.sensor.time.sleep", save)
+    monkeypatch.setattr("vde_dagster.orchestration.jobs.project_sensor.time.sleep", save)
     folder.edit(TOP, "max", "min")
     skipped = evaluate(folder.root, cursor, instance, quiet_seconds=3.0)
     assert isinstance(skipped, dg.SkipReason)

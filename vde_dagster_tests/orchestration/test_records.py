@@ -11,13 +11,13 @@ import dagster as dg
 import pytest
 
 import vde_dagster.orchestration
-from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
-from vde_dagster.planning.interval import Interval
-from vde_dagster.state.effects import NoEffects
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.state.db.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.orchestration.conftest import partitions_of

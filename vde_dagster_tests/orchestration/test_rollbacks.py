@@ -11,13 +11,13 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.news import NewsCursor, Teller
+from vde_dagster.orchestration.events.outbox import NewsCursor, Teller
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.news_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.state.effects import NoEffects
+from vde_dagster.state.db.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import at, restate, run
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled

@@ -21,11 +21,11 @@ from vde_dagster.cli.app import call
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.publication import environment_published
+from vde_dagster.orchestration.instance import URL_VARIABLE
+from vde_dagster.orchestration.location_refresh import ATTEMPTS, refresh
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, Names
-from vde_dagster.orchestration.pages.links import MAX_LINE, MAX_NAME, folded, short_name
+from vde_dagster.orchestration.pages.markdown import MAX_LINE, MAX_NAME, folded, short_name
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
-from vde_dagster.orchestration.reload import URL_VARIABLE
-from vde_dagster.orchestration.shown import ATTEMPTS, refresh
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import load_catalog
 from vde_dagster_tests.projects import ProjectFolder

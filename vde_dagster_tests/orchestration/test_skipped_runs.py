@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.recorder import EventRecorder
+from vde_dagster.orchestration.events.applying import EventRecorder
 from vde_dagster.orchestration.models.catalog import build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.projection import Filled, filled_event
 from vde_dagster.orchestration.events.publication import combination_of
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.orchestration.conftest import apply_all, load_catalog, version_of
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.projects import ProjectFolder

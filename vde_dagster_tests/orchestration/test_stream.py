@@ -13,7 +13,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.events import ModelFailed
-from vde_dagster.orchestration.events.stream import Streamed, stream_events
+from vde_dagster.orchestration.events.applying import Streamed, stream_events
 
 LOCATION = SourceLocation(Path("models/a.sql"))
 

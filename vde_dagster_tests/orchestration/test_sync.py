@@ -5,11 +5,11 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.orchestration.test_staleness import DAYS, versions_of

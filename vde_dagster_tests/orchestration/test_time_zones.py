@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.models.partitions import partition_keys, requested, time_partitions
+from vde_dagster.orchestration.models.catalog import partition_keys, requested, time_partitions
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
-from vde_dagster.planning.cadence import Cadence
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.missing import Window, wanted_intervals
+from vde_dagster.planning.intervals.cadence import Cadence
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.missing_intervals import Window, wanted_intervals
 from vde_dagster_tests.orchestration.conftest import load_catalog
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -12,14 +12,13 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UnitTestFailedError
-from vde_dagster.execution.unit_testing.compare import RowDifference
-from vde_dagster.execution.unit_testing.run import TestResult
-from vde_dagster.execution.unit_testing.told import MAX_ROWS, ToldTest
+from vde_dagster.execution.unit_testing.run_test import RowDifference, TestResult
+from vde_dagster.execution.unit_testing.test_report import MAX_ROWS, ToldTest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_names
-from vde_dagster.orchestration.jobs.news_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLANS
 from vde_dagster.orchestration.resource import lend

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.plan import Change
+from vde_dagster.planning.plan.plan import Change
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.planning.edit_classes_rules import (
     Project,

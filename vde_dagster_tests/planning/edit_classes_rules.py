@@ -16,7 +16,7 @@ from sqlglot import exp, parse_one
 from sqlglot.optimizer.qualify import qualify
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Seed
 
 Snapshots = Mapping[ModelName, Snapshot]

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
-from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster_tests.planning.oracle_data import Models, external_models, random_tables
 from vde_dagster_tests.planning.oracle_edits import edit_project
 from vde_dagster_tests.planning.oracle_projects import Projects

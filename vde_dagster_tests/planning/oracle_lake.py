@@ -18,25 +18,17 @@ import duckdb
 import sqlglot
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import Cadence
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.missing import Window, infer_starts, wanted_intervals
-from vde_dagster.planning.plan import Plan, PlannedModel
-from vde_dagster.planning.render import render_query
-from vde_dagster.planning.resolver import Resolver, fill_map
-from vde_dagster.planning.serve import choose_filler
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import TableRef
-from vde_dagster.project.kinds import (
-    External,
-    IncrementalByTimeRange,
-    IncrementalByUniqueKey,
-    Seed,
-)
-from vde_dagster.project.macros.time_variables import (
-    substitute_time_variables,
-    time_variable_values,
-)
+from vde_dagster.planning.environments.resolver import Resolver, fill_map
+from vde_dagster.planning.intervals.cadence import Cadence
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.assign_tables import choose_filler
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, wanted_intervals
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.rendering.render import render_query
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.kinds import External, IncrementalByTimeRange, IncrementalByUniqueKey, Seed
+from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 from vde_dagster_tests.planning.simulate import Warehouse
 

@@ -14,9 +14,9 @@ from sqlglot.errors import SqlglotError
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.planning.plan import Change, Plan
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.plan.plan import Change, Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster_tests.planning.oracle_data import Models
 from vde_dagster_tests.planning.oracle_lake import (
     Contents,

@@ -10,29 +10,32 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.ask_signals import signals_of
+from vde_dagster.execution.plans.signals import signals_of
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
-from vde_dagster.planning.forward_only import (
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
+from vde_dagster.planning.environments.warehouse_state import Previewed, WarehouseState
+from vde_dagster.planning.plan.affected_intervals import Changed, Made, Scope, outdated
+from vde_dagster.planning.plan.assign_tables import deployed, extended
+from vde_dagster.planning.plan.forward_only import (
     ForwardOnly,
     is_concerned,
     require_known,
     require_used,
 )
-from vde_dagster.planning.gaps import require_no_gaps
-from vde_dagster.planning.lacks import made_without
-from vde_dagster.planning.memo import Built, Memo
-from vde_dagster.planning.options import PlanOptions
-from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
-from vde_dagster.planning.plan import Plan, PlanKind
-from vde_dagster.planning.plan_request import PlanRequest
-from vde_dagster.planning.planner import make_plan
-from vde_dagster.planning.request import models_to_fill, window_of
-from vde_dagster.planning.restatement import restate_published
-from vde_dagster.planning.serve import deployed, extended
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable, Preview
-from vde_dagster.planning.warehouse_state import Previewed, WarehouseState
+from vde_dagster.planning.plan.parent_coverage import made_without
+from vde_dagster.planning.plan.plan import Plan, PlanKind
+from vde_dagster.planning.plan.plan_request import (
+    PlanOptions,
+    PlanRequest,
+    models_to_fill,
+    window_of,
+)
+from vde_dagster.planning.plan.planner import make_plan
+from vde_dagster.planning.plan.publication import require_no_gaps
+from vde_dagster.planning.plan.restatement import restate_published
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot_codec import Built, Memo
+from vde_dagster.planning.tables.table import PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 
@@ -125,7 +128,7 @@ class Warehouse:
 
     def plan_run(self, environment: str = PRODUCTION, *, now: datetime = NOW, **said: Any) -> Plan:
         """Plan what is due."""
-        from vde_dagster.planning.order import in_order
+        from vde_dagster.planning.snapshots.snapshot import in_order
 
         current = self.environments[environment]
         snapshots = in_order(

@@ -16,9 +16,16 @@ from datetime import timedelta
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.digest_sets import digest_sets
-from vde_dagster.planning.commits import KeptCommit
-from vde_dagster.planning.contents import (
+from vde_dagster.execution.apply.plan_tasks import digest_sets
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.environments.resolver import Columns, Resolver, TableRead, tables_read
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.kinds.repeatable import may_be_skipped
+from vde_dagster.planning.plan.assign_tables import choose_filler
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import (
     InputState,
     Output,
     Tile,
@@ -26,15 +33,7 @@ from vde_dagster.planning.contents import (
     compared,
     state_of,
 )
-from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.plan import Plan, PlannedModel
-from vde_dagster.planning.repeatable import may_be_skipped
-from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.serve import choose_filler
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.sources import Columns, TableRead, tables_read
+from vde_dagster.planning.tables.pinned_reads import KeptCommit
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model
 from vde_dagster_tests.planning.oracle import FIRST_DAY

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vde_dagster.planning.cadence import Cadence, IntervalUnit
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.ticks import last_tick
+from vde_dagster.base.cron import last_tick
+from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
 
 def utc(text: str) -> datetime:

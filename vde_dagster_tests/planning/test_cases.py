@@ -12,8 +12,8 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.planning.simulate import NOW, Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from vde_dagster.lakehouse.commit_line import is_quiet
-from vde_dagster.planning.commits import KeptCommit
-from vde_dagster.planning.contents import (
+from vde_dagster.lakehouse.publishing.table_history import is_quiet
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.kinds.repeatable import reads_clock
+from vde_dagster.planning.table_contents import (
     FillFacts,
     InputState,
     Output,
@@ -17,11 +18,11 @@ from vde_dagster.planning.contents import (
     Tile,
     changed_inputs,
     compared,
+    dump_facts,
+    load_facts,
     state_of,
 )
-from vde_dagster.planning.contents_codec import dump_facts, load_facts
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.repeatable import reads_clock
+from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 DAY = timedelta(days=1)
 T0 = datetime(2024, 1, 1, tzinfo=timezone.utc)

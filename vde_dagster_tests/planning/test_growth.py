@@ -9,7 +9,7 @@ import pytest
 
 import vde_dagster.planning
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.planning.simulate import Warehouse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.planning.checks.idle import _OF_MODELS
-from vde_dagster.planning.checks.places import properties_in_header
-from vde_dagster.project.reading.model_properties import METADATA
+from vde_dagster.planning.checks.diagnostics import properties_in_header
+from vde_dagster.planning.checks.unused_properties import _OF_MODELS
+from vde_dagster.project.properties.model_properties import METADATA
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

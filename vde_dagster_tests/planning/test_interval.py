@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
 BASE = datetime(2024, 1, 1, tzinfo=timezone.utc)
 

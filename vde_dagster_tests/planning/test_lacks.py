@@ -16,14 +16,13 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.planning.cadence import BEGINNING, FAR
-from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.missing import Window, infer_starts
-from vde_dagster.planning.order import in_order
-from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.virtual_update import over_views
+from vde_dagster.planning.rendering.views import over_views
 
 SHOWN = {ModelName("raw", "orders"), ModelName("crm__raw", "orders")}
 

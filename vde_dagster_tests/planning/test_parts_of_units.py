@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import ALWAYS
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.missing import left_to_fill, with_lookback
-from vde_dagster.planning.plan import Plan, PlannedModel
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.missing_intervals import left_to_fill, with_lookback
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.redo import EVERYTHING, redo
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING, redo
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey, Kind
 from vde_dagster_tests.state.builders import days, snapshot
 

@@ -11,9 +11,8 @@ import pytest
 from vde_dagster.base.hashing import digest
 from vde_dagster.planning import build_snapshot as module
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.rehash import rehash
-from vde_dagster.planning.resolver import column_map
-from vde_dagster.planning.warehouse_state import WarehouseState
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.environments.warehouse_state import WarehouseState, rehash
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 

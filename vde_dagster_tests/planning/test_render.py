@@ -9,7 +9,7 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.render import render_environment_query, replace_tables
+from vde_dagster.planning.rendering.render import render_environment_query, replace_tables
 from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.project.test_query_text import QUERIES
 

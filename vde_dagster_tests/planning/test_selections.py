@@ -7,8 +7,8 @@ import doctest
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning import selections
-from vde_dagster.planning.selections import selection_of
+from vde_dagster.planning.rendering import served_views
+from vde_dagster.planning.rendering.served_views import selection_of
 
 SOURCE = {"id": "id", "Day": "day", "two words": "w"}
 
@@ -90,4 +90,4 @@ def test_whatever_else_a_query_does_is_none(query: str) -> None:
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(selections).failed == 0
+    assert doctest.testmod(served_views).failed == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model_codec import model_from_json, model_to_json
 

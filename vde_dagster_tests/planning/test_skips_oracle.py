@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from vde_dagster.planning.contents import InputState, changed_inputs
+from vde_dagster.planning.table_contents import InputState, changed_inputs
 from vde_dagster_tests.planning import skips_oracle
 from vde_dagster_tests.planning.skips_oracle import Work, WrongSkipError, run_days
 

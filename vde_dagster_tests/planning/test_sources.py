@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.sources import TableRead, tables_read
+from vde_dagster.planning.environments.resolver import Resolver, TableRead, tables_read
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

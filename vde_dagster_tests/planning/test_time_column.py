@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 import pytest
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.time_column import TimeColumn
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster_tests.spark.tasks import days, hours
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.planning.pinned import PinnedTable, pinned_query
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.trino import trino_query, trino_select
-from vde_dagster.sql.qualify import without_qualify
+from vde_dagster.planning.rendering.view_dialects import trino_query, trino_select
+from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_query
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.sql.outline import without_qualify
 
 
 def body(sql: str) -> str | None:

@@ -296,7 +296,7 @@ def _load(root: Path) -> tuple[str, str, int]:
     from vde_dagster.errors import VdeError
     from vde_dagster.planning.build_snapshots import build_snapshots
     from vde_dagster.project.loading.loader import load_project
-    from vde_dagster.sql.parsed import ParsedQueries
+    from vde_dagster.sql.trees import ParsedQueries
 
     try:
         parsed = ParsedQueries()

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import Full, Kind, View
-from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import LoadedFile, LoadedModel, Model
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.project.audit_order import audit_order, circles
+from vde_dagster.project.dag import audit_order, circles
 from vde_dagster.project.loading.loader import load_project, load_project_isolated
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from vde_dagster.project.model import Audit
-from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS
+from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
 from vde_dagster_tests.project.builtin_audit_cases import CASES
 from vde_dagster_tests.project.conftest import LoadModel
 

@@ -11,9 +11,9 @@ import yaml
 from sqlglot import parse_one
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.statements import render_statements
-from vde_dagster.project.reading.variable_texts import sql_literal
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.rendering.render import render_statements
+from vde_dagster.project.macros.variables import sql_literal
 from vde_dagster_tests.project.conftest import LoadModel
 
 GROUPS: list[dict[str, Any]] = yaml.safe_load(

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from vde_dagster.project.formatting.file_layout import laid_out
-from vde_dagster.project.formatting.format_text import format_text
+from vde_dagster.project.formatting import format_text, laid_out
 from vde_dagster.project.settings import Settings
-from vde_dagster.sql.layout.options import LayoutOptions
+from vde_dagster.sql.layout.style import LayoutOptions
 from vde_dagster.sql.scanner import SourceText
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

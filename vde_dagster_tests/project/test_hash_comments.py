@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.sql.hash_comments import with_dash_comments
 from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.templates import with_dash_comments
 from vde_dagster_tests.project.conftest import LoadModel
 
 QUERY = 'SELECT 1 AS a, # it\'s; not two\n \'#b\' AS b #\'\n, """#""" AS c -- # d\n'

@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.sql.parsed import ParsedQueries
+from vde_dagster.sql.trees import ParsedQueries
 
 MODEL = b"MODEL (name a.m, kind FULL);\n"
 SEED = b"MODEL (name a.m, kind SEED (path '../seeds/c.csv'));\n"

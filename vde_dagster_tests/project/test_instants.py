@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from vde_dagster.base.instants import parse_end, parse_instant
+from vde_dagster.base.times import parse_end, parse_instant
 
 
 def at(*parts: int) -> datetime:

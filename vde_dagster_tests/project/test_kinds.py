@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from vde_dagster.project.kinds import KINDS, kind_names
-from vde_dagster.project.kinds.describe import kind_schema, kinds_table
-from vde_dagster.project.reading.schema import model_schema
+from vde_dagster.project.kinds.base import kind_schema, kinds_table
+from vde_dagster.project.properties.model_properties import model_schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,8 +10,8 @@ import yaml
 from sqlglot import parse_one
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.reading.model_properties import canonical_type
-from vde_dagster.sql.foreign import spark_text
+from vde_dagster.project.properties.model_properties import canonical_type
+from vde_dagster.sql.other_dialects.translate import spark_text
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).parent.parent / "fixtures" / "other_dialects.yaml").read_text()

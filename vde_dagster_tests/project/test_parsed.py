@@ -8,10 +8,10 @@ import pytest
 from sqlglot import exp
 
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.render import replace_tables
+from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.sql.parsed import ParsedQueries
-from vde_dagster.sql.trees import parse_query
+from vde_dagster.sql.reading import parse_query
+from vde_dagster.sql.trees import ParsedQueries
 from vde_dagster_tests.project.conftest import LoadModel, WriteProject
 
 

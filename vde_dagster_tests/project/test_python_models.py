@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Column
-from vde_dagster.project.python.runtime import run_source
+from vde_dagster.project.python.files import run_source
 
 NAME = ModelName("a", "m")
 

@@ -13,10 +13,10 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.reading.rendering import Rendered, render
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.dialects import untranslated
-from vde_dagster.sql.nothing import NOTHING, without_nothing
+from vde_dagster.sql.edits import NOTHING, without_nothing
+from vde_dagster.sql.reading import parse_query
 from vde_dagster.sql.scanner import SourceText, scan
-from vde_dagster.sql.trees import parse_query
+from vde_dagster.sql.trees import untranslated
 
 QUERIES = [
     "SELECT a, COUNT(*) FILTER (WHERE b > 1) AS n FROM d.t GROUP BY ALL HAVING n > 1 ORDER BY 2",

@@ -6,9 +6,8 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.check_model import check_model
-from vde_dagster.planning.checks.known import Known
-from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.loading.with_variables import with_variables
+from vde_dagster.planning.checks.diagnostics import Known
+from vde_dagster.project.loading.loader import load_project, with_variables
 from vde_dagster.project.model import Model
 from vde_dagster_tests.project.conftest import LoadModel, WriteProject
 

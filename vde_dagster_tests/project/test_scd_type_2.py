@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Kind, ScdType2ByColumn, ScdType2ByTime, kind_from_json
-from vde_dagster.project.kinds.keys import columns_of, key_columns_of
+from vde_dagster.project.kinds.scd_type_2 import columns_of, key_columns_of
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.projects import ProjectFolder
 

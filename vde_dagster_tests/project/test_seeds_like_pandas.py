@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Seed
-from vde_dagster.project.kinds.csv_settings import MISSING
-from vde_dagster.project.reading.csv_text import read_csv
+from vde_dagster.project.kinds.seed import MISSING
+from vde_dagster.project.reading.seeds import read_csv
 
 PLACE = SourceLocation(Path("x.csv"))
 CELLS = st.one_of(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.project.git_changes import git_changes
+from vde_dagster.project.files import git_changes
 from vde_dagster.project.selection import select
 from vde_dagster_tests.project.test_dag import MODELS
 

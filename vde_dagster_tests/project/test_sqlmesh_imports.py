@@ -14,7 +14,7 @@ from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.problem import config_warnings
-from vde_dagster.project.python.runtime import LocalModules
+from vde_dagster.project.python.files import LocalModules
 from vde_dagster.project.sqlmesh_compat import dates
 
 Load = Callable[[Mapping[str, str]], Project]

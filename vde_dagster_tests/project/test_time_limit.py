@@ -13,8 +13,8 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.python.time_limit import TooSlow, time_limit
-from vde_dagster.sql.parsed import ParsedQueries
+from vde_dagster.project.python.watching import TooSlow, time_limit
+from vde_dagster.sql.trees import ParsedQueries
 
 SETTINGS = "[tool.vde]\nload_seconds = 1\n"
 MODEL = "MODEL (name a.m, kind FULL);\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vde_dagster.project.macros.time_variables import (
+from vde_dagster.project.macros.variables import (
     TIME_VARIABLES,
     substitute_time_variables,
     time_variable_values,

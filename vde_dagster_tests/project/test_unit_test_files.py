@@ -11,9 +11,9 @@ from vde_dagster.project.loading.codec import test_from_json as from_json
 from vde_dagster.project.loading.codec import test_to_json as to_json
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.project.unit_values import TestTable, UnitTest
 from vde_dagster_tests.project.conftest import WriteProject
 
 TEXT = """

@@ -15,7 +15,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.problem import Problem
-from vde_dagster.project.reading.schema import model_schema
+from vde_dagster.project.properties.model_properties import model_schema
 from vde_dagster_tests.projects import ProjectFolder
 
 QUERY = """

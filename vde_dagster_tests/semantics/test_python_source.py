@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from vde_dagster.base.outside import read_outside
+from vde_dagster.project.files import Hasher
 from vde_dagster.project.model import PythonSource
-from vde_dagster.project.python.files import with_local_imports
-from vde_dagster.project.python.runtime import run_source
-from vde_dagster.project.sources.hasher import Hasher
-from vde_dagster.semantics import python_version
+from vde_dagster.project.python.files import run_source, with_local_imports
+from vde_dagster.project.python.versions import python_version
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 

@@ -12,7 +12,7 @@ import pytest
 import sqlglot
 
 from vde_dagster.semantics import ColumnLineage, SemanticError, analyze
-from vde_dagster.semantics.lineage import Tracer
+from vde_dagster.semantics.versions.lineage import Tracer
 from vde_dagster_tests.semantics.random_queries import (
     DUCKDB_TYPES,
     SCHEMA,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.sql.grammar.installed import spark_jar
+from vde_dagster.sql.grammar.compiled import spark_jar
 from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, spark_grammar
 from vde_dagster_tests.semantics.corpus import QUERIES
 

@@ -12,8 +12,8 @@ import sqlglot
 from sqlglot import exp
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 
 _TYPES = {"VARCHAR": "STRING", "INTEGER": "INT", "HUGEINT": "BIGINT"}

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from vde_dagster.serve.data_routes import Places
 from vde_dagster.serve.errors import ServeError
-from vde_dagster.serve.places import Places
 
 
 def test_who_finds_no_place_is_told_and_others_go_on() -> None:

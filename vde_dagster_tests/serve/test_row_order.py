@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.serve.cursors import Cursor, from_keys, to_key
-from vde_dagster.serve.row_order import Behind, SortKey, first_rows
+from vde_dagster.serve.row_order import Behind, Cursor, SortKey, first_rows, from_keys, to_key
 
 SCHEMA = pa.schema([("a", pa.float64()), ("b", pa.string()), ("n", pa.int64())])
 VALUES = st.lists(

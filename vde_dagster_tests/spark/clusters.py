@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from vde_dagster.spark.settings import JAR_CACHE_VARIABLE
+from vde_dagster.spark.session.settings import JAR_CACHE_VARIABLE
 from vde_dagster_tests.processes import end
 
 HOME = Path(pyspark.__file__).parent

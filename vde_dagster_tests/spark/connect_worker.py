@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import AuditTask
+from vde_dagster.planning.engine_tasks import AuditTask
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.spark import SparkEngine
-from vde_dagster.spark.digests import Digester
-from vde_dagster.spark.failures import cause_line, has_java_cause
-from vde_dagster.spark.remote_table import RemoteTable
-from vde_dagster.spark.tables_of_sessions import load_table
+from vde_dagster.spark.session.failures import cause_line, has_java_cause
+from vde_dagster.spark.tables.digests import Digester
+from vde_dagster.spark.tables.remote_table import RemoteTable
+from vde_dagster.spark.tables.tables_of_sessions import load_table
 from vde_dagster_tests.execution.change_copies import follow_everywhere
 
 LONG = "SELECT count(*) FROM range(1000000000000) WHERE sqrt(id) * rand() < 0"

@@ -18,9 +18,9 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.environment import Entry
-from vde_dagster.planning.render import render_query
-from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.rendering.render import render_query
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import spark_functions

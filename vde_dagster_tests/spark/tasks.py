@@ -9,11 +9,11 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.snapshot import OutputColumn, Snapshot
-from vde_dagster.planning.statements import render_statements
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
-from vde_dagster.planning.work import FillTask
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.rendering.render import render_statements
+from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Column, Model
 from vde_dagster.semantics import SemanticVersion

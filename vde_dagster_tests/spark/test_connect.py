@@ -14,8 +14,8 @@ import pytest
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
-from vde_dagster.spark.connect import is_server
-from vde_dagster.spark.settings import SessionSettings, packages
+from vde_dagster.spark.session.connect import is_server
+from vde_dagster.spark.session.settings import SessionSettings, packages
 from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts
 from vde_dagster_tests.spark.clusters import connect_server
 from vde_dagster_tests.spark.test_cluster import check_rows, example_on, project_on, vde
@@ -109,7 +109,7 @@ def test_a_master_of_spark_connect_is_known_by_its_scheme() -> None:
 def test_a_process_that_has_a_jvm_says_that_it_cannot_use_a_server(
     spark_engine: object, tmp_path: Path
 ) -> None:
-    from vde_dagster.spark.connect import connect
+    from vde_dagster.spark.session.connect import connect
 
     settings = SessionSettings("lakehouse", "sqlite://", str(tmp_path), master="sc://localhost")
     with pytest.raises(StoreError, match="this process has started Spark itself") as raised:

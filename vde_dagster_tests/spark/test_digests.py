@@ -6,11 +6,11 @@ from datetime import datetime, timezone
 
 import pytest
 
-from vde_dagster.planning.contents import Output
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.sources import Columns
+from vde_dagster.planning.environments.resolver import Columns
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.table_contents import Output
 from vde_dagster.spark import SparkEngine
-from vde_dagster.spark.digests import Digester
+from vde_dagster.spark.tables.digests import Digester
 
 pytestmark = pytest.mark.spark
 

@@ -14,10 +14,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from vde_dagster.errors import ExecutionError, StoreError
-from vde_dagster.spark import ended
-from vde_dagster.spark.ended import Launched, forget_ended, has_ended, remember
-from vde_dagster.spark.failures import execution_error
-from vde_dagster.spark.settings import context_config
+from vde_dagster.spark.session import jvm_failure
+from vde_dagster.spark.session.failures import execution_error
+from vde_dagster.spark.session.jvm_failure import Launched, forget_ended, has_ended, remember
+from vde_dagster.spark.session.settings import context_config
 from vde_dagster_tests.conftest import small_spark
 
 REFUSED = ConnectionRefusedError(111, "Connection refused")
@@ -27,7 +27,7 @@ OUT_OF_MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space\
 @pytest.fixture(autouse=True)
 def _own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the JVM that tests share where it is noted."""
-    monkeypatch.setattr(ended, "_launched", [])
+    monkeypatch.setattr(jvm_failure, "_launched", [])
 
 
 def launched(tmp_path: Path, code: str, log: str = "", *, local: bool = True) -> Launched:
@@ -95,7 +95,7 @@ def test_what_fails_while_spark_lives_is_the_models_own_failure(tmp_path: Path) 
 def test_ends_for_memory_are_told_from_others_also_when_the_next_jvm_is_there(
     code: str, log: str, lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ended, "_last_end", [])
+    monkeypatch.setattr(jvm_failure, "_last_end", [])
     for name in ("_active_spark_context", "_gateway", "_jvm"):  # Of the JVM that tests share.
         monkeypatch.setattr(SparkContext, name, None)
     monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
@@ -104,7 +104,7 @@ def test_ends_for_memory_are_told_from_others_also_when_the_next_jvm_is_there(
     assert at_once.lacks_memory == lacks
     forget_ended()
     next_one = launched(tmp_path, "import time; time.sleep(60)")
-    monkeypatch.setattr(ended, "_END_SECONDS", 0.1)
+    monkeypatch.setattr(jvm_failure, "_END_SECONDS", 0.1)
     try:
         later = told(REFUSED)
         assert (later.message, later.lacks_memory) == (at_once.message, lacks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.spark.failures import cause_line, has_java_cause, java_causes
+from vde_dagster.spark.session.failures import cause_line, has_java_cause, java_causes
 
 
 class Told(Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import (
     Full,
     IncrementalByTimeRange,

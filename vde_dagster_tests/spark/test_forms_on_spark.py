@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from vde_dagster.planning.render import replace_tables
+from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.spark import SparkEngine
 from vde_dagster.sql.edits import apply_edits
-from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
+from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster_tests.project.test_other_dialects import CASES, written
 from vde_dagster_tests.spark.random_pairs import quick_session
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import StoreError
-from vde_dagster.spark.masters import check_master
+from vde_dagster.spark.session.connect import check_master
 from vde_dagster_tests.projects import ProjectFolder
 
 

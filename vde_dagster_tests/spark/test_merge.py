@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.project.kinds import IncrementalByUniqueKey
-from vde_dagster.semantics.storing import is_refused
+from vde_dagster.semantics.types import is_refused
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
 

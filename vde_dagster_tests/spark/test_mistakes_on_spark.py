@@ -13,17 +13,14 @@ import pytest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.checks.grammar import refused_by_spark
-from vde_dagster.planning.checks.known import Known
-from vde_dagster.planning.render import replace_tables
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.checks.check_model import refused_by_spark
+from vde_dagster.planning.checks.diagnostics import Known
+from vde_dagster.planning.rendering.render import replace_tables
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.macros.time_variables import (
-    substitute_time_variables,
-    time_variable_values,
-)
+from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.semantics import analyze
-from vde_dagster.semantics.finding import Finding
+from vde_dagster.semantics.errors import Finding
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.test_mistakes import CASES, RIGHT, base, sections, write
 from vde_dagster_tests.spark.outcomes import FAILURES

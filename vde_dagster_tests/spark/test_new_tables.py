@@ -13,9 +13,9 @@ import pytest
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import FillTask
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state import StateStore

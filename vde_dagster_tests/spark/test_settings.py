@@ -10,15 +10,15 @@ import pytest
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
 from vde_dagster.spark import SessionSettings
-from vde_dagster.spark.identifiers import rename_columns, string_literal
-from vde_dagster.spark.java import check_java, major_version
-from vde_dagster.spark.settings import (
+from vde_dagster.spark.session.java import check_java, major_version
+from vde_dagster.spark.session.settings import (
     catalog_config,
     command_line_config,
     context_config,
     packages,
     session_config,
 )
+from vde_dagster.spark.tables.columns import rename_columns, string_literal
 
 
 def settings(url: str = "sqlite:////data/vde.db", **changes: object) -> SessionSettings:
@@ -98,7 +98,7 @@ def test_local_spark_has_half_of_the_memory_that_machine_or_container_gives(
     pages = {"SC_PHYS_PAGES": (24 << 30) // 4096, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr("vde_dagster.spark.settings._CONTAINER_LIMITS", (limit,))
+    monkeypatch.setattr("vde_dagster.spark.session.settings._CONTAINER_LIMITS", (limit,))
     assert context_config(settings())["spark.driver.memory"] == f"{12 << 10}m"
     limit.write_text("max\n")
     assert context_config(settings())["spark.driver.memory"] == f"{12 << 10}m"

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.base.names import string_literal
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.time_column import MOST_VALUES, TimeColumn
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.kinds.time_format import SECONDS, finest, spark_format, strftime_format
 from vde_dagster.spark import SparkEngine

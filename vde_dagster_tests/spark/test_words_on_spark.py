@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vde_dagster.planning.render import replace_tables
+from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.semantics import SemanticVersion, semantic_version
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.semantics.test_cases import PARENTS, SCHEMA, TABLES

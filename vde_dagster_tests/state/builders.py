@@ -10,9 +10,10 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.planning.environment import Entry, Environment
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.plan import (
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import Entry, Environment
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import (
     Category,
     Change,
     Plan,
@@ -20,9 +21,8 @@ from vde_dagster.planning.plan import (
     PlannedModel,
     PlannedViews,
 )
-from vde_dagster.planning.snapshot import OutputColumn, Snapshot
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.semantics import SemanticVersion

@@ -17,14 +17,15 @@ import pytest
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.planning.cadence import ALWAYS
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.state import StateStore, schema
-from vde_dagster.state.clock import ServersClock
-from vde_dagster.state.database import Database
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state import StateStore
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.effects import ServersClock
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import T0, FakeClock, environment

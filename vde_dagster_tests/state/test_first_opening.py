@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from vde_dagster.state import StateStore
-from vde_dagster.state.database import Database, make_engine
-from vde_dagster.state.migrate import _upgrade
+from vde_dagster.state.db.database import Database, make_engine
+from vde_dagster.state.db.migrate import _upgrade
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.server

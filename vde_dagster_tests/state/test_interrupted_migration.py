@@ -13,7 +13,7 @@ import pytest
 
 from vde_dagster.errors import VdeError
 from vde_dagster.state import StateStore
-from vde_dagster.state.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
 from vde_dagster_tests.faults import MODES, VARIABLE, Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.state.builders import FakeClock
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
-from vde_dagster.state.policy import Retention
-from vde_dagster.state.retention import Mark
+from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.gc.retention import Mark
 from vde_dagster_tests.state.builders import FakeClock, environment, table
 
 ALL = Retention(history_versions=1000, history=timedelta(days=1000))

@@ -7,7 +7,7 @@ import threading
 import time
 
 from vde_dagster.state import StateStore
-from vde_dagster.state.news import News, forget_news, tell
+from vde_dagster.state.db.outbox import News, forget_news, tell
 from vde_dagster_tests.state.builders import (
     FakeClock,
     day,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.planning.redo import EVERYTHING
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING
 from vde_dagster.state import StateStore
 from vde_dagster_tests.state.builders import FakeClock, day, days, plan, table
 

@@ -19,8 +19,8 @@ from sqlalchemy.exc import OperationalError
 
 from vde_dagster.errors import StoreError
 from vde_dagster.state import StateStore
-from vde_dagster.state.database import Database, make_engine
-from vde_dagster.state.policy import Retention
+from vde_dagster.state.db.database import Database, make_engine
+from vde_dagster.state.gc.policy import Retention
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
@@ -32,7 +32,7 @@ STOPPED = """
 import os, signal, sys
 from vde_dagster.errors import VdeError
 from vde_dagster.state import StateStore
-from vde_dagster.state.database import Database, make_engine
+from vde_dagster.state.db.database import Database, make_engine
 store = StateStore(Database(make_engine({url!r}, idle_seconds={idle})))
 lease = store.leases.acquire("environment/prod", "stopped", ttl_seconds={idle})
 said = []

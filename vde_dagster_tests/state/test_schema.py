@@ -13,8 +13,8 @@ from alembic.migration import MigrationContext
 
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.state import StateStore
-from vde_dagster.state.database import make_engine
-from vde_dagster.state.schema import VERSION_TABLE, metadata
+from vde_dagster.state.db.database import make_engine
+from vde_dagster.state.db.schema import VERSION_TABLE, metadata
 
 JAVA_DDL = (
     "CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL,"
@@ -92,7 +92,7 @@ def test_password_is_in_no_message() -> None:
 def test_a_state_in_postgresql_says_how_to_install_what_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("vde_dagster.state.database.find_spec", lambda name: None)
+    monkeypatch.setattr("vde_dagster.state.db.database.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="needs the package psycopg") as raised:
         make_engine("postgresql://vde@localhost/vde")
     assert "'vde-dagster[postgres] @ git+URL'" in str(raised.value.hint)

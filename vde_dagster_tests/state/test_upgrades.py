@@ -13,9 +13,9 @@ import pytest
 from alembic.script import ScriptDirectory
 
 import vde_dagster.state as state
-from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.state import StateStore
-from vde_dagster.state.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
 from vde_dagster_tests.state.builders import day, environment
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("*.sql"))

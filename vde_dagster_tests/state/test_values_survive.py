@@ -10,17 +10,17 @@ from pydantic import TypeAdapter
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
-from vde_dagster.planning.contents import Skipped
-from vde_dagster.planning.contracts import ContractBreak, Reader
-from vde_dagster.planning.in_place import ColumnChange, TableChange
-from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.plan import Batches, Category, Change, Plan, PlannedModel
-from vde_dagster.planning.plan_codec import StoredPlan
-from vde_dagster.planning.table import PhysicalColumn, Preview
-from vde_dagster.planning.work import AuditResult, AuditTask
+from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
+from vde_dagster.planning.environments.contracts import ContractBreak, Reader
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.plan import Batches, Category, Change, Plan, PlannedModel
+from vde_dagster.planning.plan.plan_codec import StoredPlan
+from vde_dagster.planning.table_contents import Skipped
+from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, Preview, TableChange
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
-from vde_dagster.state import StateStore, schema
-from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
+from vde_dagster.state import StateStore
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import dump_plan, load_stored_plan, to_plan
 from vde_dagster_tests.state.builders import (
     T0,
     FakeClock,

@@ -1,4 +1,4 @@
-"""`vde apply` and `vde run`."""
+"""`vde apply`, `vde run` and `vde audit`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from vde_dagster.cli.options import (
     Full,
     IgnoreCron,
     Json,
+    PlanChoices,
     ProjectDir,
     SkipTests,
     Yes,
     plan_options,
+    with_plan_choices,
 )
 from vde_dagster.cli.output import Output
-from vde_dagster.cli.plan_choices import PlanChoices, with_plan_choices
 from vde_dagster.errors import UsageError
 
 PlanId = Annotated[str | None, typer.Option("--plan", metavar="ID", help="Apply this stored plan.")]
@@ -112,3 +113,35 @@ def run(
 
         plan = workspace.plan_run(environment, options, full=full, at_once=True)
         apply_and_report(workspace, plan, output, concurrency)
+
+
+OfModels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="MODELS",
+        help="Only these: name, +name, name+, tag:name or a glob; give it again for more.",
+    ),
+]
+
+
+def audit(
+    environment: EnvironmentName,
+    model: OfModels = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run the audits of what an environment shows.
+
+    Nothing is filled or published; what they find is kept, and shown in Dagster. The exit code is 1
+    when an audit that blocks finds rows. Example: vde audit prod --model marts.daily
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.findings_view import audits_json, show_audits
+
+        report = workspace.audit(environment, select=model or ())
+        output.result(audits_json(report), lambda console: show_audits(console, report))
+    if report.is_blocked:
+        raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`vde info`, `vde render`, `vde table-name` and `vde query`."""
+"""`vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff`, `dag` and `lineage`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def info(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.project_info import project_info, show_info
+        from vde_dagster.cli.environments_view import project_info, show_info
 
         found = project_info(workspace)
         output.result(found, lambda console: show_info(console, found))
@@ -64,7 +64,7 @@ def render(
     output = Output(as_json)
     since, until = time_range(start, end)
     with opened(project) as workspace:
-        from vde_dagster.execution.make_plans import require_environment
+        from vde_dagster.execution.plans.make_plans import require_environment
 
         sql = workspace.render(
             model,
@@ -72,7 +72,7 @@ def render(
             start=since,
             end=until,
         )
-        from vde_dagster.sql.shape import broken_into_lines
+        from vde_dagster.sql.outline import broken_into_lines
 
         pretty = broken_into_lines(sql)
         output.result(
@@ -94,8 +94,8 @@ def table_name(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.execution.name_table import name_table
-        from vde_dagster.planning.environment import environment_name
+        from vde_dagster.execution.environments.published_version import name_table
+        from vde_dagster.planning.environments.environment import environment_name
 
         found = name_table(workspace.warehouse, environment_name(environment), model)
         output.result(
@@ -146,3 +146,193 @@ def query(
             if result.read_live:
                 tables = ", ".join(result.read_live)
                 output.note(f"read as they are now, as versions pin no external tables: {tables}")
+
+
+QueryEnvironment = Annotated[
+    str, typer.Option("--environment", "-e", metavar="ENV", help="Whose tables the query reads.")
+]
+DefaultRowLimit = Annotated[int, typer.Option("--limit", min=1, help="The most rows to return.")]
+First = Annotated[
+    str, typer.Argument(metavar="A", help="A table, or two environments as dev:prod.")
+]
+Second = Annotated[
+    str, typer.Argument(metavar="B", help="The table to compare with; or the model.")
+]
+On = Annotated[
+    list[str] | None,
+    typer.Option("--on", metavar="COLUMNS", help="The key of a row; by default the model's grain."),
+]
+Where = Annotated[
+    str | None, typer.Option(metavar="SQL", help="Only rows that meet this condition.")
+]
+SampleLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows of each sample.")]
+
+
+def evaluate(
+    model: ModelArgument,
+    environment: QueryEnvironment = "prod",
+    start: Start = None,
+    end: End = None,
+    limit: DefaultRowLimit = 100,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a model's query, or code, as the files have it, and show its rows; writes nothing.
+
+    Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
+    """
+    output = Output(as_json)
+    since, until = time_range(start, end)
+    with opened(project) as workspace:
+        from vde_dagster.cli.plan_view import count
+        from vde_dagster.cli.rows_view import rows_json, show_rows
+        from vde_dagster.execution.plans.make_plans import require_environment
+        from vde_dagster.execution.plans.render_model import evaluate_model
+
+        found = evaluate_model(
+            workspace.warehouse,
+            workspace.project.models,
+            model,
+            require_environment(workspace.store, environment),
+            since,
+            until,
+            limit,
+        )
+        output.result(
+            {
+                "model": str(found.model),
+                "environment": environment,
+                **found.interval.to_json(),
+                **rows_json(found.columns, found.rows),
+                "statements_left_out": found.left_out,
+            },
+            lambda console: show_rows(console, found.columns, found.rows),
+        )
+        if not as_json:
+            output.note(f"[dim]{count(len(found.rows), 'row')}[/]")
+            if found.left_out:
+                output.note(f"not run: {count(found.left_out, 'statement')} before the query")
+
+
+def table_diff(
+    first: First,
+    second: Second,
+    on: On = None,
+    where: Where = None,
+    limit: SampleLimit = 10,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compare two tables, or a model in two environments: columns, rows by a key, samples.
+
+    Examples: vde table-diff prod:dev marts.daily --on day;
+    vde table-diff marts.daily crm.old.daily --on day,shop --where "day > '2024-01-01'"
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.rows_view import comparison_json, show_comparison
+        from vde_dagster.errors import UsageError
+        from vde_dagster.execution.environments.compare import (
+            compare_tables,
+            table_in_spark,
+            tables_of_environments,
+        )
+
+        warehouse = workspace.warehouse
+        grain: tuple[str, ...] = ()
+        if ":" in first:
+            source, target, grain = tables_of_environments(warehouse, first, second)
+        else:
+            source, target = (table_in_spark(warehouse, one) for one in (first, second))
+        keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
+        if not (keys or grain):
+            raise UsageError(
+                "it is not known what tells rows apart",
+                hint="name the key with --on, or give the model a grain",
+            )
+        found = compare_tables(
+            workspace.engine(), source, target, keys or grain, where=where, limit=limit
+        )
+        output.result(comparison_json(found), lambda console: show_comparison(console, found))
+
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
+]
+Mermaid = Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for Mermaid.")]
+Column = Annotated[
+    str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")
+]
+Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what it is made of.")]
+
+
+def dag(
+    models: Models = None,
+    mermaid: Mermaid = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show which model reads which, as trees that begin with the sources.
+
+    Examples: vde dag; vde dag +marts.daily+; vde dag --mermaid
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.graph_view import dag_json, dag_lines, dag_mermaid
+        from vde_dagster.project.selection import select
+
+        every = workspace.project.models
+        changed = workspace.warehouse.changed_files
+        among = select(every, models, changed) if models else set(every)
+        lines = dag_mermaid if mermaid else dag_lines
+        output.result(
+            dag_json(every, among),
+            lambda console: console.print(
+                "\n".join(lines(every, among)), markup=False, soft_wrap=True
+            ),
+        )
+
+
+def lineage(
+    of: Column,
+    down: Down = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show which columns a column is made of, up to the tables that others write.
+
+    Of a whole model also what decides its rows. Examples: vde lineage marts.daily.revenue;
+    vde lineage marts.daily; vde lineage raw.orders.amount --down
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.graph_view import lineage_json, lineage_lines
+        from vde_dagster.planning.snapshots.column_lineage import require_column, trace, trace_down
+        from vde_dagster.project.selection import model_and_column, no_model
+
+        models = workspace.project.models
+        name, column = model_and_column(models, of, workspace.settings.default_namespace)
+        if name not in models:
+            raise no_model(name, models)
+        snapshots = workspace.snapshots()
+        snapshot = snapshots[name]
+        column = None if column is None else require_column(snapshot, column)
+        flows = (trace_down if down else trace)(snapshots, name, column)
+        columns = [column] if column else [item.name for item in snapshot.columns]
+        # What decides the rows is nobody's column, so nothing is made of it.
+        tops = [*columns, *([] if column or down else [None])]
+        output.result(
+            {**lineage_json(str(name), column, flows), "opaque": snapshot.version.opaque},
+            lambda console: console.print(
+                "\n".join(lineage_lines(str(name), tops, flows, down=down)),
+                markup=False,
+                soft_wrap=True,
+            ),
+        )
+        if snapshot.version.opaque and not as_json and not down:
+            output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")

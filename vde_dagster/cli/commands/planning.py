@@ -1,4 +1,4 @@
-"""`vde plan`, `vde plan reject` and `vde diff`."""
+"""`vde plan`, `vde plan reject`, `vde diff` and `vde check-intervals`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from vde_dagster.cli.options import (
     Create,
     Debug,
     EnvironmentName,
+    IgnoreCron,
     Json,
     NoDiff,
     OptionalEnvironment,
+    PlanChoices,
     ProjectDir,
     Propose,
     Summary,
+    with_plan_choices,
 )
-from vde_dagster.cli.output import Output, print_json
-from vde_dagster.cli.plan_choices import PlanChoices, with_plan_choices
+from vde_dagster.cli.output import Output, print_json, simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.workspace import Workspace
+
 
 PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
 OtherEnvironment = Annotated[
@@ -72,15 +75,15 @@ def plan(
             save=not check,
             author=current_user() if propose else None,
         )
+        from vde_dagster.cli.applying import missing_json, nothing_to_do
         from vde_dagster.cli.plan_view import show_plan, show_summary, show_warnings
-        from vde_dagster.cli.whats_missing import missing_json, nothing_to_do
-        from vde_dagster.planning.plan import PlanKind
+        from vde_dagster.planning.plan.plan import PlanKind
 
         shown = {**made.to_json(), **missing_json(workspace, made)} if as_json else {}
         work = workspace.estimate(made) if made.kind is PlanKind.RESTATEMENT else None
         shown |= {"estimate": work.to_json()} if work and as_json else {}
         if check:
-            from vde_dagster.cli.check_view import checked, show_check
+            from vde_dagster.cli.applying import checked, show_check
 
             analysis = checked(workspace, made)
             shown["check"] = analysis.to_json()
@@ -153,7 +156,7 @@ def diff(
             return
         made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
         from vde_dagster.cli.applying import previous_snapshots
-        from vde_dagster.cli.model_diffs import diff_json, model_diffs, show_diffs
+        from vde_dagster.cli.plan_view import diff_json, model_diffs, show_diffs
 
         found = model_diffs(made, previous_snapshots(workspace, made))
         output.result(
@@ -163,9 +166,12 @@ def diff(
 
 
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
-    from vde_dagster.cli.model_diffs import diff_json, difference_of, show_data, show_diffs
-    from vde_dagster.execution.compare_data import compare_data
-    from vde_dagster.execution.compare_environments import compare_environments, named_environment
+    from vde_dagster.cli.plan_view import diff_json, difference_of, show_data, show_diffs
+    from vde_dagster.execution.environments.compare import (
+        compare_data,
+        compare_environments,
+        named_environment,
+    )
 
     new, old = (named_environment(workspace.warehouse, name) for name in (environment, other))
     one, two = environment.strip().lower(), other.strip().lower()
@@ -185,3 +191,66 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
         show_data(console, data)
 
     output.result(shown, show)
+
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
+]
+
+
+def check_intervals(
+    environment: EnvironmentName,
+    models: Models = None,
+    ignore_cron: IgnoreCron = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the intervals that an environment's tables miss by now; computes nothing.
+
+    Examples: vde check-intervals prod; vde check-intervals prod marts.daily --ignore-cron
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        patterns = models or ()
+        made = workspace.plan_run(environment, ignore_cron=ignore_cron, save=False, of=patterns)
+        from vde_dagster.cli.plan_view import count
+        from vde_dagster.cli.shapes import short_time
+        from vde_dagster.execution.plans.pending_work import whats_missing
+        from vde_dagster.project.selection import select
+
+        shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
+        changed = workspace.warehouse.changed_files
+        among = select(shown, models, changed) if models else set(shown)
+        missing = whats_missing(workspace.warehouse, made, ignore_cron=ignore_cron)
+        found = [
+            (name, by, ranges, missing.units[name])
+            for by, ranges_of in missing.by_environment.items()
+            for name, ranges in ranges_of.items()
+            if name in among
+        ]
+        rows = [
+            (name, units, short_time(one.start), short_time(one.end))
+            for name, _, ranges, units in found
+            for one in ranges
+        ]
+        output.result(
+            {
+                "environment": made.environment,
+                "models": [
+                    {
+                        "name": str(name),
+                        "filled_by": by,
+                        "count": units,
+                        "intervals": ranges.to_json(),
+                    }
+                    for name, by, ranges, units in found
+                ],
+            },
+            lambda console: console.print(
+                simple_table(("model", "intervals", "from", "until (UTC)"), rows)
+                if rows
+                else f"{count(len(among), 'model')}: nothing is missing"
+            ),
+        )

@@ -93,12 +93,11 @@ def run_tests(
             )
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.test_results import results_json, show_results
-        from vde_dagster.execution.unit_testing.check import check_test
-        from vde_dagster.execution.unit_testing.passed import PassedTests
-        from vde_dagster.execution.unit_testing.run import run_test
-        from vde_dagster.execution.unit_testing.select_tests import select_tests
-        from vde_dagster.project.loading.with_variables import with_variables
+        from vde_dagster.cli.findings_view import results_json, show_results
+        from vde_dagster.execution.apply.plan_tests import PassedTests
+        from vde_dagster.execution.unit_testing.check_tests import check_test, select_tests
+        from vde_dagster.execution.unit_testing.run_test import run_test
+        from vde_dagster.project.loading.loader import with_variables
 
         tests = select_tests(
             workspace.project.tests,

@@ -1,1 +1,1 @@
-"""Telling what changed in a published view between two versions of its environment."""
+"""Changes of rows of a published view between two versions of its environment."""

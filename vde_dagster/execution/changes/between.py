@@ -1,19 +1,36 @@
-"""The changes of a model from one version of an environment to another one."""
+"""Changes of a model from one version of an environment to another, at once or in steps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.changes.compare import compare_sides
-from vde_dagster.execution.changes.model_changes import ModelChanges
-from vde_dagster.execution.changes.sides import read_side
-from vde_dagster.execution.published_version import published_version
+from vde_dagster.execution.changes.compare_versions import (
+    ModelChanges,
+    Side,
+    compare_sides,
+    pair_sides,
+    read_side,
+)
+from vde_dagster.execution.environments.published_version import published_version
+from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, column_events
+from vde_dagster.planning.changes.query import (
+    LOGS,
+    MARKS,
+    ColumnsOfSteps,
+    Step,
+    in_last_columns,
+    mapped_key,
+    no_changes,
+    spelled_apart,
+)
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.environments.environment import Environment
 
 
 def changes_between(
@@ -66,7 +83,7 @@ def _wanted(warehouse: Warehouse, environment: str, until: int | None) -> Enviro
     else:
         found = warehouse.store.environments.get(environment)
     if found is None:
-        from vde_dagster.execution.make_plans import no_environment
+        from vde_dagster.execution.plans.make_plans import no_environment
 
         raise no_environment(warehouse.store, environment)
     return found
@@ -77,3 +94,160 @@ def _no_model(environment: str, model: ModelName, since: int, until: int) -> Usa
         f"neither version {since} nor {until} of '{environment}' shows a model {model}",
         hint="`vde info` lists the models, `vde history` the versions",
     )
+
+
+Shown = tuple["Environment", Side | None]
+"""A version, and what it shows of a model."""
+
+
+def changes_by_version(
+    warehouse: Warehouse, environment: str, model: ModelName, since: int, until: int | None
+) -> ModelChanges:
+    """Find out how the changes of each version after another one are read; reads no row.
+
+    A copy that applies them in the order of `_change_ordinal` has been what each version showed.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: The environment.
+        model: The model.
+        since: The version that the reader has; 0 for nothing yet.
+        until: The version that the reader wants; None for the current one.
+
+    Raises:
+        UsageError: As `changes_between`, or the wanted version is the earlier one.
+    """
+    whole = changes_between(warehouse, environment, model, since, until)
+    if whole.until < since:
+        raise UsageError(
+            f"version {whole.until} of '{environment}' comes before version {since}: there are "
+            "no steps to it",
+            hint="ask for the net changes, which may go back",
+        )
+    if whole.method == "resync" or whole.until == since:
+        return whole
+    try:
+        shown = list(_shown(warehouse, environment, model, since, whole.until))
+    except _GoneError as error:
+        return resync_of(whole, error.message)
+    return steps_of(warehouse.settings.catalog, model, shown, whole)
+
+
+class _GoneError(Exception):
+    """What a version in between showed cannot be read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def _shown(
+    warehouse: Warehouse, environment: str, model: ModelName, since: int, until: int
+) -> Iterator[Shown | None]:
+    """Yield what the kept versions of a range show, with that before it."""
+    versions = warehouse.store.versions
+    numbers = [one.version for one in versions.history(environment, until=until)]
+    if not since:
+        yield None
+    elif since not in numbers:
+        raise _GoneError(f"version {since} of '{environment}' is kept no longer")
+    for number in sorted(number for number in numbers if number >= since):
+        version = versions.at(environment, number)
+        if version is None:
+            raise _GoneError(f"version {number} of '{environment}' is kept no longer")
+        try:
+            yield version, read_side(warehouse, version, model)
+        except UsageError as error:
+            raise _GoneError(error.message) from None
+
+
+def columns_of_steps(sides: Sequence[Side | None]) -> ColumnsOfSteps:
+    """Say how a model's columns went on, also over versions that do not show it."""
+    last = sides[0]
+    first = last.columns if last is not None else ()
+    steps = []
+    for side in sides[1:]:
+        if side is not None:
+            steps.append(pair_sides(last, side))
+            last = side
+        else:
+            steps.append(tuple(ColumnPair(one, one) for one in last.columns) if last else ())
+    return ColumnsOfSteps(first, tuple(steps))
+
+
+def steps_of(
+    catalog: str,
+    model: ModelName,
+    shown: Sequence[Shown | None],
+    whole: ModelChanges,
+    *,
+    pinned_only: bool = False,
+    first: int = 0,
+) -> ModelChanges:
+    """Find out how each version is compared with the one before.
+
+    Args:
+        catalog: The Spark catalog's name.
+        model: The model.
+        shown: The versions, oldest first; None at first for the time before any.
+        whole: The net changes of all of them.
+        pinned_only: Whether to read only what versions pin, and so no commit in between.
+        first: The ordinal of the first step.
+    """
+    sides = [one[1] if one is not None else None for one in shown]
+    columns = columns_of_steps(sides)
+    found: list[tuple[ModelChanges, tuple[ColumnPair, ...]]] = []
+    for place in range(1, len(shown)):
+        later, after, before = shown[place], sides[place], sides[place - 1]
+        if later is None or (before is None and after is None):
+            continue
+        earlier = shown[place - 1]
+        since = earlier[0].version if earlier is not None else 0
+        step = compare_sides(
+            catalog,
+            later[0],
+            model,
+            since,
+            before,
+            after,
+            ordinal=first + len(found),
+            pinned_only=pinned_only,
+            by_commits=sum(one.method == "commits" for one, _ in found) < LOGS // 2,
+        )
+        if step.method == "resync":
+            return resync_of(whole, f"version {step.until} cannot be told: {step.why}")
+        if step.method != "nothing":
+            found.append((step, columns.at(place)))
+    return _together(whole, sides[0] is not None, columns, found)
+
+
+def _together(
+    whole: ModelChanges,
+    began: bool,
+    columns: ColumnsOfSteps,
+    found: Sequence[tuple[ModelChanges, tuple[ColumnPair, ...]]],
+) -> ModelChanges:
+    events = column_events(columns.first, columns.at(0)) if began else ()
+    shown = columns.last
+    taken = Step(0, None, whole.until, whole.publication_id)
+    parts = [in_last_columns(step.query, pairs) for step, pairs in found]
+    # A step that has all rows inserted or deleted has no images, and so no key.
+    keys = {mapped_key(step.key, pairs) for step, pairs in found if step.key}
+    key = keys.pop() if len(keys) == 1 else None
+    return replace(
+        whole,
+        method="steps" if found else "nothing",
+        events=tuple(events),
+        key=key or (),
+        columns=(*MARKS, *((column.name, column.type) for column in shown)),
+        query=spelled_apart(" UNION ALL ".join(parts)) or no_changes(shown, taken),
+        steps=tuple(step for step, _ in found),
+    )
+
+
+def resync_of(whole: ModelChanges, why: str) -> ModelChanges:
+    """Return the answer that the changes cannot be told, so that the view has to be read anew."""
+    columns = tuple(ViewColumn(name, type_, "") for name, type_ in whole.columns[len(MARKS) :])
+    step = Step(0, None, whole.until, whole.publication_id)
+    query = no_changes(columns, step, resync=True)
+    return replace(whole, method="resync", why=why, events=(), key=(), query=query, steps=())

@@ -7,26 +7,29 @@ writes them, and so does the clean-up before it forgets versions that they read.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.changes.by_version import Shown, columns_of_steps, steps_of
-from vde_dagster.execution.changes.model_changes import ModelChanges
-from vde_dagster.execution.changes.view_versions import VersionsOfViews, lasting_versions
-from vde_dagster.planning.changes.query import MARKS, Step
-from vde_dagster.planning.changes.view import SUFFIX, view_query
-from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.execution.changes.between import Shown, columns_of_steps, steps_of
+from vde_dagster.execution.changes.compare_versions import ModelChanges, Side, read_side
+from vde_dagster.execution.pinned_reads import PinnedVersion
+from vde_dagster.planning.changes.query import MARKS, SUFFIX, Step, view_query
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.environment import Environment
-    from vde_dagster.state.change_points import ChangePoint
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.state.environments.changes import ChangePoint
+
 
 _POINTS, _FORM = "vde.changes_since", 1
 """The property that says which versions a view tells of, and the form in which it does."""
@@ -56,7 +59,7 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
         ConflictError: Production was published meanwhile.
         StoreError: State or catalog cannot be reached.
     """
-    from vde_dagster.lakehouse.change_views import replace_views
+    from vde_dagster.lakehouse.publishing.change_views import replace_views
 
     if not warehouse.lakehouse.catalog.promises.keeps_views:
         return ChangeViews()
@@ -167,3 +170,87 @@ def _steps(
         query="",
     )
     return steps_of(catalog, name, shown, whole, pinned_only=True, first=1)
+
+
+_SOON = timedelta(hours=1)
+"""Versions that are forgotten so soon are read by no new view."""
+
+
+def lasting_versions(warehouse: Warehouse) -> list[int]:
+    """Return the versions of production that no clean-up forgets soon, rising."""
+    from vde_dagster.lakehouse.maintenance.janitor import retention_of
+    from vde_dagster.state.gc.reachability import kept_versions
+
+    database = warehouse.store.database
+    policy = retention_of(warehouse.settings)
+    with database.reading() as conn:
+        kept, _ = kept_versions(conn, policy, database.clock.now() + _SOON)
+    return sorted(kept.get(PRODUCTION, ()))
+
+
+@dataclass
+class VersionsOfViews:
+    """Reads what versions of production showed, each version once.
+
+    Args:
+        warehouse: The project's warehouse.
+        kept: The versions that no clean-up forgets soon, rising.
+        versions: What was read.
+    """
+
+    warehouse: Warehouse
+    kept: Sequence[int]
+    versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
+
+    def points(self, name: ModelName) -> list[ChangePoint]:
+        """Return the last versions that changed a model and can be read, oldest first."""
+        most = self.warehouse.settings.change_view_versions + 1
+        known = self.warehouse.store.change_points.of(PRODUCTION, name)[-most:]
+        readable = takewhile(self._is_readable, reversed(known))
+        return list(readable)[::-1]
+
+    def _is_readable(self, point: ChangePoint) -> bool:
+        has_rows = point.table_id is not None or not point.shown
+        return has_rows and self._kept_of(point) is not None
+
+    def _kept_of(self, point: ChangePoint) -> int | None:
+        """Return the last of the versions in a row that is kept."""
+        end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
+        last = self.kept[end - 1] if end else 0
+        return last if last >= point.first else None
+
+    def shown(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
+        """Read what the versions showed of a model, oldest first.
+
+        Raises:
+            UsageError: What the last one showed is not known.
+        """
+        found: list[Shown] = []
+        for point in reversed(points):
+            one = self._read(name, point)
+            if one is None:
+                break
+            found.append(one)
+        if not found:
+            raise UsageError(
+                f"it is not known what '{PRODUCTION}' shows of {name}", hint="publish again"
+            )
+        return found[::-1]
+
+    def _read(self, name: ModelName, point: ChangePoint) -> Shown | None:
+        number = self._kept_of(point) or 0
+        versions = self.warehouse.store.versions
+        if number not in self.versions:
+            read = versions.at(PRODUCTION, number)
+            self.versions[number] = PinnedVersion(self.warehouse, read) if read else None
+        reader = self.versions[number]
+        if reader is None:
+            return None
+        side: Side | None = None
+        if point.shown:
+            try:
+                side = read_side(self.warehouse, reader.version, name, reader)
+            except UsageError:
+                return None
+        made_by = versions.publication(PRODUCTION, point.first) or ""
+        return replace(reader.version, version=point.first, publication_id=made_by), side

@@ -1,1 +1,1 @@
-"""Looking at a project's models by rules: which, what was remembered, and own rules."""
+"""Linting a project's models by its rules and its own ones."""

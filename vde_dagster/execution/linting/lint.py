@@ -1,26 +1,27 @@
-"""Looking at the models of a project by the rules that its settings name."""
+"""The linter: the rules that a project's settings name, and their findings, remembered."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.execution.linting.memo import LintMemo
 from vde_dagster.execution.linting.own_rules import OwnRules
 from vde_dagster.planning.build_snapshots import definition_texts
-from vde_dagster.planning.lint import LINT_VERSION, RULES
-from vde_dagster.planning.lint.linted import Linted, Violation, check_of
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.model import Model
+from vde_dagster.planning.lint import LINT_VERSION, RULES, Linted, Violation
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Model, UnitTest
 from vde_dagster.project.problem import Problem
 from vde_dagster.project.settings import Settings
-from vde_dagster.project.unit_values import UnitTest
 
 ALL = "all"
 """What names every rule."""
@@ -178,7 +179,7 @@ class Linter:
             return self._names
         for name in model.ignored_rules:
             if name not in self._names:
-                from vde_dagster.planning.checks.places import place_in_header
+                from vde_dagster.planning.checks.diagnostics import place_in_header
 
                 raise ProjectError(
                     f"property 'ignored_rules' of {model.name} names '{name}', which is no rule of "
@@ -213,7 +214,7 @@ class Linter:
         """Return what a rule says, and whether it says so again of the same model."""
         if rule in own.names:
             return own.check(rule, linted)
-        return tuple(check_of(rule)(linted)), True
+        return tuple(RULES[rule](linted)), True
 
 
 def lint_problems(
@@ -230,3 +231,68 @@ def lint_problems(
 def _is_linted(model: Model) -> bool:
     """Say whether rules look at a model: tables of others and standalone audits are none."""
     return model.kind.is_read and not model.kind.is_external
+
+
+Said = dict[str, tuple[Violation, ...]]
+
+
+class LintMemo:
+    """A file of what rules said, by a key of all that decides it.
+
+    It holds nothing that cannot be found again, so a file that cannot be read is an empty one.
+
+    Args:
+        path: The file; its folder is made when something is saved.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stored: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            stored = json.loads(path.read_bytes())
+            self._stored = stored if isinstance(stored, dict) else {}
+        self._used: dict[str, Said] = {}
+        self._changed = False
+
+    def get(self, key: str) -> Said:
+        """Return what is remembered under a key, by rule; what is put in is remembered."""
+        try:
+            said = {
+                rule: tuple(Violation(message, _place(place)) for message, place in found)
+                for rule, found in self._stored.get(key, {}).items()
+            }
+        except (AttributeError, TypeError, ValueError):
+            said = {}
+        return self._used.setdefault(key, said)
+
+    def changed(self) -> None:
+        """Note that there is something new to save."""
+        self._changed = True
+
+    def save(self, *, all_used: bool) -> None:
+        """Write what was used in this process, when anything of it is new.
+
+        Args:
+            all_used: Whether every model was looked at; if not, what was stored stays, too.
+        """
+        if not self._changed:
+            return
+        data = {} if all_used else dict(self._stored)
+        data |= {
+            key: {
+                rule: [[one.message, _written(one.location)] for one in found]
+                for rule, found in said.items()
+            }
+            for key, said in self._used.items()
+        }
+        with replacing(self._path) as file:
+            file.write(json.dumps(data, separators=(",", ":")).encode())
+
+
+def _written(location: SourceLocation) -> list[Any]:
+    return [location.path.as_posix(), location.line, location.column]
+
+
+def _place(data: list[Any]) -> SourceLocation:
+    path, line, column = data
+    return SourceLocation(Path(path), line, column)

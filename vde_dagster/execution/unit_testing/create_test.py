@@ -1,25 +1,28 @@
-"""A unit test made of rows that are there: the parents' in an environment, and what they give."""
+"""Creating a unit test from the rows that an environment shows of a model's parents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.unit_testing.run import ctes_of, rows_of, run_test
-from vde_dagster.execution.unit_testing.yaml_values import yaml_value
-from vde_dagster.project.find_model import find_model
-from vde_dagster.project.loading.with_variables import with_variables
+from vde_dagster.execution.unit_testing.run_test import ctes_of, rows_of, run_test
+from vde_dagster.planning.intervals.interval import utc
+from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.model import UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
-from vde_dagster.project.unit_values import UnitTest
+from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+
 
 Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]
 
@@ -175,3 +178,47 @@ def _text(name: str, body: Mapping[str, Any]) -> str:
     import yaml
 
     return str(yaml.safe_dump({name: body}, sort_keys=False, allow_unicode=True, width=100))
+
+
+def yaml_value(value: Any, column: str) -> Any:
+    """Return a value for a test's file: the column's type makes it what it was.
+
+    Decimals and bytes are texts, which are cast; NULL, NaN, lists and structs are what they are.
+
+    >>> yaml_value({"price": Decimal("1.50"), "tags": ["a", None]}, "item")
+    {'price': '1.50', 'tags': ['a', None]}
+
+    Args:
+        value: The value.
+        column: Its column, for messages.
+
+    Raises:
+        UsageError: A test cannot write it.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, datetime):
+        return str(value) if value.tzinfo is None else str(utc(value))
+    if isinstance(value, date):
+        return value
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            raise _cannot(column, "bytes that are no text") from None
+    if hasattr(value, "asDict"):
+        value = value.asDict()
+    if isinstance(value, dict):
+        return {key: yaml_value(item, column) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [yaml_value(item, column) for item in value]
+    raise _cannot(column, f"values of Python's type {type(value).__name__}")
+
+
+def _cannot(column: str, what: str) -> UsageError:
+    return UsageError(
+        f"the column '{column}' has {what}, which a test cannot write",
+        hint="leave it out of the rows with --query 'parent=SELECT …', or write the test by hand",
+    )

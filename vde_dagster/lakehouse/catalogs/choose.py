@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vde_dagster.project.settings import Settings
-from vde_dagster.state.effects import Effects, NoEffects
+from vde_dagster.state.db.effects import Effects, NoEffects
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.catalog import Catalog, SparkCatalog
+    from vde_dagster.lakehouse.catalogs.catalog import Catalog, SparkCatalog
     from vde_dagster.state.store import StateStore
 
 
@@ -64,8 +64,7 @@ def _rest(settings: Settings, effects: Effects) -> Catalog | None:
 def _nessie(settings: Settings, effects: Effects) -> Catalog | None:
     if not settings.nessie.uri:
         return None
-    from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog
-    from vde_dagster.lakehouse.catalogs.nessie_server import NessieServer
+    from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog, NessieServer
 
     return NessieCatalog(
         NessieServer(settings.nessie.uri, settings.nessie.ref, settings.nessie.resolved_token),

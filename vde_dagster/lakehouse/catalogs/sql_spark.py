@@ -7,10 +7,9 @@ from pathlib import Path
 from urllib.parse import quote as quote_url
 
 from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse.catalog import SparkCatalog
-from vde_dagster.lakehouse.locations import warehouse_uri
-from vde_dagster.lakehouse.object_stores import for_spark
-from vde_dagster.state.database import IDLE_SECONDS
+from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
+from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
+from vde_dagster.state.db.database import IDLE_SECONDS
 
 SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
 POSTGRES_PACKAGE = "org.postgresql:postgresql:42.7.7"

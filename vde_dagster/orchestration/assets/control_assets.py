@@ -6,12 +6,12 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.assets.approval import decides
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
 from vde_dagster.orchestration.events.applying import USER_TAG, Work, person_of
-from vde_dagster.orchestration.events.plan_partitions import forget_past_plans, require_proposed
+from vde_dagster.orchestration.events.plan_events import forget_past_plans, require_proposed
 from vde_dagster.orchestration.events.records import delete_partition
 from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
@@ -21,17 +21,16 @@ from vde_dagster.orchestration.names import (
     QUERIES_CHECK,
     TESTS_CHECK,
 )
-from vde_dagster.orchestration.pages.links import partition_link
+from vde_dagster.orchestration.pages.markdown import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
+    checks_by_spark,
     estimator,
     plan_metadata,
     readers_of,
     rejection_metadata,
+    waiting_plans,
 )
-from vde_dagster.orchestration.pages.queries_check import checks_by_spark
-from vde_dagster.orchestration.pages.waiting import waiting_plans
-from vde_dagster.orchestration.shown import refresh_after
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
 
@@ -234,3 +233,48 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
             if catalog.live.models[name].versions
         ],
     )
+
+
+_BACKFILL_TAG = "dagster/backfill"
+
+
+def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
+    """Say whether a step's run is a decision about the plan of its partition.
+
+    It is when the plan's id stands in its config, or when the plan was chosen by itself: this
+    asset, one partition, nothing else. What a bulk materialisation brings along is left alone.
+
+    Args:
+        context: The step.
+        plan_id: The plan's id in the step's config, if it is there.
+
+    Raises:
+        Failure: The id is another plan's, or several plans were chosen on the asset's own page.
+    """
+    chosen = list(context.partition_keys)
+    if plan_id is not None:
+        if chosen != [plan_id]:
+            raise dg.Failure(
+                f"the config's plan is {plan_id}, the partition {', '.join(chosen)}: "
+                "nothing was done",
+                allow_retries=False,
+            )
+        return True
+    backfill_id = context.run.tags.get(_BACKFILL_TAG)
+    beside = context.job_def.asset_layer.selected_asset_keys - {context.asset_key}
+    if not beside and len(chosen) == 1 and backfill_id is None:
+        return True
+    if not beside and backfill_id is not None:
+        backfill = context.instance.get_backfill(backfill_id)
+        beside = set(backfill.asset_selection or ()) - {context.asset_key} if backfill else beside
+    shown = context.asset_key.to_user_string()
+    how = f"choose one plan in the partitions of {shown}, or give its id as `plan` in the config"
+    if not beside:
+        raise dg.Failure(
+            f"several plans were chosen at once, nothing was done for {', '.join(chosen)}: {how}",
+            allow_retries=False,
+        )
+    context.log.warning(
+        f"{shown} was materialised with other assets, which decides about no plan: {how}"
+    )
+    return False

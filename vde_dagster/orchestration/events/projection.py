@@ -1,8 +1,13 @@
-"""The state store's facts as Dagster's events; shared by applies, rollbacks and `vde sync`."""
+"""The state's facts as Dagster's events, with the tags that make its staleness exact.
+
+An event with a code version but without its inputs' tags marks everything below it stale
+(`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event carries all
+of them or none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,27 +15,24 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.events.provenance import (
-    Input,
-    data_version,
-    external_version,
-    provenance_tags,
+from vde_dagster.orchestration.models.catalog import (
+    AssetCatalog,
+    partition_keys,
+    time_unit,
+    touched_keys,
 )
-from vde_dagster.orchestration.models.behind_views import behind_views
-from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.models.partitions import partition_keys, time_unit, touched_keys
+from vde_dagster.orchestration.models.live import behind_views, version_key
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.orchestration.pages.environment_page import ShownModel, environment_metadata
-from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.environments.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.version_changes import VersionChange
+    from vde_dagster.execution.environments.version_changes import VersionChange
     from vde_dagster.state import StateStore
-    from vde_dagster.state.mirror import MirrorStanding
+    from vde_dagster.state.environments.mirror import MirrorStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +278,109 @@ def _whose(
     if environment.entries[name].held is not None:
         return "held"
     return "own" if environment.name == PRODUCTION or table.id not in shared else "shared"
+
+
+CODE_VERSION = "dagster/code_version"
+DATA_VERSION = "dagster/data_version"
+USER_PROVIDED = "dagster/data_version_is_user_provided"
+INPUT_DATA_VERSION = "dagster/input_data_version"
+INPUT_POINTER = "dagster/input_event_pointer"
+
+UNTRACKED = "INITIAL"
+"""The data version that Dagster gives to an external table of which it has no event."""
+NO_POINTER = "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A parent as it was when a model read it.
+
+    Args:
+        key: The parent's asset key.
+        data_version: Its version.
+        pointer: The newest record of the event log then; None never compares as changed, which
+            is right for views: they show their parents' changes at once.
+    """
+
+    key: dg.AssetKey
+    data_version: str
+    pointer: int | None
+
+
+def provenance_tags(
+    code_version: str, data_version: str, inputs: Iterable[Input]
+) -> dict[str, str]:
+    """Return the tags of an event.
+
+    Args:
+        code_version: The version of the model, its partition key.
+        data_version: What the partition holds.
+        inputs: Every parent of the asset.
+    """
+    tags = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
+    for item in inputs:
+        name = item.key.to_user_string()
+        tags[f"{INPUT_DATA_VERSION}/{name}"] = item.data_version
+        tags[f"{INPUT_POINTER}/{name}"] = NO_POINTER if item.pointer is None else str(item.pointer)
+    return tags
+
+
+def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
+    """Return what a filled interval holds: its version and the Iceberg commit of its rows."""
+    return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"
+
+
+def newest_record(instance: dg.DagsterInstance) -> int | None:
+    """Return the id of the newest record in the event log."""
+    return instance.event_log_storage.get_maximum_record_id()
+
+
+def external_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
+    """Return the data version that Dagster knows of an unpartitioned external asset."""
+    record = instance.get_latest_data_version_record(key, True)
+    if record is None:
+        return UNTRACKED
+    tags = record.event_log_entry.tags or {}
+    return tags.get(DATA_VERSION, UNTRACKED)
+
+
+def latest_tags(
+    instance: dg.DagsterInstance, catalog: AssetCatalog, snapshot: Snapshot, partition: str
+) -> Mapping[str, str] | None:
+    """Return the tags of the latest event of a partition, or None when there is none.
+
+    Args:
+        instance: The Dagster instance.
+        catalog: Asset keys.
+        snapshot: The model.
+        partition: The partition's key.
+    """
+    wanted = dg.AssetRecordsFilter(catalog.key(snapshot.name), asset_partitions=[partition])
+    for record in instance.fetch_materializations(wanted, limit=1).records:
+        return record.event_log_entry.tags or {}
+    return None
+
+
+def moved_inputs(
+    catalog: AssetCatalog,
+    combination: Combination,
+    snapshot: Snapshot,
+    inputs: Sequence[Input],
+    latest: Mapping[str, str],
+) -> bool:
+    """Say whether a version now reads other tables than its event says, or other versions.
+
+    Args:
+        catalog: Asset keys.
+        combination: What the version is combined with now.
+        snapshot: The version's definition.
+        inputs: Its inputs now.
+        latest: The tags of its latest event.
+    """
+    read = (*snapshot.parents, *combination.behind(snapshot))
+    own = {catalog.key(name) for name in read if combination.key(name) is not None}
+    said = {f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}": item for item in inputs}
+    told = {tag for tag in latest if tag.startswith(f"{INPUT_DATA_VERSION}/")}
+    return told != said.keys() or any(
+        latest[tag] != item.data_version for tag, item in said.items() if item.key in own
+    )

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.version_changes import changes_until
+from vde_dagster.execution.environments.version_changes import changes_until
 from vde_dagster.orchestration.events.checks import AuditEvents
-from vde_dagster.orchestration.events.latest import latest_tags, moved_inputs
 from vde_dagster.orchestration.events.projection import (
     Combination,
     environment_event,
     filled_event,
     filled_partitions,
+    latest_tags,
+    moved_inputs,
+    newest_record,
     view_event,
 )
-from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.records import add_partitions
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.pages.version_page import LISTED
-from vde_dagster.planning.environment import PRODUCTION, Environment
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.orchestration.pages.environment_page import LISTED
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore

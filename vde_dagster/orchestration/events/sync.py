@@ -1,4 +1,4 @@
-"""Rebuilding Dagster's view from the state store: `vde sync`, and the first look of the sensor.
+"""Dagster's view rebuilt from the state: `vde sync`, and the first look of the sensor.
 
 The state store is the truth; Dagster's events are a projection of it. What was applied from the
 command line before the sensor looked, or while Dagster's database was lost, is written here as
@@ -9,42 +9,56 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.unit_testing.told import ToldTest
+from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents
-from vde_dagster.orchestration.events.figures import Log
-from vde_dagster.orchestration.events.origins import Origins
-from vde_dagster.orchestration.events.plan_events import report_applied, report_page, stored_plan
-from vde_dagster.orchestration.events.plan_partitions import forget_past_plans, show_rejected
+from vde_dagster.orchestration.events.fill_events import Log, fill_facts, filled_by, skipped_facts
+from vde_dagster.orchestration.events.plan_events import (
+    Origins,
+    forget_past_plans,
+    report_applied,
+    report_page,
+    show_rejected,
+    stored_plan,
+)
 from vde_dagster.orchestration.events.projection import (
+    DATA_VERSION,
     Combination,
+    Filled,
+    data_version,
+    filled_event,
     filled_partitions,
+    latest_tags,
+    moved_inputs,
+    newest_record,
     view_event,
 )
-from vde_dagster.orchestration.events.provenance import DATA_VERSION
 from vde_dagster.orchestration.events.publication import combination_of, environment_published
-from vde_dagster.orchestration.events.records import add_partitions, wipe_asset
-from vde_dagster.orchestration.events.reporter import Reporter
-from vde_dagster.orchestration.events.table_events import missing_events
+from vde_dagster.orchestration.events.records import Reporter, add_partitions, wipe_asset
 from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents, report_tests
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.names import PLAN_TAG, Names
+from vde_dagster.orchestration.pages.preview import preview
+from vde_dagster.planning.engine_tasks import FillResult
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.table_contents import load_skipped
 from vde_dagster.project.loading.loader import project_hash
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
+
 
 _PLANS = 100
 """How many of the latest plans get a page."""
@@ -358,3 +372,82 @@ def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | No
         if not page.has_more:
             return out
         cursor = page.cursor
+
+
+def missing_events(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    catalog: AssetCatalog,
+    log: Log,
+    version: LiveVersion,
+    combination: Combination,
+    known: Mapping[str, str | None],
+    busy: Set[str],
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield the events of the partitions of a version that Dagster does not show as they are.
+
+    Args:
+        workspace: The project.
+        instance: The Dagster instance.
+        catalog: The code location's models.
+        log: Takes what could not be shown.
+        version: The version, which has a table.
+        combination: What it is combined with.
+        known: The data version that Dagster has, by partition.
+        busy: Plans whose runs write their events themselves.
+    """
+    table, snapshot = version.table, version.snapshot
+    assert table is not None
+    partitions = catalog.partitions_of(snapshot)
+    held = filled_partitions(workspace.store, table, version.key, partitions)
+    missing = {
+        item.partition: item
+        for item in held
+        if known.get(item.partition) != data_version(version.key, item.iceberg_snapshot_id)
+    }
+    inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
+    if held and not missing:
+        latest = latest_tags(instance, catalog, snapshot, held[-1].partition)
+        if latest is not None and moved_inputs(catalog, combination, snapshot, inputs, latest):
+            missing = {item.partition: item for item in held}
+    if not missing:
+        return
+    found: dict[str, tuple[Filled, dict[str, Any], dict[str, str]]] = {}
+    for row in workspace.store.fills.log(table.id):
+        interval = Interval(row.start_at, row.end_at)
+        result = FillResult(row.row_count, row.iceberg_snapshot_id, row.seconds, row.byte_count)
+        own = {
+            key: item
+            for key, item in missing.items()
+            if key not in found and item.iceberg_snapshot_id == result.iceberg_snapshot_id
+        }
+        if not own:
+            continue
+        if row.plan_id in busy:
+            for key in own:
+                del missing[key]
+            continue
+        counted = filled_by(
+            workspace, log, snapshot, table, partitions, interval, result, lambda: table.intervals
+        )
+        skipped = load_skipped(row.skipped)
+        for item in counted:
+            if item.partition not in own:
+                continue
+            facts = fill_facts(snapshot, interval, result, counted, item)
+            if skipped is not None:
+                facts |= skipped_facts(skipped)
+            facts["vde/plan"] = row.plan_id
+            found[item.partition] = (item, facts, {PLAN_TAG: row.plan_id})
+    newest = held[-1]
+    for key, item in missing.items():
+        filled, facts, tags = found.get(key, (replace(item), {}, {}))
+        facts = {**facts, "vde/table": str(table.ref), "vde/synced": True}
+        if version.environments:
+            facts["vde/environments"] = ", ".join(version.environments)
+        if item == newest:
+            commit = item.iceberg_snapshot_id
+            facts |= preview(workspace, log, snapshot, table, commit, [item.interval])
+        yield filled_event(
+            catalog, snapshot, version.key, filled, inputs, metadata=facts, tags=tags
+        )

@@ -11,17 +11,16 @@ import dagster as dg
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.unit_testing.told import ToldDifference, ToldTest
+from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
 from vde_dagster.orchestration.events.checks import EVALUATION
-from vde_dagster.orchestration.events.reporter import Reporter
+from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.orchestration.pages.markdown_table import markdown_table
-from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.model import Model
-from vde_dagster.project.unit_values import UnitTest
+from vde_dagster.orchestration.pages.markdown import markdown_table
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Model, UnitTest
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore

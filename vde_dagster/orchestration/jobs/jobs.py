@@ -6,9 +6,12 @@ from typing import Any
 
 import dagster as dg
 
+from vde_dagster.base.times import instant_text, parse_duration
 from vde_dagster.errors import UsageError
+from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
 from vde_dagster.orchestration.config import (
     DropConfig,
+    FreezeConfig,
     JanitorConfig,
     PlanAndApplyConfig,
     PlanConfig,
@@ -16,7 +19,7 @@ from vde_dagster.orchestration.config import (
     RunConfig,
 )
 from vde_dagster.orchestration.events.applying import Work, person_of
-from vde_dagster.orchestration.events.plan_partitions import add_plan, forget_past_plans
+from vde_dagster.orchestration.events.plan_events import add_plan, forget_past_plans
 from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.records import (
     delete_partition,
@@ -25,25 +28,24 @@ from vde_dagster.orchestration.events.records import (
 )
 from vde_dagster.orchestration.events.sync import gone_back, show_tables
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.jobs.freezing import freeze_job
+from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     PLAN_TAG,
     Names,
 )
-from vde_dagster.orchestration.pages.janitor_page import report_metadata
+from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
+    checks_by_spark,
     estimator,
     plan_metadata,
     readers_of,
 )
-from vde_dagster.orchestration.pages.queries_check import checks_by_spark
-from vde_dagster.orchestration.shown import refresh_after
-from vde_dagster.planning.contracts import describe_breaks
-from vde_dagster.planning.environment import environment_name
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.environments.contracts import describe_breaks
+from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.plan.plan import Plan
 
 Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor
@@ -413,3 +415,90 @@ def _forget_dropped(names: Names, instance: dg.DagsterInstance, workspace: Any) 
         if name not in alive:
             delete_partition(effects, instance, names.environments, name)
     forget_past_plans(workspace, instance, names)
+
+
+def freeze_job(
+    catalog: AssetCatalog, hooks: frozenset[dg.HookDefinition], executor: dg.ExecutorDefinition
+) -> dg.JobDefinition:
+    """Return the job.
+
+    Args:
+        catalog: The code location's models and names.
+        hooks: What tells people how runs ended.
+        executor: What runs its step.
+    """
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("freeze"),
+        description="Make an environment that shows a version for ever.",
+        required_resource_keys={names.resource},
+    )
+    def freeze(context: dg.OpExecutionContext, config: FreezeConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
+        with as_failure():
+            keep = parse_duration(config.keep, "the config's keep") if config.keep else None
+            done = workspace.freeze(config.version, config.name, keep)
+        made = done.environment
+        until = f"until {instant_text(made.expires_at)}" if made.expires_at else "for ever"
+        context.log.info(
+            f"{made.name} shows {made.frozen}, {done.tables} tables at what they held; kept {until}"
+        )
+        if done.live:
+            context.log.warning(
+                f"not frozen: {', '.join(map(str, done.live))}; external tables have no versions"
+            )
+        for failed in done.failed_statements:
+            context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
+        events = published_events(
+            catalog,
+            workspace.store,
+            context.instance,
+            made,
+            built=frozenset(),
+            tags={ENVIRONMENT_TAG: made.name},
+        )
+        yield from passing_events(workspace.store.database.effects, events)
+        yield dg.Output(made.name)
+        refresh_after(context, workspace)
+
+    @dg.job(
+        name=names.named("vde_freeze"),
+        description="Freeze a version of an environment under a name of its own.",
+        tags=names.tags,
+        executor_def=executor,
+        hooks=set(hooks),
+    )
+    def vde_freeze() -> None:
+        freeze()
+
+    return vde_freeze
+
+
+_MOST = 200
+
+
+def report_metadata(report: JanitorReport) -> dict[str, Any]:
+    """Return counts, bytes, and a table of what was done with its reasons; the JSON holds all."""
+    acted = report.acted
+    facts: dict[str, Any] = {
+        "vde/dry_run": report.dry_run,
+        "vde/steps": len(acted),
+        "vde/kept": len(report.decisions) - len(acted),
+        "vde/failures": len(report.failures),
+        "vde/bytes": report.bytes,
+        "vde/decisions": dg.MetadataValue.json(report.to_json()["decisions"]),
+    }
+    if acted:
+        rows = [
+            {
+                "action": decision.action.replace("_", " "),
+                "subject": decision.subject,
+                "reason": decision.error or decision.reason,
+                "outcome": decision.outcome,
+                "bytes": "" if decision.bytes is None else decision.bytes,
+            }
+            for decision in acted[:_MOST]
+        ]
+        facts["vde/report"] = dg.MetadataValue.md(markdown_table(rows))
+    return facts

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
-from vde_dagster.execution.beside_production import beside_production
+from vde_dagster.execution.plans.gather_state import beside_production
 from vde_dagster.orchestration.models.live import LiveModel, LiveProject, live_models
-from vde_dagster.planning.missing import Window, infer_starts
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.model import Model
-from vde_dagster.project.unit_values import UnitTest
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Model, UnitTest
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environment import Environment
-    from vde_dagster.planning.plan import Plan
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.planning.plan.plan import Plan
     from vde_dagster.state import StateStore
 
 

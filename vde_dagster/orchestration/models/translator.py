@@ -14,7 +14,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SHORT, Names
-from vde_dagster.planning.compare import own_changes
+from vde_dagster.planning.plan.compare_snapshots import own_changes
 from vde_dagster.project.model import Model
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")

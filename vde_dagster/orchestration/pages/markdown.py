@@ -1,17 +1,24 @@
-"""A plan as Markdown, to be read like a good pull request."""
+"""A plan, rows and links as Markdown, to be read like a good pull request.
+
+Metadata has 800 pixels of a screen of 1,400: columns are as wide as their longest word.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from urllib.parse import quote, urlsplit
+
+import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.names import SHORT, Names
-from vde_dagster.orchestration.pages.links import folded, partition_link, short_name
-from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 MAX_DIFF_LINES = 200
 MAX_ROWS = 200
@@ -425,3 +432,55 @@ def _duration(seconds: float | None) -> str:
 
 def _more(count: int) -> list[str]:
     return [f"… and {count - MAX_ROWS} more"] if count > MAX_ROWS else []
+
+
+def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
+    """Write rows under the first row's columns; None is `NULL`, and `|` is escaped.
+
+    Args:
+        rows: At least one row, all with the same columns.
+    """
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for row in rows:
+        cells = ("NULL" if row[c] is None else str(row[c]).replace("|", "\\|") for c in columns)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+MAX_NAME = 32
+"""Characters of a name in a table; JSON beside the table has it whole."""
+MAX_LINE = 70
+"""Characters of a line of code that is not cut off."""
+
+
+def partition_link(key: dg.AssetKey, partition: str, text: str) -> str:
+    """Return a Markdown link to a partition of an asset, on whichever address Dagster is opened.
+
+    Args:
+        key: The asset.
+        partition: The partition.
+        text: What to click.
+    """
+    prefix = urlsplit(os.environ.get(URL_VARIABLE, "")).path.rstrip("/")
+    path = "/".join(quote(part, safe="") for part in key.path)
+    return f"[{text}]({prefix}/assets/{path}?view=partitions&partition={quote(partition)})"
+
+
+def short_name(name: object) -> str:
+    """Shorten a name in its middle if it is too long for a table."""
+    text = str(name)
+    half = (MAX_NAME - 1) // 2
+    return text if len(text) <= MAX_NAME else f"{text[:half]}…{text[-half:]}"
+
+
+def folded(line: str) -> Iterator[str]:
+    """Break a line of a diff that is too long, at spaces; each part keeps the line's sign."""
+    sign, rest = line[:1], line[1:]
+    indent = " " * (len(rest) - len(rest.lstrip()))
+    while len(rest) > MAX_LINE:
+        at = rest.rfind(" ", len(indent) + MAX_LINE // 3, MAX_LINE)
+        at = at if at > 0 else MAX_LINE
+        yield sign + rest[:at]
+        rest = f"{indent[: MAX_LINE // 3]}    {rest[at:].lstrip()}"
+    yield sign + rest

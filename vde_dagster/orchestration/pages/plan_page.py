@@ -1,8 +1,10 @@
-"""What is shown of a plan: the page of its partition of `vde/plan`."""
+"""The page of a plan in `vde/plan`, the checks of its queries, and plans awaiting approval."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,18 @@ import dagster as dg
 from dagster._check import CheckError
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PUBLISHED, SHORT, Names
-from vde_dagster.orchestration.pages.links import partition_link, short_name
+from vde_dagster.orchestration.names import (
+    BREAKING_CHECK,
+    PLAN_KEY,
+    PUBLISHED,
+    QUERIES_CHECK,
+    SHORT,
+    TESTS_CHECK,
+    Names,
+)
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
     Estimate,
@@ -22,18 +32,26 @@ from vde_dagster.orchestration.pages.markdown import (
     breaking,
     breaks,
     change_pages,
+    partition_link,
     plan_markdown,
     plan_summary,
     risks,
+    short_name,
+    title_in_words,
     units,
 )
-from vde_dagster.planning.plan import Change, Plan, PlannedModel
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.environments.contracts import describe_breaks
+from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.state.db.leases import environment_lease
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.environment import Environment
+    from vde_dagster.execution.plans.analyse_queries import Analysis
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
-    from vde_dagster.state.plans import PlanRecord
+    from vde_dagster.state.plans.plans import PlanRecord
+
 
 MAX_RECORDS = 500
 MAX_EDITS = 10
@@ -228,3 +246,171 @@ def _versions(plan: Plan, before: Mapping[ModelName, str]) -> list[dg.TableRecor
 
 
 _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "version")])
+
+
+def queries_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str, Any]:
+    """Let Spark analyse a plan's queries, and return the fields of the check.
+
+    Starts Spark, where the plan changes a query. Where Spark cannot be had, the check warns.
+
+    Args:
+        workspace: The project.
+        plan: The plan.
+        key: The asset that shows plans.
+    """
+    fields: dict[str, Any] = {"asset_key": key, "check_name": QUERIES_CHECK}
+    try:
+        found = workspace.analyse(plan)
+    except VdeError as error:
+        return {
+            **fields,
+            "passed": False,
+            "severity": dg.AssetCheckSeverity.WARN,
+            "description": f"Spark could not be asked: {error}",
+        }
+    return {
+        **fields,
+        "passed": not found.mistakes,
+        "severity": dg.AssetCheckSeverity.ERROR,
+        "description": _description(found),
+        "metadata": {
+            "vde/plan": plan.id,
+            "vde/analysed": len(found.analysed),
+            "vde/mistakes": _lines(map(str, found.mistakes)),
+            "vde/left_out": _lines(f"{name}: {why}" for name, why in found.left_out.items()),
+        },
+    }
+
+
+def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
+    """Wait until nobody applies a plan; say whether that came.
+
+    Another JVM beside an apply's would take the memory that it works with.
+
+    Args:
+        workspace: The project.
+        most_seconds: After how long to give up.
+    """
+    store, until = workspace.store, time.monotonic() + most_seconds
+    while True:
+        with store.database.reading() as conn:
+            held = store.leases.held(conn)
+        if not any(lease.startswith(environment_lease("")) for lease in held):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(2.0)
+
+
+def not_asked(key: dg.AssetKey, check: str) -> dict[str, Any]:
+    """Return the fields of a check that somebody's long apply has kept from Spark."""
+    return {
+        "asset_key": key,
+        "check_name": check,
+        "passed": False,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "description": "Spark was not asked beside an apply: materialise this partition again.",
+    }
+
+
+def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str, Any]:
+    """Run the unit tests of what a plan changes, and return the fields of the check.
+
+    Starts Spark where one did not pass before. Where Spark cannot be had, the check warns.
+
+    Args:
+        workspace: The project.
+        plan: The plan.
+        key: The asset that shows plans.
+    """
+    fields: dict[str, Any] = {"asset_key": key, "check_name": TESTS_CHECK}
+    try:
+        ended = [one.result for one in workspace.test(plan)]
+    except VdeError as error:
+        return {
+            **fields,
+            "passed": False,
+            "severity": dg.AssetCheckSeverity.WARN,
+            "description": f"The unit tests could not be run: {error}",
+        }
+    failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
+    said = f"All {len(ended)} unit tests pass." if ended else "What changes has no unit tests."
+    return {
+        **fields,
+        "passed": not failed,
+        "severity": dg.AssetCheckSeverity.ERROR,
+        "description": f"Would not be published, {'; '.join(failed)}" if failed else said,
+        "metadata": {"vde/plan": plan.id, "vde/tests": len(ended), "vde/failed": _lines(failed)},
+    }
+
+
+def checks_by_spark(
+    workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the fields of the checks that need Spark, once nobody else works with it.
+
+    Args:
+        workspace: The project.
+        plan: The plan.
+        key: The asset that shows plans.
+        queries: Whether queries are analysed, too.
+    """
+    free = wait_for_applies(workspace)
+    yield tests_check(workspace, plan, key) if free else not_asked(key, TESTS_CHECK)
+    if queries:
+        yield queries_check(workspace, plan, key) if free else not_asked(key, QUERIES_CHECK)
+
+
+def _description(found: Analysis) -> str:
+    number = len(found.mistakes)
+    if not number:
+        return "Spark can run every query and audit that the plan changes."
+    told = "1 mistake" if number == 1 else f"{number} mistakes"
+    return f"{told}: {'; '.join(map(str, found.mistakes))}"
+
+
+def _lines(texts: Any) -> dg.MarkdownMetadataValue:
+    return dg.MetadataValue.md("\n".join(f"- {text}" for text in texts) or "-")
+
+
+def waiting_plans(catalog: AssetCatalog) -> str:
+    """List the plans that wait: what each does, by whom and how old, and what it breaks."""
+    plans = catalog.live.waiting
+    if not plans:
+        return "**No plan waits for an approval.**"
+    what = "1 plan waits" if len(plans) == 1 else f"{len(plans)} plans wait"
+    lines = [_line(plan, catalog) for plan in reversed(plans)]
+    return "\n".join([f"**{what} for an approval:**", "", *lines])
+
+
+def _line(plan: Plan, catalog: AssetCatalog) -> str:
+    names = catalog.names
+    read, approve = (
+        partition_link(key, plan.id, text)
+        for key, text in ((names.plan_key, "read"), (names.apply_key, "approve"))
+    )
+    author = plan.proposal.author if plan.proposal and plan.proposal.author else "somebody"
+    parts = [
+        f"- **{plan.environment}: {title_in_words(plan)}** ({read}, {approve})",
+        f"by {author}, {_age(plan.created_at, catalog.live.read_at or plan.created_at)}",
+        f"computes {_models(sum(model.skips is None for model in plan.builds))}",
+    ]
+    if plan.breaks:
+        parts.append(f"**breaks: {describe_breaks(plan.breaks)}**")
+    return "; ".join(parts)
+
+
+def _models(count: int) -> str:
+    return "nothing" if not count else "1 model" if count == 1 else f"{count} models"
+
+
+def _age(made: datetime, now: datetime) -> str:
+    """Say when a plan was made and, of one that was not made just now, for how long it waits."""
+    minutes = int((now - made).total_seconds() // 60)
+    said = f"made {made:%d %b %H:%M} UTC"
+    if minutes < 2:
+        return said
+    for size, unit in ((1440, "days"), (60, "hours")):
+        if minutes >= 2 * size:
+            return f"{said}, {minutes // size} {unit} old at {now:%d %b %H:%M}"
+    return f"{said}, {minutes} minutes old at {now:%H:%M}"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import quote
-from vde_dagster.orchestration.pages.markdown_table import markdown_table
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.resolver import column_map
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.orchestration.pages.markdown import markdown_table
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -47,7 +47,7 @@ def preview(
     limit = workspace.settings.dagster.preview_rows
     if limit <= 0 or iceberg_snapshot_id is None:
         return {}
-    from vde_dagster.lakehouse.preview import some_rows
+    from vde_dagster.lakehouse.commit_rows import some_rows
 
     try:
         columns = column_map(snapshot, table)

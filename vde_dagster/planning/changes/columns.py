@@ -1,4 +1,4 @@
-"""Which columns of two versions of a view are one: by what they mean, then by their names."""
+"""Columns of two versions of a view, paired by their meaning, then by their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from vde_dagster.planning.contracts import same_type, widens_in_place
+from vde_dagster.planning.environments.contracts import same_type, widens_in_place
 
 Event = Literal["added", "removed", "renamed", "retyped"]
 

@@ -1,4 +1,4 @@
-"""How the rows that two snapshots of one table differ in are found without reading all of both."""
+"""Commits and row lineage by which two snapshots of a table are compared in part."""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-"""The Spark SQL that returns what changed: weighed rows in, changes out."""
+"""The Spark SQL of changes: weighed rows in, changes out, over one step or many, and as a view."""
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
 from vde_dagster.planning.changes.commits import ByLineage, Leg
-from vde_dagster.planning.changes.grouping import grouped_by
 
 Change = Literal["insert", "delete", "update_before", "update_after", "resync"]
 
@@ -265,3 +264,175 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
 
 def _as(name: str, has: str, wanted: str) -> str:
     return quote(name) if written_alike(has, wanted) else f"CAST({quote(name)} AS {wanted})"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsOfSteps:
+    """How the columns of a view went on from step to step.
+
+    Args:
+        first: The columns before the first step; none where there was no view.
+        pairs: Per step its columns, each with the one that it goes on from.
+    """
+
+    first: tuple[ViewColumn, ...]
+    pairs: tuple[tuple[ColumnPair, ...], ...]
+
+    @property
+    def last(self) -> tuple[ViewColumn, ...]:
+        """The columns behind the last step."""
+        return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
+
+    def at(self, step: int) -> tuple[ColumnPair, ...]:
+        """Return the last columns, each with the one of a step that it goes on from.
+
+        A column that a step has and the last one has not is left out, and one that came later has
+        none: a copy has dropped the one and NULL in the other.
+
+        Args:
+            step: Counts the steps from 1; 0 for the time before the first.
+        """
+        found = [ColumnPair(column, column) for column in self.last]
+        for pairs in reversed(self.pairs[step:]):
+            came = {pair.after: pair.before for pair in pairs}
+            found = [
+                ColumnPair(one.after, came[one.before] if one.before is not None else None)
+                for one in found
+            ]
+        return tuple(found)
+
+
+def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
+    """Write the query of a step's changes in the columns of the last step.
+
+    Args:
+        query: The query, in the step's own columns.
+        pairs: The last columns, each with the step's.
+
+    >>> a, b = ViewColumn("a", "INT", "1"), ViewColumn("b", "BIGINT", "1")
+    >>> in_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
+    'CAST(`a` AS BIGINT) AS `b` FROM (SELECT 1) AS step'
+    """
+    listed = [*(quote(name) for name, _ in MARKS), *map(_column, pairs)]
+    return f"SELECT {', '.join(listed)} FROM ({query}) AS step"
+
+
+def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
+    """Say what a step's key is called in the last columns; None where they do not have all of it.
+
+    Args:
+        key: Names of the step's columns.
+        pairs: The last columns, each with the step's.
+    """
+    names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
+    return tuple(names[name] for name in key) if all(name in names for name in key) else None
+
+
+def _column(pair: ColumnPair) -> str:
+    before, after = pair.before, pair.after
+    if before is None:
+        return f"CAST(NULL AS {after.type}) AS {quote(after.name)}"
+    if written_alike(before.type, after.type):
+        return f"{quote(before.name)} AS {quote(after.name)}"
+    return f"CAST({quote(before.name)} AS {after.type}) AS {quote(after.name)}"
+
+
+SUFFIX = "__changes"
+"""What the names of such views end with."""
+
+
+def view_query(
+    rows: str | None, pairs: Sequence[ColumnPair], begun: Step, steps: Sequence[str]
+) -> str:
+    """Write a query that tells a reader of any version how to come to the last one.
+
+    First, under the oldest version that it knows, are a `resync` and all rows of that version as
+    inserts. Who has that version or a later one asks for what came after, and reads none of them.
+
+    Args:
+        rows: The query that reads the oldest version; None where it showed nothing.
+        pairs: The last version's columns, each with the one of the oldest version.
+        begun: What is said of the oldest version.
+        steps: Queries of the steps since, in the last version's columns.
+
+    >>> view_query(None, [], Step(0, None, 7, None), ["SELECT 1"]).count("UNION ALL")
+    1
+    """
+    last = [pair.after for pair in pairs]
+    parts = [no_changes(last, begun, resync=True)]
+    if rows is not None:
+        listed = ", ".join(
+            f"CAST({'NULL' if one.before is None else quote(one.before.name)} AS {one.after.type}) "
+            f"AS {quote(one.after.name)}"
+            for one in pairs
+        )
+        insert = begun.marks(chr(39) + "insert" + chr(39))
+        parts.append(f"SELECT {insert}, {listed} FROM ({rows}) AS begun")
+    return spelled_apart(" UNION ALL ".join([*parts, *steps]))
+
+
+def grouped_by(value: str, type_: str) -> str:
+    """Write what rows are grouped by in place of a value; the value itself where that does.
+
+    It does not for a map: Spark 4.1 sorts maps to group by them, and takes NULL for 0, false or
+    1970-01-01 while it does (of Iceberg's own arrays it fails). Nor for a variant, which cannot be
+    grouped by at all.
+
+    Args:
+        value: Spark SQL of the value, of which `.field` can be read.
+        type_: Its Spark SQL type.
+
+    >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
+    ('c0', 'array_sort(map_entries(c0))')
+    >>> grouped_by("c0", "array<map<string,int>>")
+    'transform(c0, x0 -> array_sort(map_entries(x0)))'
+    >>> grouped_by("c0", "struct<a:int,b:map<string,int>>")
+    "IF(c0 IS NULL, NULL, named_struct('f0', c0.`a`, 'f1', array_sort(map_entries(c0.`b`))))"
+    """
+    return _form(value, type_.strip(), 0)
+
+
+_NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
+_FIELD = re.compile(r"(`(?:[^`]|``)*`|[^\s:`]+)\s*:?\s*(.*)", re.DOTALL)
+_PIECE = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|.", re.DOTALL)
+_MAP = re.compile(r"\bmap\s*<", re.IGNORECASE)
+
+
+def _form(value: str, type_: str, depth: int) -> str:
+    if type_.lower() == "variant":
+        return f"concat(schema_of_variant({value}), to_json({value}))"
+    nested = _NESTED.fullmatch(type_)
+    if nested is None or not _MAP.search(type_):
+        return value
+    kind, parts = nested[1].lower(), list(_parts(nested[2]))
+    own = f"x{depth}"
+    if kind == "array":
+        return f"transform({value}, {own} -> {_form(own, parts[0], depth + 1)})"
+    if kind == "map":
+        entries = f"map_entries({value})"
+        key, held = (
+            _form(f"{own}.{name}", part, depth + 1)
+            for name, part in zip(("key", "value"), parts, strict=True)
+        )
+        if (key, held) != (f"{own}.key", f"{own}.value"):
+            entries = f"transform({entries}, {own} -> struct({key} AS k, {held} AS v))"
+        return f"array_sort({entries})"
+    fields = []
+    for number, part in enumerate(parts):
+        match = _FIELD.fullmatch(part)
+        assert match is not None, part
+        name = match[1][1:-1].replace("``", "`") if match[1].startswith("`") else match[1]
+        fields.append(f"'f{number}', {_form(f'{value}.{quote(name)}', match[2], depth)}")
+    return f"IF({value} IS NULL, NULL, named_struct({', '.join(fields)}))"
+
+
+def _parts(inner: str) -> Iterator[str]:
+    """Split what is between angle brackets at its own commas."""
+    depth, begun = 0, 0
+    for piece in _PIECE.finditer(inner):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece[0], 0)
+        if piece[0] == "," and not depth:
+            yield inner[begun : piece.start()].strip()
+            begun = piece.end()
+    if inner[begun:].strip():
+        yield inner[begun:].strip()

@@ -1,26 +1,444 @@
-"""Every check of a model, one after the other."""
+"""The checks of a model, one after the other: Spark's grammar, filling, time columns and merges."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from functools import cache
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.checks.audits import audited_columns
-from vde_dagster.planning.checks.filling import (
-    commits_of,
-    parts_of_partitions,
-    reads_itself,
-    unfiltered,
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.checks.diagnostics import (
+    NAMES,
+    Known,
+    double_quoted,
+    place_in_header,
+    place_in_query,
+    query_problems,
 )
-from vde_dagster.planning.checks.grammar import refused_by_spark
-from vde_dagster.planning.checks.idle import idle_properties, idle_stages, idle_statements
-from vde_dagster.planning.checks.known import Known
-from vde_dagster.planning.checks.merges import merged_again, merged_values
-from vde_dagster.planning.checks.named_columns import named_columns, transforms, undeclared
-from vde_dagster.planning.checks.queries import double_quoted, query_problems
-from vde_dagster.planning.checks.time_columns import read_in_other_zone, time_columns
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.checks.unknown_names import (
+    audited_columns,
+    named_columns,
+    transforms,
+    undeclared,
+)
+from vde_dagster.planning.checks.unused_properties import (
+    idle_properties,
+    idle_stages,
+    idle_statements,
+)
+from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import TimeColumn
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
+from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
+from vde_dagster.sql.grammar.spark import Refusal, spark_grammar
+from vde_dagster.sql.outline import without_qualify
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+_VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
+_FEW = 6
+_TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
+_CONTEXTS = (160, 80, 40, 20, 10, 0)
+"""How many characters before a refused word are looked for in the author's query."""
+
+
+def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Ask Spark's grammar about the queries of a model and of its audits, as Spark gets them."""
+    model = known.model
+    if model.query is not None:
+        sent, refusal = _refusal(model.query)
+        if refusal is not None:
+            place = place_in_query(model, _column(model.query, sent, refusal))
+            yield Problem(f"{model.name}: {_message(sent, refusal)}", _hint(refusal), place)
+    for audit in model.audits:
+        sent, refusal = _refusal(audit.query.replace("@this_model", str(model.name)))
+        if refusal is not None:
+            what = f"{model.name}: audit {audit.name}: {_message(sent, refusal)}"
+            yield Problem(what, _hint(refusal), place_in_header(model, "audits", audit.name))
+
+
+def _refusal(query: str) -> tuple[str, Refusal | None]:
+    """Return a query as Spark gets it, and where its grammar does not go on."""
+    grammar = spark_grammar()
+    sent = without_qualify(substitute_time_variables(query, _VALUES))
+    return sent, None if grammar is None else grammar.refusal(sent)
+
+
+def _message(sent: str, refusal: Refusal) -> str:
+    before = " ".join(sent[: refusal.start].split()[-3:])
+    after = f" after `{before}`" if before else ""
+    if not refusal.text:
+        return f"Spark's grammar does not take the end of the query here,{after}"
+    return f"Spark's grammar does not take this here: `{refusal.text}`{',' if after else ''}{after}"
+
+
+def _hint(refusal: Refusal) -> str:
+    if refusal.text.startswith('"'):
+        return "Spark reads a text in these quotes; names are in backquotes: `name`"
+    if set(refusal.expected) >= _TYPES:
+        return "Spark's types are STRING, INT, DECIMAL(10, 2) and others of its SQL reference"
+    if 0 < len(refusal.expected) <= _FEW:
+        return f"Spark would go on with {' or '.join(refusal.expected)}"
+    return "See Spark's SQL syntax; a query of another dialect says so with dialect"
+
+
+def _column(query: str, sent: str, refusal: Refusal) -> int:
+    """Where in a query stands what is refused of its other form: behind the same words."""
+    if not refusal.text:
+        return len(query.rstrip())
+    for width in _CONTEXTS:
+        piece = sent[max(0, refusal.start - width) : refusal.end]
+        if piece in query:
+            return query.index(piece) + len(piece) - len(refusal.text) + 1
+    return 1
+
+
+_INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
+_ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
+"""Where an interval begins, if it is no argument of a call."""
+_PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
+_LASTING = {
+    **dict.fromkeys(("year", "years"), IntervalUnit.YEAR),
+    **dict.fromkeys(("month", "months"), IntervalUnit.MONTH),
+    **dict.fromkeys(("day", "days", "date"), IntervalUnit.DAY),
+    **dict.fromkeys(("hour", "hours", "date_hour"), IntervalUnit.HOUR),
+}
+
+
+def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a model that is made anew as a whole, and of itself."""
+    model = known.model
+    if model.query is None or model.kind.by_intervals:
+        return
+    if model.name.name.lower() not in model.query.lower():
+        return
+    from vde_dagster.sql.reading import read_query
+    from vde_dagster.sql.trees import tables_read
+
+    for table in tables_read(read_query(model.query).tree):
+        parts = tuple(part.name.lower() for part in table.parts)
+        if parts == (model.name.namespace.lower(), model.name.name.lower()):
+            start = table.parts[-1].meta.get("start")
+            yield Problem(
+                f"{model.name} is of kind {model.kind.name} and reads itself",
+                "read the models that it is made of, or make it an incremental kind",
+                place_in_query(model, None if start is None else start + 1),
+            )
+            return
+
+
+def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a model that computes all of its rows for each interval of time."""
+    model = known.model
+    column = model.kind.interval_column
+    if model.query is None or column is None or not model.depends_on:
+        return
+    if _has_interval(model) or any(_has_interval(parent.model) for parent in _inlined(parents)):
+        return
+    yield Problem(
+        f"{model.name} is filled by intervals and its query does not ask for one: every interval "
+        "reads everything",
+        f"add WHERE {column.name} BETWEEN @start_date AND @end_date, or the like with @start_ts "
+        "and @end_ts, on a column of what is read",
+        place_in_header(model, "kind"),
+        certain=False,
+    )
+
+
+def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a model that replaces partitions of days, or longer ones, by the rows of parts of them.
+
+    A query that asks for more than its interval, as `@start_date` does of an hour, is right; so may
+    be one that computes what it asks for (`date_trunc('MM', @start_date)`).
+    """
+    model = known.model
+    policy = model.kind.in_place
+    if model.query is None or policy is None or not policy.by_partitions:
+        return
+    types = {column.name.lower(): (column.type or "").upper() for column in known.columns or ()}
+    steps = [_step(text, types) for text in model.partitioned_by]
+    lasting = [step for step in steps if step is not None]
+    unit = Cadence.of(model).unit
+    asked = [
+        IntervalUnit.DAY if name.lower() in ("date", "ds") else IntervalUnit.FIVE_MINUTE
+        for name in _ASKED.findall(model.query)
+    ]
+    if not lasting or not asked:
+        return
+    shortest = min(lasting, key=lambda one: one.value)
+    if max(unit.value, min(one.value for one in asked)) >= shortest.value:
+        return
+    part, whole = unit.name.lower().replace("_", " "), shortest.name.lower()
+    yield Problem(
+        f"{model.name} is filled by the {part}, and each fill replaces the whole {whole} that is "
+        f"its partition ({', '.join(model.partitioned_by)}): rows of the rest of it are lost",
+        f"fill it by the {whole} (cron, interval_unit), or partition it by the {part}; or let the "
+        f"query read the whole {whole}",
+        place_in_header(model, "partitioned_by"),
+        certain=None not in steps,
+    )
+
+
+def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
+    """Return how long a partition lasts; None where it may have nothing to do with time."""
+    match = _PARTITION.match(text)
+    transform, column = (match[1] or "", match[2]) if match else ("", "")
+    if transform.lower() in _LASTING:
+        return _LASTING[transform.lower()]
+    return IntervalUnit.DAY if not transform and types.get(column.lower()) == "DATE" else None
+
+
+def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a model that reads the commits of what is not read, or has none."""
+    model = known.model
+    name = model.kind.parent_by_commits
+    if name is None:
+        return
+    place = place_in_header(model, "kind")
+    parent = parents.get(name)
+    if parent is None:
+        what = f"{model.name} does not read {name}, whose commits its kind {model.kind.name} adds"
+        hint = f"it reads {', '.join(map(str, parents)) or 'nothing'}"
+        yield Problem(what, hint, place)
+    elif not (parent.has_table or parent.model.kind.is_external):
+        what = f"{name} has no table, so no commits that {model.name} could read"
+        yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
+
+
+def _has_interval(model: Model) -> bool:
+    texts = (model.query, *model.pre_statements)
+    return any(text is not None and _INTERVAL.search(text) for text in texts)
+
+
+def _inlined(parents: Mapping[ModelName, Snapshot]) -> list[Snapshot]:
+    return [parent for parent in parents.values() if parent.model.query and not parent.has_table]
+
+
+_SOME_DAY = datetime(2013, 1, 1, tzinfo=timezone.utc)
+_WITHOUT_DOUBT = re.compile(
+    r"(?i)(date|string|varchar|char|tinyint|smallint|int|bigint|double|float|boolean|binary"
+    r"|decimal|array|map|struct)\b"
+)
+"""Types by which a fill is sure to go; a timestamp tells any interval."""
+_WITHOUT_ZONE = re.compile(r"(?i)(string|varchar|char|tinyint|smallint|int|bigint|timestamp_ntz)\b")
+"""Types that Spark compares with texts without asking for the session's time zone."""
+_INSTANT = re.compile(r"[@$]\{?(?:start|end)_(?:ts|dtntz)\b", re.IGNORECASE)
+_DAY = re.compile(r"[@$]\{?(?:start|end)_(?:ds|date)\b", re.IGNORECASE)
+_UTC = frozenset(
+    ("utc", "uct", "gmt", "z", "zulu", "universal", "etc/utc", "etc/uct", "etc/gmt", "+00:00")
+)
+_ZONE = "spark.sql.session.timezone"
+_SET_ZONE = re.compile(
+    r"(?i)^\s*SET\s+(?:TIME\s+ZONE\s+|`?spark\.sql\.session\.timeZone`?\s*=\s*)['\"]?([^'\";]+)"
+)
+
+
+def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Ask for the rows of one interval, as a fill does."""
+    model = known.model
+    apart = model.kind.interval_column
+    if apart is None:
+        return
+    types = {column.name.lower(): column.type for column in known.columns or ()}
+    type_ = types.get(apart.name.lower()) or ("STRING" if apart.format else None)
+    if type_ is None or not _WITHOUT_DOUBT.match(type_):
+        return
+    if type_.lower() in ("smallint", "int", "bigint") and not apart.format:
+        yield Problem(
+            f"{model.name}: the time column '{apart.name}' is {type_} without a format, so that "
+            "20240131 is taken for 31 January 2024",
+            f"write time_column ({apart.name}, '%Y%m%d'), or the format that its numbers have",
+            place_in_header(model, "kind", apart.name),
+            certain=False,
+        )
+    unit = Cadence.of(model).unit
+    start = unit.floor(_SOME_DAY)
+    # The second one begins within a day, month or year unless the unit is one, or longer.
+    first = unit.shift(start, 1)
+    interval = Interval(first, unit.shift(first, 1))
+    try:
+        TimeColumn(apart.name, type_, apart.format).condition(interval)
+    except ExecutionError as error:
+        yield Problem(
+            f"{model.name}: {error.message}".replace(interval.text, "of its cron", 1),
+            error.hint or "use a TIMESTAMP column",
+            place_in_header(model, "kind", apart.name),
+        )
+
+
+def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find texts of instants that Spark reads in a time zone which is not that of intervals.
+
+    Compared with a TIMESTAMP, a text without a zone is cast to one in the session's, and so is a
+    DATE (https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html); a TIMESTAMP_NTZ or a
+    text is compared as it is.
+    """
+    model = known.model
+    zone = _zone_of(model)
+    if zone is None or model.query is None or not model.kind.by_intervals:
+        return
+    apart = model.kind.interval_column
+    types = {column.name.lower(): column.type for column in known.columns or ()}
+    type_ = (types.get(apart.name.lower()) if apart else None) or ""
+    if _WITHOUT_ZONE.match(type_) or (apart is not None and apart.format):
+        return
+    found = _INSTANT.search(model.query)
+    if found is None and type_.lower() in ("timestamp", "timestamp_ltz"):
+        found = _DAY.search(model.query)
+    if found is None:
+        return
+    name = found.group().lstrip("@${")
+    yield Problem(
+        f"{model.name}: its session's time zone is {zone}, in which Spark reads @{name} where it "
+        "meets a TIMESTAMP, and intervals are those of UTC: rows near their ends are left out",
+        f"compare with @{name.partition('_')[0]}_dt, which is an instant, or leave the session's "
+        "time zone at UTC",
+        place_in_query(model, found.start()),
+        certain=False,
+    )
+
+
+def _zone_of(model: Model) -> str | None:
+    """Return the time zone of a model's session, unless it is UTC."""
+    zone = next((value for key, value in model.session if key.lower() == _ZONE), None)
+    for statement in model.pre_statements:
+        found = _SET_ZONE.match(statement)
+        zone = found.group(1).strip() if found else zone
+    return None if zone is None or zone.lower() in _UTC else zone
+
+
+_COUNTING = frozenset(
+    (
+        *("try_add", "try_subtract", "try_multiply", "try_divide", "concat", "concat_ws"),
+        *("array_append", "array_prepend", "array_insert"),
+        *("date_add", "date_sub", "dateadd", "add_months", "timestampadd"),
+    )
+)
+"""Functions of which another call makes another value; COALESCE or GREATEST choose one."""
+_ASKING = frozenset({"if", "iff", "nvl2"})
+"""Functions whose first argument chooses a value."""
+
+
+def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Read what is set as a query over the new row and the table's, both with its columns."""
+    kind = known.model.kind
+    if known.columns is None or not (kind.assignments or kind.conditions):
+        return
+    from vde_dagster.semantics import SemanticError, analyze
+
+    types = {column.name: column.type or "UNKNOWN" for column in known.columns}
+    shown = ", ".join(f"{text} AS {_name(i)}" for i, (_, text) in enumerate(kind.assignments))
+    only = " AND ".join(f"({text})" for text in kind.conditions)
+    query = f"SELECT {shown or '1 AS v'} FROM source CROSS JOIN target"
+    try:
+        found = analyze(
+            f"{query} WHERE {only}" if only else query,
+            {"source": types, "target": types},
+            functions=known.functions,
+        )
+    except SemanticError:
+        return  # Columns that are not there are told by name.
+    for one in found.findings:
+        if one.rule not in NAMES and one.certain:
+            location = place_in_header(known.model, "kind", "when_matched")
+            yield Problem(f"{known.model.name}, in its kind: {one.message}", one.hint, location)
+    yield from _refused(known, found.output_types, types)
+
+
+def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find sums over the table's own rows in a model that merges an interval more than once.
+
+    SQLMesh calls such models non-idempotent, and says nothing of their lookback:
+    https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
+    """
+    model = known.model
+    kind = model.kind
+    if not kind.earlier_intervals or not kind.assignments:
+        return
+    changed = {name.lower() for name, text in kind.assignments if text.lower() != _of_table(name)}
+    for column, text in dict(kind.assignments).items():
+        if changed.isdisjoint(_counted(text)):
+            continue
+        yield Problem(
+            f"{model.name}: its kind adds to what the table holds ({column} = {text}), and "
+            f"lookback {kind.earlier_intervals} merges the same rows again with later runs: they "
+            "are counted more than once",
+            f"remove lookback, or set '{column}' to values of source that the query computes whole",
+            place_in_header(model, "kind", "set", column),
+            certain=False,
+        )
+
+
+def _refused(
+    known: Known, values: Mapping[str, str], types: Mapping[str, str]
+) -> Iterator[Problem]:
+    from vde_dagster.semantics.types import is_refused
+
+    of_column = {name.lower(): (name, type_) for name, type_ in types.items()}
+    for number, (column, text) in enumerate(known.model.kind.assignments):
+        value = values.get(_name(number), "UNKNOWN")
+        name, type_ = of_column.get(column.lower(), (column, "UNKNOWN"))
+        if is_refused(value, type_):
+            yield Problem(
+                f"{known.model.name}: its kind sets '{name}', which is {type_}, to {value}: {text}",
+                f"write CAST(… AS {type_}), or give the column another type",
+                place_in_header(known.model, "kind", "set", column),
+            )
+
+
+def _counted(text: str) -> set[str]:
+    """Name the table's columns that an expression computes with: twice is not once."""
+    from vde_dagster.sql.expressions import read_expression
+
+    return set(_computed_with(read_expression(text).tree, False))
+
+
+def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call
+
+    if isinstance(node, exp.Column):
+        if counted and node.table.lower() == "target":
+            yield node.name.lower()
+        return
+    inner = list(node.iter_expressions())
+    if isinstance(node, exp.Case):
+        # What is asked chooses a value, and is none.
+        inner = [one.args["true"] for one in node.args["ifs"]]
+        inner += [node.args["default"]] if node.args.get("default") else []
+    elif isinstance(node, exp.Anonymous):
+        call = name_of_call(node)
+        counted = counted or call in _COUNTING
+        inner = inner[1:] if call in _ASKING else inner
+    elif isinstance(node, _operators()):
+        counted = True
+    for one in inner:
+        yield from _computed_with(one, counted)
+
+
+@cache
+def _operators() -> tuple[type[exp.Expr], ...]:
+    from sqlglot import exp
+
+    return (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.BitwiseXor)
+
+
+def _of_table(column: str) -> str:
+    return f"target.{column}".lower()
+
+
+def _name(number: int) -> str:
+    return f"v{number}"
+
 
 _CHECKS = (
     refused_by_spark,

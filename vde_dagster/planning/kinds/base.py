@@ -1,12 +1,12 @@
-"""What a kind of model means for plans: the version of its rows, its keys, what audits look at."""
+"""The meaning of a kind for plans: the version of its rows, its keys, the rows that audits read."""
 
 from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.checks.places import place_in_header
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.snapshot import OutputColumn
+from vde_dagster.planning.checks.diagnostics import place_in_header
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion

@@ -1,16 +1,23 @@
-"""INCREMENTAL_BY_TIME_RANGE, and what all tables have in common that grow by intervals."""
+"""Kinds of tables that grow: by time range, by partition, unmanaged and CUSTOM."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vde_dagster.base.hashing import digest
-from vde_dagster.planning.cadence import Cadence, IntervalUnit
-from vde_dagster.planning.interval import Interval
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.checks.diagnostics import place_in_header
+from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
 from vde_dagster.planning.kinds.base import Meaning, version_of
-from vde_dagster.planning.time_column import MOST_VALUES, TimeColumn
-from vde_dagster.project.kinds import IncrementalByTimeRange, Kind
+from vde_dagster.project.kinds import Custom, IncrementalByTimeRange, IncrementalUnmanaged, Kind
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
+
+if TYPE_CHECKING:
+    from vde_dagster.sql.expressions import Expression
 
 
 class IncrementalMeaning(Meaning):
@@ -83,3 +90,91 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
         return None
     longest = {IntervalUnit.MONTH: 31 * 86400, IntervalUnit.YEAR: 366 * 86400}
     return max(1, round(longest.get(unit, unit.value) / SECONDS[shortest]))
+
+
+class PartitionMeaning(IncrementalMeaning):
+    """A partition's rows are those of the last fill that had any of it."""
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Add what the table is partitioned by."""
+        return digest("partitions", version.rows, *_over_versions(model, version))
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return the query's keys that tell partitions apart: a fill writes whole partitions."""
+        by = {name.lower() for text in model.partitioned_by for name in _columns_of(model, text)}
+        keys = (key for key in version.unique_keys if by <= {name.lower() for name in key})
+        return tuple(keys)
+
+
+class UnmanagedMeaning(PartitionMeaning):
+    """Every fill's rows, or with `insert_overwrite` those that none has replaced since."""
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Say whether rows are replaced, and by which partitions."""
+        kind = model.kind
+        assert isinstance(kind, IncrementalUnmanaged)
+        if kind.insert_overwrite:
+            return digest("overwritten", super().rows(model, version))
+        return digest("appended", version.rows)
+
+    def fill(self, model: Model, rows: str) -> str:
+        """Add the unit of time: a unit that was filled by smaller ones would be filled again."""
+        filled = super().fill(model, rows)
+        return digest("fill", filled, Cadence.of(model).unit.name)
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return no key where fills add rows."""
+        kind = model.kind
+        assert isinstance(kind, IncrementalUnmanaged)
+        return super().unique_keys(model, version) if kind.insert_overwrite else ()
+
+
+def _read(model: Model, text: str) -> Expression:
+    from vde_dagster.sql.expressions import read_expression
+
+    try:
+        return read_expression(text)
+    except ValueError as error:
+        raise ProjectError(
+            f"{model.name}: '{text}' in partitioned_by is not an expression: {error}",
+            hint="write columns, or Iceberg's transforms of them such as days(at)",
+            location=place_in_header(model, "partitioned_by"),
+        ) from error
+
+
+def _columns_of(model: Model, text: str) -> tuple[str, ...]:
+    return tuple(parts[0] for parts, _ in _read(model, text).mentions)
+
+
+def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
+    out = []
+    for text in model.partitioned_by:
+        columns = _columns_of(model, text)
+        names = {
+            name.lower(): version_of(model, version, name, named_in="partitioned_by")
+            for name in columns
+        }
+        out.append(_read(model, text).renamed(names))
+    return sorted(out)
+
+
+class CustomMeaning(IncrementalMeaning):
+    """Rows that the function may have made from all columns of all rows."""
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Add the function's code, what it is told, and every column in order."""
+        kind = model.kind
+        assert isinstance(kind, Custom)
+        path, _, function = kind.entrypoint.rpartition(":")
+        from vde_dagster.project.python.versions import python_version
+
+        code = python_version(
+            path, function, "/project", files=dict(kind.code), outside=dict(kind.outside)
+        ).text
+        told = repr(kind.materialization_properties)
+        columns = (part for pair in version.columns.items() for part in pair)
+        return digest("custom", version.rows, code, told, *columns)
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return no key: the function may write a row twice."""
+        return ()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.written import WrittenConfig
-from vde_dagster.project.reading.text_files import decoded
+from vde_dagster.project.configuration.config_values import WrittenConfig
+from vde_dagster.project.files import decoded
 
 CONFIG_FILES = ("config.py", "config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
 DOTENV = ".env"
@@ -52,7 +52,7 @@ def read_config(root: Path) -> WrittenConfig | None:
             hint="keep one of them",
             location=SourceLocation(Path(names[1])),
         )
-    from vde_dagster.project.configuration.personal_config import (
+    from vde_dagster.project.configuration.formats import (
         personal_environment,
         personal_files,
         read_personal_config,
@@ -72,10 +72,10 @@ def read_config(root: Path) -> WrittenConfig | None:
 def _read_file(root: Path, path: Path) -> WrittenConfig:
     text = decoded(path, (root / path).read_bytes())
     if path.suffix == ".py":
-        from vde_dagster.project.configuration.python_config import read_python_config
+        from vde_dagster.project.configuration.formats import read_python_config
 
         return read_python_config(root, path, text)
-    from vde_dagster.project.configuration.yaml_config import read_yaml_config
+    from vde_dagster.project.configuration.formats import read_yaml_config
 
     return read_yaml_config(path, text)
 

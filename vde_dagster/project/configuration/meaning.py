@@ -1,4 +1,4 @@
-"""What a configuration means: keys and values of `[tool.vde]`, and what is not used here."""
+"""From a SQLMesh configuration to keys of `[tool.vde]`, under the project's own settings."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.default_catalog import default_catalog
-from vde_dagster.project.configuration.written import WrittenConfig
-from vde_dagster.project.reading.yaml_lines import KeyPath
+from vde_dagster.project.configuration.config_files import read_config
+from vde_dagster.project.configuration.config_values import WrittenConfig
+from vde_dagster.project.python.watching import Seen
+from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.sqlmesh_compat.config import (
     PARTS,
     Config,
@@ -25,6 +27,80 @@ from vde_dagster.project.sqlmesh_compat.config import (
     Shape,
     does,
 )
+from vde_dagster.project.yaml_text import KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class MergedConfig:
+    """Settings of both files.
+
+    Args:
+        path: The configuration file, relative to the project's folder.
+        table: Keys and values of `[tool.vde]`.
+        places: Places of those that the configuration gives, by dotted name.
+        warnings: What is to be said of the configuration.
+        seen: Files and environment variables that decided what it says.
+    """
+
+    path: Path
+    table: dict[str, Any]
+    places: Mapping[str, SourceLocation]
+    warnings: tuple[str, ...]
+    seen: Seen
+
+
+def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
+    """Read a folder's configuration file, and put the project's own settings over it.
+
+    Args:
+        root: The folder; it has such a file.
+        own: `[tool.vde]`.
+
+    Raises:
+        ProjectError: The configuration has mistakes.
+    """
+    written = read_config(root)
+    assert written is not None, "a folder with a configuration file"
+    meant = meaning_of(written)
+    clashes: list[str] = []
+    table = _over(own, meant.table, "", clashes)
+    warnings = []
+    if meant.unused:
+        warnings.append(
+            f"{len(meant.unused)} keys do nothing here: {', '.join(meant.unused)}"
+            if len(meant.unused) > 1
+            else f"the key {meant.unused[0]} does nothing here"
+        )
+    if clashes:
+        warnings.append(f"{PYPROJECT} says something else, and wins: {', '.join(clashes)}")
+    given = set(_names(own, ""))
+    places = {name: place for name, place in meant.places.items() if name not in given}
+    return MergedConfig(written.path, table, places, tuple(warnings), written.seen)
+
+
+def _over(
+    own: Mapping[str, Any], given: Mapping[str, Any], prefix: str, clashes: list[str]
+) -> dict[str, Any]:
+    made = dict(given)
+    for key, value in own.items():
+        other = made.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            made[key] = _over(value, other, f"{prefix}{key}.", clashes)
+        else:
+            if key in made and str(other) != str(value):
+                clashes.append(f"{prefix}{key}")
+            made[key] = value
+    return made
+
+
+def _names(table: Mapping[str, Any], prefix: str) -> list[str]:
+    names = []
+    for key, value in table.items():
+        names.append(f"{prefix}{key}")
+        if isinstance(value, dict):
+            names += _names(value, f"{prefix}{key}.")
+    return names
+
 
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
@@ -324,3 +400,44 @@ def keys_and_meanings() -> Iterator[tuple[str, str, bool]]:
     for name, part in parts.items():
         for key, meaning in does(part).items():
             yield f"{name}.{key}", meaning.what, meaning.used
+
+
+_KEYS = {
+    "snowflake": "database",
+    "bigquery": "project",
+    "databricks": "catalog",
+    "spark": "catalog",
+    "trino": "catalog",
+    "postgres": "database",
+    "gcp_postgres": "database",
+    "redshift": "database",
+    "mssql": "database",
+    "azuresql": "database",
+    "fabric": "database",
+}
+"""Which key of a connection is its catalog, by the type of the engine."""
+
+
+def default_catalog(connection: Any) -> str | None:
+    """Return the default catalog of a connection, as far as it is written there.
+
+    >>> default_catalog({"type": "duckdb", "database": "data/shop.duckdb"})
+    'shop'
+    """
+    if not isinstance(connection, Mapping):
+        return None
+    type_ = str(connection.get("type") or "").lower()
+    if type_ in ("duckdb", "motherduck"):
+        return _of_duckdb(connection)
+    value = connection.get(_KEYS.get(type_, ""))
+    return str(value) if isinstance(value, str) and value else None
+
+
+def _of_duckdb(connection: Mapping[str, Any]) -> str:
+    catalogs = connection.get("catalogs")
+    if isinstance(catalogs, Mapping) and catalogs:
+        return str(next(iter(catalogs)))
+    database = connection.get("database")
+    if not isinstance(database, str) or database in ("", ":memory:"):
+        return "memory"
+    return PurePath(database.removeprefix("md:")).stem

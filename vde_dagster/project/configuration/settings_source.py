@@ -15,23 +15,23 @@ from typing import Any
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.configuration.config_files import config_files
+from vde_dagster.project.files import decoded
 from vde_dagster.project.python.watching import Seen
-from vde_dagster.project.reading.setting_places import PYPROJECT, SettingPlaces
-from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.project.settings import (
     ENV_PREFIX,
     NOT_SET,
+    PYPROJECT,
     DagsterSettings,
     LinterSettings,
     NessieSettings,
     RestSettings,
+    SettingPlaces,
     Settings,
     SparkSettings,
     set_in_environment,
 )
-from vde_dagster.sql.layout.options import LayoutOptions
-from vde_dagster.sql.nesting import nested_too_deeply
-from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.layout.style import LayoutOptions
+from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name not in NOT_SET)
 _NESTED: dict[str, type[Any]] = {
@@ -89,7 +89,7 @@ def read_all(root: Path) -> ReadSettings:
     taken: Mapping[str, SourceLocation] = {}
     if config_files(root):
         # Its types are Pydantic's, which takes a quarter of a second to import.
-        from vde_dagster.project.configuration.merge import merged_config
+        from vde_dagster.project.configuration.meaning import merged_config
 
         merged = merged_config(root, table)
         config_file, warnings = merged.path.as_posix(), merged.warnings
@@ -250,8 +250,8 @@ def _source_class() -> Any:
 
 def _check_values(settings: Settings, places: SettingPlaces) -> None:
     """Check what types alone cannot say."""
-    from vde_dagster.base.zones import zone_name
-    from vde_dagster.project.reading.cron import normalise_cron
+    from vde_dagster.base.cron import normalise_cron
+    from vde_dagster.base.times import zone_name
 
     for key in (
         "concurrency",

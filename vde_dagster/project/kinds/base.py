@@ -1,4 +1,4 @@
-"""What a kind of model is: a value with its properties, and what the core asks of it."""
+"""The base class of model kinds, their properties, and the registry of kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
-    from vde_dagster.project.reading.header import Value
+    from vde_dagster.project.properties.header import Value
+
 
 Json = Any
 
@@ -338,3 +339,33 @@ def kind_from_json(data: Json) -> Kind:
 def as_tuples(value: Json) -> Any:
     """Make tuples of the lists that JSON has in their place, at every depth."""
     return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def kinds_table() -> str:
+    """Return the documentation's table of kinds, in Markdown."""
+    lines = ["| kind | how its table is filled | properties |", "|---|---|---|"]
+    for name, kind in KINDS.by_name.items():
+        shown = ", ".join(item.shown or f"`{item.name}`" for item in kind.properties) or "\u2013"
+        lines.append(f"| `{name}` | {kind.summary} | {shown} |")
+    return "\n".join(lines)
+
+
+def kind_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a kind as Python models write it: a name, or a dictionary."""
+    bare = [name for name, kind in KINDS.by_name.items() if not _required(kind)]
+    return {"anyOf": [{"enum": bare}, *(_schema(kind) for kind in KINDS.by_name.values())]}
+
+
+def _schema(kind: type[Kind]) -> dict[str, Any]:
+    properties = {item.name: dict(item.schema) for item in kind.properties}
+    return {
+        "type": "object",
+        "description": kind.summary,
+        "properties": {"name": {"const": kind_name(kind)}, **properties},
+        "required": ["name", *_required(kind)],
+        "additionalProperties": False,
+    }
+
+
+def _required(kind: type[Kind]) -> list[str]:
+    return [item.name for item in kind.properties if item.required]

@@ -1,14 +1,25 @@
-"""What the kinds have in common that are filled by intervals of time."""
+"""Kinds filled by intervals of time: by time range, by partition, unmanaged, and CUSTOM."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.project.kinds.base import POLICIES, AutoRestatement, InPlace, Kind, Property
+from vde_dagster.project.kinds.base import (
+    POLICIES,
+    AutoRestatement,
+    InPlace,
+    IntervalColumn,
+    Kind,
+    Property,
+    later,
+)
+from vde_dagster.project.kinds.time_format import strftime_format
 
 if TYPE_CHECKING:
-    from vde_dagster.project.reading.header import Value
+    from vde_dagster.project.properties.header import Value
 
 
 class Incremental(Kind):
@@ -128,3 +139,302 @@ def key_columns(value: Value) -> tuple[str, ...]:
                 f"unique key '{text}' is not a column", "add the expression as a column"
             )
     return columns
+
+
+def _time_column(value: Value) -> tuple[str, str | None]:
+    """Read a column, or `(column, format)`; the format is in strftime's words, or the dialect's."""
+    items = value.items()
+    if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
+        raise value.error(
+            f"'{value.raw}' is not a time column", "write time_column ds, or (ds, '%Y-%m-%d')"
+        )
+    if len(items) == 1:
+        return items[0].text(), None
+    # Python models have it without quotes.
+    written = items[1].text() if len(items[1].tokens) == 1 else items[1].raw
+    try:
+        return items[0].text(), strftime_format(written, value.dialect)
+    except ValueError as error:
+        raise items[1].error(
+            f"the format '{written}' of the time column cannot be used: {error}",
+            "write it with strftime's directives ('%Y-%m-%d'), or in the model's dialect",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalByTimeRange(ChangesInPlace):
+    """Filled interval by interval; filling one overwrites exactly its rows.
+
+    Args:
+        time_column: The output column that holds each row's time.
+        time_format: strftime format of the column when it is text, else None.
+        lookback: How many earlier intervals each new one fills again.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+        disable_restatement: Whether production keeps what is filled for good.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        auto_restatement_intervals: How many of the last intervals they do, or None for all.
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
+        batch_concurrency: How many batches may run at the same time, or None for one.
+    """
+
+    time_column: str
+    time_format: str | None = None
+    lookback: int = 0
+    batch_size: int | None = None
+    disable_restatement: bool = later(False)
+    auto_restatement_cron: str | None = later(None)
+    auto_restatement_intervals: int | None = later(None)
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
+    batch_concurrency: int | None = later(None)
+    name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
+
+    summary = "interval by interval; filling one overwrites exactly its rows"
+    properties = (
+        Property(
+            "time_column",
+            _time_column,
+            {"type": ["string", "array"], "items": {"type": "string"}, "maxItems": 2},
+            required=True,
+            names_columns=True,
+            shown="`time_column` (or `(column, '%Y-%m-%d')`)",
+        ),
+        LOOKBACK,
+        BATCH_SIZE,
+        BATCH_CONCURRENCY,
+        *RESTATEMENT,
+        LAST_INTERVALS,
+        *IN_PLACE,
+    )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        """Make the kind; the column comes with its format."""
+        values = dict(given)
+        column, time_format = values.pop("time_column")
+        return cls(time_column=column, time_format=time_format, **values)
+
+    def with_time_format(self, text: str | None) -> Kind:
+        """Take it for the time column."""
+        return replace(self, time_format=text) if text and self.time_format is None else self
+
+    @property
+    def auto_restatement(self) -> AutoRestatement | None:
+        """The last intervals, by the cron."""
+        cron = self.auto_restatement_cron
+        return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
+
+    @property
+    def batches_at_once(self) -> int:
+        """What is said: each batch replaces rows of its own."""
+        return self.batch_concurrency or 1
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The time column."""
+        return (self.time_column,)
+
+    @property
+    def interval_column(self) -> IntervalColumn:
+        """The time column, with its format."""
+        return IntervalColumn(self.time_column, self.time_format)
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalByPartition(ChangesInPlace):
+    """Filled interval by interval; the partitions that the query returns rows of are replaced.
+
+    Args:
+        lookback: How many earlier intervals each new one fills again.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+        disable_restatement: Whether production keeps what is filled for good: its sources may have
+            it no longer.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
+    """
+
+    lookback: int = 0
+    batch_size: int | None = None
+    disable_restatement: bool = True
+    auto_restatement_cron: str | None = later(None)
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
+    name: Literal["INCREMENTAL_BY_PARTITION"] = "INCREMENTAL_BY_PARTITION"
+
+    summary = "interval by interval; the partitions that a fill has rows of are replaced"
+    needs = ("partitioned_by",)
+    restates_whole = True
+    properties = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
+
+    @property
+    def in_place(self) -> InPlace:
+        """What its properties say; what it is partitioned by has to stay."""
+        return replace(super(IncrementalByPartition, self).in_place, by_partitions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalUnmanaged(ChangesInPlace):
+    """Filled interval by interval; the rows are added to those that are there.
+
+    Args:
+        insert_overwrite: Whether the partitions that a fill has rows of are replaced instead; all
+            rows, where the table has no partitions.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+        disable_restatement: Whether production keeps what is filled for good: its sources may have
+            it no longer.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
+        batch_concurrency: How many batches may run at the same time, or None for one.
+    """
+
+    insert_overwrite: bool = False
+    batch_size: int | None = None
+    disable_restatement: bool = True
+    auto_restatement_cron: str | None = later(None)
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
+    batch_concurrency: int | None = later(None)
+    name: Literal["INCREMENTAL_UNMANAGED"] = "INCREMENTAL_UNMANAGED"
+
+    summary = "interval by interval; rows are added, once for each interval"
+    restates_whole = True
+    properties = (
+        Property("insert_overwrite", lambda value: value.boolean(), {"type": "boolean"}),
+        BATCH_SIZE,
+        BATCH_CONCURRENCY,
+        *RESTATEMENT,
+        *IN_PLACE,
+    )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        """Make the kind.
+
+        Raises:
+            ValueError: Batches that replace partitions are to run at the same time.
+        """
+        if given.get("insert_overwrite") and given.get("batch_concurrency", 1) > 1:
+            raise ValueError(
+                "with insert_overwrite batches follow each other, as each replaces what the ones "
+                "before it wrote: 'batch_concurrency' has to be 1"
+            )
+        return cls(**given)
+
+    @property
+    def batches_at_once(self) -> int:
+        """What is said: rows are only added."""
+        return self.batch_concurrency or 1
+
+    @property
+    def earlier_intervals(self) -> int:
+        """None: their rows would be added again."""
+        return 0
+
+    @property
+    def in_place(self) -> InPlace:
+        """What its properties say; whether rows are added or replaced has to stay."""
+        replaces = self.insert_overwrite
+        return replace(
+            super(IncrementalUnmanaged, self).in_place,
+            fixed=("insert_overwrite",) if replaces else (),
+            by_partitions=replaces,
+            refills=replaces,
+        )
+
+
+Settings = tuple[tuple[str, Any], ...]
+
+
+def _settings(value: Value) -> Settings:
+    """Read `(name = value, …)`: texts, numbers, truth values, and lists of them."""
+    return tuple(sorted((key, _plain(item)) for key, item in value.pairs()))
+
+
+def _plain(item: Value) -> Any:
+    if not item.tokens:
+        raise item.error(f"'{item.name}' has no value", "write name = value")
+    if item.tokens[0].text in "([":
+        return tuple(_plain(part) for part in item.items())
+    text = item.raw
+    if item.tokens[0].kind == "string":
+        return item.text()
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return item.text()
+
+
+class FoundCode(NamedTuple):
+    """A function that writes tables, as its file has it.
+
+    Args:
+        entrypoint: `path.py:function` inside `code`.
+        code: Text of its module and of those of the project that it imports, by path.
+        outside: Hashes of what else the code may read, see `base.outside`.
+    """
+
+    entrypoint: str
+    code: tuple[tuple[str, str], ...]
+    outside: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Custom(Incremental):
+    """Filled interval by interval; a function of the project writes the rows.
+
+    Args:
+        materialization: The function's name.
+        materialization_properties: What the model says to it, by name.
+        lookback: How many earlier intervals each new one fills again.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+        disable_restatement: Whether production keeps what is filled for good.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        entrypoint: `path.py:function` inside `code`; empty until the files are read.
+        code: Text of the function's module and of those of the project that it imports, by path.
+        outside: Hashes of what else the code may read, see `base.outside`.
+    """
+
+    materialization: str
+    materialization_properties: Settings = ()
+    lookback: int = 0
+    batch_size: int | None = None
+    disable_restatement: bool = False
+    auto_restatement_cron: str | None = None
+    entrypoint: str = ""
+    code: tuple[tuple[str, str], ...] = ()
+    outside: tuple[tuple[str, str], ...] = ()
+    name: Literal["CUSTOM"] = "CUSTOM"
+
+    summary = "interval by interval, by a function in `materializations/`"
+    restates_whole = True
+    properties = (
+        Property("materialization", lambda value: value.text(), {"type": "string"}, required=True),
+        Property("materialization_properties", _settings, {"type": "object"}),
+        LOOKBACK,
+        BATCH_SIZE,
+        *RESTATEMENT,
+    )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The modules that the function is made of, and the files that they may read."""
+        read = (name.split(" ", 1) for name, _ in self.outside)
+        return (*(path for path, _ in self.code), *(path for what, path in read if what == "file"))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the model says to the function."""
+        return dict(self.materialization_properties)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from vde_dagster.project.kinds.base import InPlace, Kind, Property, later
 from vde_dagster.project.kinds.incremental import (
@@ -14,14 +14,207 @@ from vde_dagster.project.kinds.incremental import (
     RESTATEMENT,
     ChangesInPlace,
 )
-from vde_dagster.project.kinds.merge_clauses import (
-    ALL,
-    Clause,
-    named_in,
-    read_keys,
-    read_merge_filter,
-    read_when_matched,
-)
+from vde_dagster.sql.expressions import Expression, in_spark, read_expression
+
+if TYPE_CHECKING:
+    from vde_dagster.project.properties.header import Value
+    from vde_dagster.sql.scanner import Token
+
+
+SIDES = ("source", "target")
+"""Aliases of the new rows and of the table, as SQLMesh has them."""
+ALL = "*"
+"""Stands for every column in an assignment."""
+
+Read = TypeVar("Read")
+Assignments = tuple[tuple[str, str], ...]
+Clause = tuple[str, Assignments]
+"""A condition, empty for none, and (column, expression) of what is set; none for DELETE."""
+
+_HINT = "write WHEN MATCHED [AND condition] THEN UPDATE SET target.a = source.a, … | DELETE"
+
+
+def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read a key: its plain columns, and its expressions in Spark SQL.
+
+    Raises:
+        ProjectError: A part is no expression, or names no column.
+    """
+    columns: list[str] = []
+    expressions: list[str] = []
+    for item in value.items():
+        if len(item.tokens) == 1 and item.tokens[0].kind != "number":
+            columns.append(item.raw.strip('`"'))
+            continue
+        found = _expression(item, item.raw)
+        if not found.mentions:
+            raise item.error(
+                f"unique key '{item.raw}' names no column",
+                "write an expression over the model's columns; names are quoted with backticks",
+            )
+        expressions.append(found.text)
+    if not (columns or expressions):
+        raise value.error(
+            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
+        )
+    return tuple(columns), tuple(expressions)
+
+
+def read_when_matched(value: Value) -> tuple[Clause, ...]:
+    """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, in brackets or not.
+
+    Raises:
+        ProjectError: It is something else; points at the clause.
+    """
+    return _within(value, _read_clauses)
+
+
+def _read_clauses(inner: Value) -> tuple[Clause, ...]:
+    clauses: list[Clause] = []
+    starts = list(_clause_starts(inner.tokens))
+    if not starts or starts[0] != 0:
+        raise inner.error(f"'{inner.raw}' is not a MERGE clause", _HINT)
+    for start, end in zip(starts, [*starts[1:], len(inner.tokens)], strict=True):
+        part = list(inner.tokens[start:end])
+        if part[-1].text == ",":
+            part.pop()
+        if clauses and not clauses[-1][0]:
+            raise inner.part(part).error(
+                "this WHEN MATCHED is never reached: the one before it has no condition",
+                "only the last one may be without AND condition",
+            )
+        clauses.append(_clause(inner.part(part)))
+    return tuple(clauses)
+
+
+def read_merge_filter(value: Value) -> str:
+    """Read a condition over `source.` and `target.` columns.
+
+    Raises:
+        ProjectError: It is none.
+    """
+
+    def condition(inner: Value) -> str:
+        found = _sided(inner)
+        if not found.mentions:
+            raise inner.error(
+                f"'{inner.raw}' is no condition on rows",
+                f"write {inner.name} target.day > source.day",
+            )
+        return found.text
+
+    return _within(value, condition)
+
+
+def named_in(expressions: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that expressions name, by source and target or without."""
+    found = [
+        parts[parts[0].lower() in SIDES and len(parts) > 1]
+        for text in expressions
+        for parts, _ in read_expression(text).mentions
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _clause(value: Value) -> Clause:
+    tokens = list(value.tokens)
+    if len(tokens) < 2 or not tokens[1].is_word("MATCHED"):
+        hint = "rows of new keys are always inserted; " + _HINT
+        raise value.error(f"'{value.raw}' is not a WHEN MATCHED clause", hint)
+    then = next((i for i in _outside_case(tokens) if tokens[i].is_word("THEN")), None)
+    if then is None:
+        raise value.error(f"THEN is missing in '{value.raw}'", _HINT)
+    condition = ""
+    if then > 2:
+        if not tokens[2].is_word("AND") or then == 3:
+            raise value.error(f"'{value.raw}' has no condition behind AND", _HINT)
+        condition = _sided(value.part(tokens[3:then])).text
+    return condition, _action(value, tokens[then + 1 :])
+
+
+def _action(value: Value, tokens: list[Token]) -> Assignments:
+    words = [token.text.upper() for token in tokens]
+    if words == ["DELETE"]:
+        return ()
+    if words[:1] != ["UPDATE"] or len(words) < 2:
+        raise value.error(f"'{value.raw}' neither updates nor deletes", _HINT)
+    rest = tokens[2:] if words[1] == "SET" else tokens[1:]
+    if [token.text for token in rest] == [ALL]:
+        return ((ALL, ALL),)
+    if words[1] != "SET" or not rest:
+        raise value.error(f"'{value.raw}' sets nothing", _HINT)
+    out: list[tuple[str, str]] = []
+    for item in value.part(rest).split(","):
+        at = next((i for i, token in enumerate(item.tokens) if token.text == "="), None)
+        name = list(item.tokens[: at or 0])
+        if len(name) == 3 and name[0].is_word("TARGET") and name[1].text == ".":
+            name = name[2:]
+        if at is None or len(name) != 1 or name[0].kind not in ("word", "quoted", "string"):
+            raise item.error(f"'{item.raw}' sets no column of the target", "target.a = source.a")
+        column = name[0].text.strip('`"')
+        if any(column.lower() == other.lower() for other, _ in out):
+            raise item.error(f"column '{column}' is set twice in one clause", "set it once")
+        out.append((column, _sided(item.part(list(item.tokens[at + 1 :]))).text))
+    return tuple(out)
+
+
+def _sided(value: Value) -> Expression:
+    """Read an expression whose columns all say which side they are of."""
+    found = _expression(value, value.raw)
+    for parts, _ in found.mentions:
+        if parts[0].lower() not in SIDES or len(parts) < 2:
+            raise value.error(
+                f"'{'.'.join(parts)}' in '{value.name}' does not say whose column it is",
+                f"write source.{parts[-1]} for the new row's, target.{parts[-1]} for the table's",
+            )
+    return found
+
+
+def _expression(value: Value, text: str) -> Expression:
+    try:
+        return read_expression(in_spark(text, value.dialect))
+    except ValueError as error:
+        raise value.error(
+            f"'{text}' in '{value.name}' is not an expression: {error}",
+            "write it as it would stand in a SELECT, without an alias",
+        ) from error
+
+
+def _within(value: Value, read: Callable[[Value], Read]) -> Read:
+    """Read what stands in brackets or, in Python models, in quotes, or in neither."""
+    from vde_dagster.errors import ProjectError
+    from vde_dagster.sql.scanner import SourceText, scan, unquote
+
+    if len(value.tokens) != 1 or value.tokens[0].kind != "string":
+        return read(value.part(value.inner()))
+    source = SourceText(value.source.path, unquote(value.tokens[0]))
+    try:
+        tokens = tuple(token for token in scan(source) if token.kind != "comment")
+        return _within(replace(value, source=source, tokens=tokens, start=0), read)
+    except ProjectError as error:
+        raise value.error(error.message, error.hint) from error
+
+
+def _clause_starts(tokens: tuple[Token, ...]) -> Iterator[int]:
+    for index in _outside_case(list(tokens)):
+        if tokens[index].is_word("WHEN"):
+            yield index
+
+
+def _outside_case(tokens: list[Token]) -> Iterator[int]:
+    """Yield the places outside of brackets and of CASE … END."""
+    depth = cases = 0
+    for index, token in enumerate(tokens):
+        if token.kind == "punct" and token.text in "([{":
+            depth += 1
+        elif token.kind == "punct" and token.text in ")]}":
+            depth -= 1
+        elif token.is_word("CASE"):
+            cases += 1
+        elif token.is_word("END"):
+            cases -= 1
+        elif not depth and not cases:
+            yield index
 
 
 @dataclass(frozen=True, slots=True)

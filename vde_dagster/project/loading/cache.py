@@ -1,4 +1,4 @@
-"""The cache under `.vde/cache/`: what files yielded, by hashes of everything that decides it.
+"""The cache under `.vde/cache/`: yields of files, by hashes of everything that decides them.
 
 Two JSON files, replaced atomically, so that concurrent processes see either the old or the new.
 What cannot be read, or was written by other code, counts as absent.
@@ -11,6 +11,8 @@ import hashlib
 import json
 import logging
 import os
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,3 +138,25 @@ def code_stamp() -> str:
             state.update(version.read_bytes() if version.is_file() else b"")
         _stamp = state.hexdigest()
     return _stamp
+
+
+def clean_caches(root: Path) -> dict[str, int]:
+    """Delete a project's `.vde/cache`; the next command reads everything anew.
+
+    State, warehouse and reports of failures are no caches, and stay.
+
+    Args:
+        root: The project's folder.
+
+    Returns:
+        Bytes by deleted file, relative to the root.
+    """
+    folder = root / ".vde" / "cache"
+    deleted: dict[str, int] = {}
+    for path in sorted(folder.rglob("*")):
+        # Another process may be replacing it.
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                deleted[path.relative_to(root).as_posix()] = path.stat().st_size
+    shutil.rmtree(folder, ignore_errors=True)
+    return deleted

@@ -1,7 +1,8 @@
-"""What files yielded as JSON, for the cache: loaded files, unit tests, mistakes."""
+"""Loaded files, unit tests, mistakes and settings as JSON, for the cache."""
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,22 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.kinds.base import as_tuples
-from vde_dagster.project.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.model import LoadedFile, LoadedModel, TestTable, UnitTest
 from vde_dagster.project.model_codec import (
     location_from_json,
     location_to_json,
     model_from_json,
     model_to_json,
 )
-from vde_dagster.project.unit_values import TestTable, UnitTest
+from vde_dagster.project.settings import (
+    DagsterSettings,
+    LinterSettings,
+    NessieSettings,
+    RestSettings,
+    Settings,
+    SparkSettings,
+)
+from vde_dagster.sql.layout.style import LayoutOptions
 
 Json = Any
 
@@ -154,4 +163,39 @@ def error_from_json(data: Json) -> ProjectError:
         location=None if place is None else location_from_json(place),
         unknown=None if unknown is None else Unknown(*unknown),
         models=tuple(ModelName(*parts) for parts in models),
+    )
+
+
+def settings_to_json(settings: Settings) -> dict[str, Any]:
+    """Write settings without their root."""
+    values = dataclasses.asdict(settings)
+    del values["root"]
+    values["start"] = settings.start.isoformat() if settings.start else None
+    return values
+
+
+def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
+    """Read what `settings_to_json` wrote."""
+    given = dict(values)
+    spark, dagster = dict(given.pop("spark")), dict(given.pop("dagster"))
+    linter: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in given.pop("linter").items()
+    }
+    layout = LayoutOptions(**given.pop("format"))
+    nessie, rest = dict(given.pop("nessie")), dict(given.pop("rest"))
+    spark["packages"] = tuple(spark["packages"])
+    for name, value in given.items():
+        if isinstance(value, list):
+            given[name] = tuple(value)
+    given["start"] = date.fromisoformat(given["start"]) if given["start"] else None
+    return Settings(
+        root=root,
+        spark=SparkSettings(**spark),
+        dagster=DagsterSettings(**dagster),
+        linter=LinterSettings(**linter),
+        nessie=NessieSettings(**nessie),
+        rest=RestSettings(**rest),
+        format=layout,
+        **given,
     )

@@ -1,16 +1,28 @@
-"""The statements `before_all` and `after_all` of the settings, as an environment runs them."""
+"""The statements `before_all` and `after_all` of the settings, with their macros expanded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.reading.environment_statements import read_environment_statements
+from vde_dagster.project.files import Hasher
+from vde_dagster.project.macros.blocks import render_block
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.variables import sql_literal
+from vde_dagster.project.reading.model_defaults import setting_text
+from vde_dagster.project.reading.rendering import render_last_statement
 from vde_dagster.project.settings import Settings
-from vde_dagster.project.sources.hasher import Hasher
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder
-from vde_dagster.sql.parsed import ParsedQueries
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, scan, split_top_level
+from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
+from vde_dagster.sql.trees import ParsedQueries
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.sql_models import FileContext
 
 
 def environment_statements(
@@ -41,3 +53,49 @@ def environment_statements(
         for stage, texts in (("before_all", settings.before_all), ("after_all", settings.after_all))
     )
     return before, after
+
+
+def read_environment_statements(
+    context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Write statements as Spark SQL in which only time variables are left.
+
+    Args:
+        context: What the project's files share.
+        stage: `before_all` or `after_all`.
+        texts: The statements as they are written; one text may have several.
+        values: What is known of the environment: `this_env`, `schemas`, `views`.
+
+    Raises:
+        ProjectError: A macro is unknown or fails, or a statement cannot be read.
+    """
+    known = {**values, "runtime_stage": stage}
+    made: list[str] = []
+    for text in texts:
+        scope = context.scope(context.settings.dialect)
+        scope = replace(scope, environment=known)
+        scope.variables.update(
+            {name: sql_literal(value, scope.dialect) for name, value in known.items()}
+        )
+        source = setting_text(context.settings, text)
+        expander = Expander(source, scope)
+        for expanded in _expanded(expander, backslash=scope.dialect in BACKSLASH_DIALECTS):
+            made.append(render_last_statement(expander, expanded))
+    return tuple(made)
+
+
+def _expanded(expander: Expander, *, backslash: bool) -> Iterator[Expanded]:
+    """Yield the statements of a text, be they SQL or what blocks of Jinja make."""
+    blocks = jinja_blocks(expander.source, backslash=backslash)
+    bodies = {block.start: block for block in blocks if block.kind != "comment"}
+    plain = without_blocks(expander.source, blocks)
+    astray = find_jinja(plain, backslash=backslash)
+    if astray is not None:
+        raise expander.source.error(JINJA, astray, JINJA_HINT)
+    tokens = [t for t in scan(plain, backslash=backslash) if t.kind != "comment"]
+    for part in split_top_level(tokens, ";"):
+        body = bodies.get(part[0].start) if part else None
+        if body is not None:
+            yield from render_block(expander, body.body, body.body_end)
+        elif part and not part[0].is_word("JINJA_END"):
+            yield from expander.statements(part[0].start, part[-1].end)

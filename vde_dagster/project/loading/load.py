@@ -24,21 +24,23 @@ from vde_dagster.project.configuration.config_files import (
     load_dotenv,
     variables_that_set,
 )
-from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.files import Hasher
 from vde_dagster.project.loading.cache import ProjectCache
-from vde_dagster.project.loading.codec import file_from_json, file_to_json
-from vde_dagster.project.loading.settings_json import settings_from_json, settings_to_json
+from vde_dagster.project.loading.codec import (
+    file_from_json,
+    file_to_json,
+    settings_from_json,
+    settings_to_json,
+)
 from vde_dagster.project.macros.relation_columns import ColumnsWantedError
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources import registry
-from vde_dagster.project.sources.hasher import Hasher
 from vde_dagster.project.sources.source import Folder, Memory, Source, SourceFactory
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.nesting import nested_too_deeply
-from vde_dagster.sql.parsed import ParsedQueries
-from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:
     from vde_dagster.project.loading.waiting_files import WaitingFiles

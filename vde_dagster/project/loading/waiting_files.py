@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loaded import LoadedFile
 from vde_dagster.project.macros.relation_columns import (
     Columns,
     ColumnsWantedError,
     KnownColumns,
 )
-from vde_dagster.project.reading.output_columns import NotToldError, output_columns
+from vde_dagster.project.model import LoadedFile
+from vde_dagster.project.reading.columns import NotToldError, output_columns
 
 
 class WaitingFiles:

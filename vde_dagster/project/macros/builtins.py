@@ -1,8 +1,8 @@
 """The macros that every query may call.
 
 Names and meaning as in SQLMesh (docs/concepts/macros/sqlmesh_macros.md there). Those that make
-lists are in `functions.py`, those that switch clauses in `clauses.py`, and those that write queries
-in `query_macros.py`.
+lists are in `functions.py`, those that switch clauses in `conditions.py`, and those that write
+queries in `query_macros.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import Unknown
-from vde_dagster.project.macros.brackets import bracketed
+from vde_dagster.project.macros.expanded import bracketed
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
-from vde_dagster.project.macros.query_macros import QUERY_MACROS
-from vde_dagster.project.macros.relation_macros import star, union
-from vde_dagster.project.macros.text_templates import filled, quoted_text
-from vde_dagster.project.macros.this_model import KIND_NAME, STAGE
-from vde_dagster.sql.nothing import NOTHING
+from vde_dagster.project.macros.query_macros import QUERY_MACROS, star, union
+from vde_dagster.project.macros.variables import KIND_NAME, STAGE, filled, quoted_text
+from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.scanner import unquote
 
 if TYPE_CHECKING:

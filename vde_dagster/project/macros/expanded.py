@@ -1,12 +1,15 @@
-"""Text without macros, which knows where in the file each of its pieces came from."""
+"""Text without macros whose pieces know their place in the file, and edits of such text."""
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from vde_dagster.errors import SourceLocation
 from vde_dagster.sql.edits import Edit
+from vde_dagster.sql.scanner import SourceText, too_deep
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,81 @@ class Expanded:
                 starts.append(start - begin)
                 origins.append(origin)
         return Expanded(self.text[begin:end], tuple(starts), tuple(origins))
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedSource(SourceText):
+    """Text with variables replaced, whose places are those of the file.
+
+    Args:
+        file: The file.
+        expanded: Knows where the text came from.
+    """
+
+    file: SourceText
+    expanded: Expanded
+
+    def location(self, offset: int) -> SourceLocation:
+        """Return the line and column in the file."""
+        return self.file.location(self.expanded.origin(max(offset, 0)))
+
+
+def edited(text: Expanded, edits: Iterable[Edit]) -> Expanded:
+    """Replace stretches of a text; what is new came from where the old began."""
+    pieces: list[Expanded] = []
+    done = 0
+    for edit in sorted(edits, key=lambda one: one.start):
+        pieces.append(text.part(done, edit.start))
+        pieces.append(Expanded(edit.text, (0,), ((text.origin(edit.start), False),)))
+        done = edit.end
+    pieces.append(text.part(done, len(text.text)))
+    return _joined(pieces)
+
+
+def through(inner: Expanded, outer: Expanded) -> Expanded:
+    """Return a text whose pieces came from another one with where they came from in the end."""
+    pieces: list[Expanded] = []
+    ends = (*inner.starts[1:], len(inner.text))
+    for start, end, (base, verbatim) in zip(inner.starts, ends, inner.origins, strict=True):
+        if verbatim:
+            pieces.append(outer.part(base, base + end - start))
+        else:
+            piece = inner.text[start:end]
+            pieces.append(Expanded(piece, (0,), ((outer.origin(base), False),)))
+    return _joined(pieces)
+
+
+def _joined(pieces: Iterable[Expanded]) -> Expanded:
+    texts: list[str] = []
+    starts: list[int] = []
+    origins: list[tuple[int, bool]] = []
+    position = 0
+    for piece in pieces:
+        if piece.text:
+            texts.append(piece.text)
+            starts += [position + start for start in piece.starts]
+            origins += piece.origins
+            position += len(piece.text)
+    if not starts:
+        return Expanded("", (0,), ((0, False),))
+    return Expanded("".join(texts), tuple(starts), tuple(origins))
+
+
+def bracketed(text: str, dialect: str) -> str:
+    """Put brackets around text that is an operator's expression and nothing more."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
+        return text  # What is too deep is refused with the place of the call.
+    try:
+        tree = parse_one(text, dialect=dialect)
+    except SqlglotError:  # not an expression of its own: a clause, a list, part of a statement
+        return text
+    loose = exp.Binary | exp.Not | exp.Neg | exp.Between | exp.In
+    atomic = exp.Paren | exp.Dot | exp.Func
+    if isinstance(tree, loose) and not isinstance(tree, atomic):
+        return f"({text})"
+    if isinstance(tree, exp.Connector):
+        return f"({text})"
+    return text

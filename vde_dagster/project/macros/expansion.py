@@ -3,38 +3,49 @@
 Expansion works on text, before any SQL parser, so that a macro may stand for a table, a clause or
 half a statement. What a macro returns as an expression is put in brackets where precedence asks
 for it. Time variables and `@this_model` become placeholders (see `sql.placeholder`).
+
+Parameters of Spark's own are refused: it would take `${x}` from its configuration, which no version
+of a model can see, and has no value for `:x` and `?`; a plan must not find that out first when it
+is applied.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, Unknown
-from vde_dagster.project.macros.call_tokens import call_length, call_tokens, is_glued
-from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_sides
+from vde_dagster.project.macros.conditions import CLAUSES, clause_end, without_sides
 from vde_dagster.project.macros.expanded import Expanded
-from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
-from vde_dagster.project.macros.text_templates import IN_TEXT, template
-from vde_dagster.project.macros.this_model import EVALUATING, KIND_NAME, STAGE
-from vde_dagster.project.macros.time_variables import TIME_VARIABLES
-from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
-from vde_dagster.sql.nesting import NESTED, NESTED_HINT, too_deep
-from vde_dagster.sql.nothing import NOTHING
+from vde_dagster.project.macros.variables import (
+    EVALUATING,
+    IN_TEXT,
+    KIND_NAME,
+    STAGE,
+    TIME_VARIABLES,
+    template,
+)
+from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
+    CLOSING,
+    NESTED,
+    NESTED_HINT,
+    OPENING,
     SourceText,
     Token,
     matching,
     next_at,
     scan,
     split_top_level,
+    too_deep,
     unquote,
 )
+from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.functions import MacroFunction
     from vde_dagster.project.macros.relation_columns import KnownColumns
     from vde_dagster.project.table_names import TableNames
+
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
@@ -333,7 +345,7 @@ class Expander:
         from sqlglot import parse_one
         from sqlglot.errors import SqlglotError
 
-        from vde_dagster.project.macros.constants import NotConstantError, constant
+        from vde_dagster.project.macros.conditions import NotConstantError, constant
 
         if text.strip() in ("", NOTHING):
             return None
@@ -386,9 +398,9 @@ class Expander:
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:
-        from vde_dagster.project.macros.brackets import bracketed
         from vde_dagster.project.macros.builtins import BUILTINS
         from vde_dagster.project.macros.calls import BETWEEN_STATEMENTS, call_user_macro
+        from vde_dagster.project.macros.expanded import bracketed
         from vde_dagster.project.macros.functions import LISTS
 
         key = name.lower()
@@ -430,3 +442,70 @@ class Expander:
         if len(text) >= 2 and text[0] == text[-1] and text[0] in "'`\"":
             return text[1:-1]
         return text
+
+
+def is_glued(before: str) -> bool:
+    """Say whether a variable goes on with a name: `k_@x`."""
+    return bool(before) and (before[-1].isalnum() or before[-1] == "_")
+
+
+def call_length(tokens: list[Token]) -> int:
+    """Count the tokens of a macro call that cannot be expanded."""
+    name = tokens[1]
+    called = len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == name.end
+    return len(tokens) if called or name.text == "{" else 2
+
+
+def call_tokens(tokens: Iterable[Token]) -> list[Token]:
+    """Take what may belong to one macro call: `@`, a name, and all that brackets hold."""
+    taken: list[Token] = []
+    depth = 0
+    for token in tokens:
+        if token.kind == "comment":
+            continue
+        taken.append(token)
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if len(taken) > 2 and depth <= 0:
+            break
+    return taken
+
+
+PARAMETER_HINT = "write @name, and define it under [tool.vde] variables in pyproject.toml"
+
+_MAYBE = re.compile(r"\$\{|(?<!:):[A-Za-z_]|\?")
+
+
+def find_parameter(source: SourceText, *, backslash: bool = True) -> tuple[int, str] | None:
+    """Find a parameter outside strings, quoted identifiers and comments.
+
+    Args:
+        source: The text, without macros.
+        backslash: As for `scan`.
+
+    Returns:
+        The offset of the first one and its text, or None. Time variables are none.
+    """
+    if _MAYBE.search(source.text) is None:
+        return None
+    tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
+    for index, token in enumerate(tokens):
+        if token.kind != "punct":
+            continue
+        if token.text == "?":
+            return token.start, "?"
+        following = tokens[index + 1 : index + 4]
+        if token.text == ":" and following and following[0].kind == "word":
+            # With a value right before it, it is a path into that: `document:field`.
+            before = tokens[index - 1] if index else None
+            is_path = before is not None and before.end == token.start and _is_value(before.text)
+            if following[0].start == token.end and not is_path:
+                return token.start, f":{following[0].text}"
+        if token.text == "$" and len(following) == 3 and following[0].text == "{":
+            name = following[1].text
+            if following[2].text == "}" and name.lower() not in TIME_VARIABLES:
+                return token.start, f"${{{name}}}"
+    return None
+
+
+def _is_value(text: str) -> bool:
+    return text[-1:].isalnum() or text[-1:] in "_`)]'\""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.macros.brackets import bracketed
+from vde_dagster.project.macros.expanded import bracketed
 from vde_dagster.sql.scanner import Token, matching, split_top_level
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ LISTS: Mapping[str, Callable[[Expander, list[str]], list[str]]] = {
 
 def is_nothing(text: str) -> bool:
     """Say whether a macro returned nothing."""
-    from vde_dagster.sql.nothing import NOTHING
+    from vde_dagster.sql.edits import NOTHING
 
     return text.strip() in ("", NOTHING)
 

@@ -1,4 +1,4 @@
-"""Python model files: functions under `@model(…)` become `Model`s."""
+"""Python model files: functions under `@model(…)` become models; writers of CUSTOM tables."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.kinds import KINDS, Kind, column_properties
-from vde_dagster.project.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.registry import PythonModelDefinition
-from vde_dagster.project.model import Model, PythonSource
-from vde_dagster.project.python.asked import asked_variables
-from vde_dagster.project.python.blueprints import filled_in, python_blueprints, texts_of
+from vde_dagster.project.model import LoadedFile, LoadedModel, Model, PythonSource
+from vde_dagster.project.properties.header import parse_header
+from vde_dagster.project.properties.model_properties import METADATA, READ, read_model_properties
+from vde_dagster.project.python.decorators import (
+    STATEMENTS,
+    filled_in,
+    python_blueprints,
+    read_parts,
+    texts_of,
+)
 from vde_dagster.project.python.files import execute, parse_python
 from vde_dagster.project.python.reads import CodeOfModel, tables_read_by
-from vde_dagster.project.python.statements import STATEMENTS, read_parts
-from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call
+from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call, read_signals
 from vde_dagster.project.reading.completion import completed
-from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_defaults import default_statements
-from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
-from vde_dagster.project.reading.signals import read_signals
 from vde_dagster.project.reading.sql_models import FileContext, name_of
 from vde_dagster.sql.scanner import SourceText, scan
 
@@ -310,3 +313,69 @@ def _error(
     unknown: Unknown | None = None,
 ) -> ProjectError:
     return ProjectError(message, hint=hint, location=location, unknown=unknown)
+
+
+_METHOD = "var"
+_GATEWAY = "gateway"
+
+
+def asked_variables(
+    function: Callable[..., Any], files: Mapping[str, str], variables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the variables that a model's code names.
+
+    They are its function's parameters, and what any of its files gives to a method `var`. If one
+    of these is not a text, all variables count.
+
+    Args:
+        function: The model's function.
+        files: Text by path of its module and what that imports.
+        variables: All variables by name.
+
+    Returns:
+        Values by name in lower case.
+    """
+    known = {name.lower(): value for name, value in variables.items()}
+    if not known:
+        return {}
+    names = {name.lower() for name in inspect.signature(function).parameters}
+    for text in files.values():
+        if f".{_METHOD}(" not in text and f".{_GATEWAY}" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Attribute) and node.attr == _GATEWAY:
+                names.add(_GATEWAY)
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr == _METHOD:
+                first = next(iter([*node.args, *(word.value for word in node.keywords)]), None)
+                if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+                    return dict(sorted(known.items()))
+                names.add(first.value.lower())
+    return {name: value for name, value in sorted(known.items()) if name in names}
+
+
+def read_materializations(
+    root: Path, path: str, text: str, hash_of: Callable[[str], str]
+) -> dict[str, FoundCode]:
+    """Execute a file; return the functions that it decorates, by name in lower case.
+
+    Args:
+        root: The project's folder.
+        path: The file, relative to the root.
+        text: Its text.
+        hash_of: Hashes a file by its path relative to the root.
+
+    Raises:
+        ProjectError: It cannot be executed; points at the line.
+    """
+    collector, files = execute(root, path, text)
+    outside = tuple(sorted(read_outside(root, files, hash_of).hashes.items()))
+    code = tuple(sorted(files.items()))
+    own = path.removesuffix(".py").replace("/", ".")
+    return {
+        name: FoundCode(f"{path}:{function.__name__}", code, outside)
+        for name, function in collector.materializations.items()
+        # Others are imported from their files; a file may have set its own name to None.
+        if (function.__module__ or f".{own}").endswith(f".{own}")
+    }

@@ -1,4 +1,4 @@
-"""Noting what a project's own code reads while a project is loaded: files, folders, variables.
+"""Watching project code while it is loaded: files and variables it reads, and a time limit.
 
 A file's record in the cache is valid only while what its macros have read is as it was. Reads are
 noted by an audit hook of the interpreter and by the class of `os.environ`, both of which do nothing
@@ -9,7 +9,9 @@ told from it by the frames of the call.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.model import LoadedFile
 
 PROJECT_CODE = "<vde_project_"
 """How the file names of a project's executed modules begin."""
@@ -155,3 +157,42 @@ def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
         variables=tuple(sorted({*file.variables, *seen.variables})),
         repeatable=file.repeatable and not seen.unrepeatable,
     )
+
+
+class TooSlow(BaseException):
+    """The limit is over; no `except Exception` of the code that runs catches it."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt what runs inside, loops and waits alike.
+
+    Only the main thread can be interrupted, where the system has timers and nobody else uses
+    the one that there is; elsewhere there is no limit. Servers load projects in a process of
+    their own, whose main thread this is.
+
+    Args:
+        seconds: How long it may take, by the clock on the wall.
+
+    Raises:
+        TooSlow: It took longer.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or not hasattr(signal, "setitimer")
+        or signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0)
+    ):
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    # Again every second: a bare `except:` in a loop may swallow the first ones.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,15 +1,20 @@
-"""Models of kinds that are made of files: what the files say is filled in when they are loaded."""
+"""Kinds that files complete: seeds by their CSV, CUSTOM models by a function of the project."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.kinds import Custom, Kind, Seed
-from vde_dagster.project.kinds.custom import FoundCode
+from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
+from vde_dagster.sql.scanner import SourceText
 
 
 class Shared(Protocol):
@@ -45,9 +50,49 @@ def _seed(shared: Shared, model: Model, path: Path) -> Model:
 
 
 def _custom(shared: Shared, model: Model, path: Path) -> Model:
-    from vde_dagster.project.reading.materializations import with_its_code
-
     return with_its_code(model, shared.materializations)
 
 
 COMPLETERS: dict[type[Kind], Completer] = {Seed: _seed, Custom: _custom}
+
+
+def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
+    """Return a model with the code of the function that writes its table.
+
+    Args:
+        model: A model of kind CUSTOM.
+        known: The functions of the project, by name in lower case.
+
+    Raises:
+        ProjectError: No file has such a function, or several have.
+    """
+    assert isinstance(model.kind, Custom)
+    wanted = model.kind.materialization
+    found = known.get(wanted.lower(), ())
+    if len(found) > 1:
+        places = " and ".join(one.entrypoint.rpartition(":")[0] for one in found)
+        raise ProjectError(
+            f"the materialization '{wanted}' is defined in {places}",
+            hint="give one of them another name",
+            location=model.location,
+        )
+    if not found:
+        hint = f"write a function under @materialization('{wanted}') in materializations/"
+        raise ProjectError(
+            f"{model.name} asks for the materialization '{wanted}', which no file defines",
+            hint=suggest(wanted, known, "materializations") if known else hint,
+            location=_place(model, wanted),
+            unknown=Unknown("materialization", wanted),
+        )
+    entrypoint, code, outside = found[0]
+    kind = dataclasses.replace(model.kind, entrypoint=entrypoint, code=code, outside=outside)
+    return dataclasses.replace(model, kind=kind)
+
+
+def _place(model: Model, wanted: str) -> SourceLocation:
+    """Return where a header names its materialization."""
+    source = SourceText(model.location.path, model.source)
+    lines = model.source.splitlines(keepends=True)[: (model.location.line or 1) - 1]
+    named = re.compile(rf"materialization\W+{re.escape(wanted)}", re.IGNORECASE)
+    found = named.search(model.source, sum(map(len, lines)))
+    return model.location if found is None else source.location(found.end() - len(wanted))

@@ -11,13 +11,12 @@ from typing import Any
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import MacroScope
-from vde_dagster.project.model import Column, Model
+from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
+from vde_dagster.project.properties.header_macros import expanded_text
+from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.project.reading.audits import AuditCall, AuditContext, read_audits
-from vde_dagster.project.reading.header_macros import expanded_text
-from vde_dagster.project.reading.model_properties import canonical_type
-from vde_dagster.project.reading.yaml_lines import YamlDocument, load_yaml
+from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 
 _KEYS = (
     "name",

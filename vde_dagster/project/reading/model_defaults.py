@@ -12,14 +12,17 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import View, column_properties
 from vde_dagster.project.macros.expansion import MacroScope
-from vde_dagster.project.macros.this_model import KIND_NAME
+from vde_dagster.project.macros.variables import KIND_NAME
+from vde_dagster.project.properties.header import Header, Value, parse_header
+from vde_dagster.project.properties.header_macros import expanded_header, written_kind
+from vde_dagster.project.properties.model_properties import (
+    OF_KINDS,
+    PROPERTIES,
+    STATEMENTS,
+    read_model_properties,
+)
 from vde_dagster.project.reading.audits import read_call
-from vde_dagster.project.reading.default_names import OF_KINDS, PROPERTIES, STATEMENTS
-from vde_dagster.project.reading.header import Header, Value, parse_header
-from vde_dagster.project.reading.header_macros import expanded_header, written_kind
-from vde_dagster.project.reading.model_properties import read_model_properties
-from vde_dagster.project.reading.setting_places import PYPROJECT
-from vde_dagster.project.settings import Settings
+from vde_dagster.project.settings import PYPROJECT, Settings
 from vde_dagster.sql.scanner import SourceText, scan
 
 

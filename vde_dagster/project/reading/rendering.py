@@ -16,20 +16,20 @@ from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.relation_columns import Columns
-from vde_dagster.project.reading.column_forms import (
+from vde_dagster.project.reading.columns import (
+    ColumnsOf,
+    NotToldError,
     column_forms,
     may_have_column_forms,
     needs_columns,
 )
-from vde_dagster.project.reading.output_columns import ColumnsOf, NotToldError
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.dotted_names import replace_dotted_names
-from vde_dagster.sql.edits import apply_edits
-from vde_dagster.sql.foreign import spark_text
-from vde_dagster.sql.nothing import NOTHING, without_nothing
-from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
+from vde_dagster.sql.edits import NOTHING, apply_edits, without_nothing
+from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import read_query, read_statements
+from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
+from vde_dagster.sql.statements import replace_dotted_names
 from vde_dagster.sql.trees import (
     has_placeholder,
     restore_parameter_text,

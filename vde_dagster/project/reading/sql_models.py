@@ -1,56 +1,60 @@
-"""SQL model files: `MODEL (…); SELECT …` becomes a `Model`."""
+"""SQL model files: `MODEL (…); SELECT …` becomes a `Model`, with blueprints several of them.
+
+Each blueprint gives values to variables, which are macro variables in the header and in everything
+that follows it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.kinds import View
-from vde_dagster.project.kinds.custom import FoundCode
-from vde_dagster.project.loaded import LoadedFile, LoadedModel
-from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.kinds import Kind, View
+from vde_dagster.project.kinds.incremental import FoundCode
+from vde_dagster.project.macros.expanded import Expanded, ExpandedSource
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
-from vde_dagster.project.macros.this_model import (
+from vde_dagster.project.macros.variables import (
     AUDITING,
     EVALUATING,
     KIND_NAME,
     PROMOTING,
     STAGE,
     TABLE_PARTS,
+    sql_literal,
 )
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import LoadedFile, LoadedModel, Model
+from vde_dagster.project.properties.header import Header, Value
+from vde_dagster.project.properties.header_macros import bare, expanded_header, written_kind
+from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.audits import (
     AuditContext,
     AuditDefinition,
+    SignalDefinition,
     read_audit,
     read_audits,
     read_call,
+    read_signals,
 )
-from vde_dagster.project.reading.blueprints import blueprints_of
 from vde_dagster.project.reading.completion import completed
-from vde_dagster.project.reading.header import Header, Value
-from vde_dagster.project.reading.header_macros import bare, written_kind
 from vde_dagster.project.reading.model_defaults import (
     default_properties,
     default_statements,
     names_kinds,
 )
-from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import (
     Rendered,
     render,
     render_last_statement,
     render_statement,
 )
-from vde_dagster.project.reading.seed_statements import statements_around
-from vde_dagster.project.reading.signals import SignalDefinition, read_signals
 from vde_dagster.project.reading.statements import (
     JINJA_QUERY,
     JINJA_STATEMENT,
@@ -59,14 +63,11 @@ from vde_dagster.project.reading.statements import (
     split_blocks,
 )
 from vde_dagster.project.reading.temporary_views import with_temporary_views
-from vde_dagster.project.reading.variable_texts import sql_literal
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.hash_comments import with_dash_comments
-from vde_dagster.sql.jinja import without_jinja_comments
-from vde_dagster.sql.parsed import ParsedQueries
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
-from vde_dagster.sql.trees import QUERY_WORDS, placeholder
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, scan
+from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
+from vde_dagster.sql.trees import QUERY_WORDS, ParsedQueries, placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,3 +412,104 @@ def read_name(
         return names.read(text)
     except UsageError as problem:
         raise error(problem.message, problem.hint) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """One model of a block.
+
+    Args:
+        block: The block with this model's header.
+        variables: SQL text by variable name in lower case.
+    """
+
+    block: Block
+    variables: Mapping[str, str]
+
+
+def blueprints_of(source: SourceText, block: Block, scope: MacroScope) -> list[Blueprint]:
+    """Return the models that a block defines: one, or one for each of its blueprints.
+
+    Args:
+        source: The file.
+        block: A `MODEL` block.
+        scope: Macros and variables that `blueprints` itself may use.
+
+    Raises:
+        ProjectError: `blueprints` is not a list of values.
+    """
+    value = block.header.properties.get("blueprints")
+    found = [{}] if value is None else read_blueprints(_without_macros(source, value, scope))
+    return [
+        Blueprint(replace(block, header=expanded_header(block.header, scope, own)), own)
+        for own in found
+    ]
+
+
+def read_blueprints(value: Value) -> list[dict[str, str]]:
+    """Read `((customer := a, region := 'x'), (…))`.
+
+    Raises:
+        ProjectError: It is something else.
+    """
+    items = value.items()
+    if items and any(not item.tokens or item.tokens[0].text != "(" for item in items):
+        items = [value]
+    found = []
+    for item in items:
+        pairs = item.pairs(":=")
+        if not pairs:
+            raise item.error("a blueprint has no values", "write (variable := value, …)")
+        for name, given in pairs:
+            if not given.tokens:
+                raise given.error(f"the variable '{name}' of a blueprint has no value")
+        found.append({name.lower(): given.raw for name, given in pairs})
+    if not found:
+        raise value.error("there is no blueprint", "write ((variable := value, …), (…))")
+    return found
+
+
+def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Value:
+    """Expand the macros that make a list of blueprints."""
+    if not any(token.text == "@" for token in value.tokens):
+        return value
+    expanded = Expander(source, scope).expand(value.tokens[0].start, value.tokens[-1].end)
+    inner = ExpandedSource(source.path, expanded.text, source, expanded)
+    tokens = tuple(token for token in scan(inner) if token.kind != "comment")
+    return Value(inner, value.name, tokens, 0)
+
+
+_INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
+"""Stands between the statements before a seed's rows are written and those behind."""
+
+
+def statements_around(
+    block: Block, kind: Kind, expander: Expander
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read the statements before and behind what is written without a query.
+
+    Args:
+        block: The model's block.
+        kind: Its kind, which has no query.
+        expander: Knows the file, the dialect, macros and variables.
+
+    Raises:
+        ProjectError: There is a query among them, or nothing is written; points at the place.
+    """
+    found: tuple[list[str], list[str]] = ([], [])
+    behind = 0
+    source = expander.source
+    for statement in block.statements:
+        if not kind.owns_table:
+            raise source.error(f"a model of kind {kind.name} has no query", statement.start)
+        if _INSERT_SEED.fullmatch(source.text[statement.start : statement.end]):
+            if behind:
+                raise source.error("@INSERT_SEED() stands here twice", statement.start)
+            behind = 1
+            continue
+        for expanded in statement.expand(expander):
+            text = expanded.text.lstrip().upper()
+            if statement.first == JINJA_QUERY or text.startswith(QUERY_WORDS):
+                raise source.error(f"a model of kind {kind.name} has no query", statement.start)
+            found[behind].append(render_statement(expander, expanded))
+    return tuple(found[0]), tuple(found[1])

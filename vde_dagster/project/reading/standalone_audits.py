@@ -11,19 +11,13 @@ from pathlib import Path
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import StandaloneAudit
-from vde_dagster.project.loaded import LoadedFile, LoadedModel
-from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.reading.audits import (
-    AuditDefinition,
-    expanded_query,
-    read_audit,
-)
+from vde_dagster.project.model import Audit, LoadedFile, LoadedModel, Model
+from vde_dagster.project.properties.times import read_times
+from vde_dagster.project.reading.audits import AuditDefinition, expanded_query, read_audit
 from vde_dagster.project.reading.sql_models import FileContext, read_name
 from vde_dagster.project.reading.statements import Block, split_blocks
-from vde_dagster.project.reading.times import read_times
-from vde_dagster.sql.hash_comments import with_dash_comments
-from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
+from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 
 _THIS_MODEL = "@this_model"
 

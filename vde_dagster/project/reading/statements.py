@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vde_dagster.project.jinja.blocks import render_block
+from vde_dagster.project.macros.blocks import render_block
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
-from vde_dagster.project.reading.header import Header, parse_header
-from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
-from vde_dagster.sql.nesting import refuse_too_deep
+from vde_dagster.project.properties.header import Header, parse_header
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     SourceText,
     Token,
     plain_end,
+    refuse_too_deep,
     scan,
 )
+from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
 _UNSUPPORTED = {"METRIC": "metrics are not supported"}

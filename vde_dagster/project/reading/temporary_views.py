@@ -19,7 +19,7 @@ from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.rendering import checked_query, render, render_statement
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan, unquote
-from vde_dagster.sql.temporary_views import TemporaryView, name_that_is_dropped, temporary_view
+from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temporary_view
 
 
 @dataclass(frozen=True, slots=True)

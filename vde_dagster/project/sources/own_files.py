@@ -7,29 +7,30 @@ models name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import DIGEST_BYTES
+from vde_dagster.base.names import split_identifier
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.files import FoundFiles, find_files
+from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
-from vde_dagster.project.sources.find_files import FoundFiles, find_files
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.hash_comments import with_dash_comments
-from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
+from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 
 if TYPE_CHECKING:
-    from vde_dagster.project.kinds.custom import FoundCode
-    from vde_dagster.project.reading.audits import AuditDefinition
-    from vde_dagster.project.reading.header import Value
-    from vde_dagster.project.reading.signals import SignalDefinition
+    from vde_dagster.project.kinds.incremental import FoundCode
+    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.reading.audits import AuditDefinition, SignalDefinition
     from vde_dagster.project.reading.sql_models import FileContext
+
 
 _FOLLOWING = ("macro", "audit", "signal", "materialization")
 """What a broken file of shared code or audits may have defined."""
@@ -76,8 +77,6 @@ class OwnFiles:
         given = {name.lower(): catalog for name, catalog in settings.catalogs.items()}
         if not settings.config_file:
             return given
-        from vde_dagster.project.sources.own_catalog import own_catalog
-
         models = [*self._found.sql, *self._found.python]
         known = self._memory.get("catalogs") or {}
         own, found = own_catalog(models, self._folder.text, self._folder.hasher.hash, known)
@@ -262,7 +261,7 @@ class OwnFiles:
         texts = {path: self._folder.text(path) for path in self._found.templates}
         if not texts:
             return texts
-        from vde_dagster.project.jinja.templates import broken_macros
+        from vde_dagster.project.macros.jinja import broken_macros
 
         broken = broken_macros(texts)
         mistakes.extend(broken.values())
@@ -271,7 +270,7 @@ class OwnFiles:
     def _signals(self, mistakes: list[ProjectError]) -> dict[str, SignalDefinition]:
         from vde_dagster.project.model import PythonSource
         from vde_dagster.project.python.files import execute
-        from vde_dagster.project.reading.signals import SignalDefinition
+        from vde_dagster.project.reading.audits import SignalDefinition
 
         signals: dict[str, SignalDefinition] = {}
         for path in self._found.signals:
@@ -288,7 +287,7 @@ class OwnFiles:
         return signals
 
     def _materializations(self, mistakes: list[ProjectError]) -> dict[str, tuple[FoundCode, ...]]:
-        from vde_dagster.project.python.materializations import read_materializations
+        from vde_dagster.project.python.models import read_materializations
 
         folder = self._folder
         found: dict[str, tuple[FoundCode, ...]] = {}
@@ -382,3 +381,39 @@ class OwnFiles:
         tests = load_unit_tests(path, text, self.names, scope, read_file, asked)
         variables = tuple(sorted(asked))
         return self._with_macros(LoadedFile(path, (), tests, tuple(uses), variables))
+
+
+_SQL = re.compile(r"\bMODEL\s*\((?:[^;]*?[\s,(])?name\s+([^\s,)]+)", re.IGNORECASE)
+_PYTHON = re.compile(r"@model\(\s*(?:name\s*=\s*)?[\"']([^\"']+)[\"']")
+
+
+def own_catalog(
+    paths: Iterable[str],
+    text: Callable[[str], str],
+    hash_of: Callable[[str], str],
+    known: Mapping[str, list[Any]],
+) -> tuple[str | None, dict[str, list[Any]]]:
+    """Return the one catalog that models' names have, or None where they have none or several.
+
+    Args:
+        paths: The files of models.
+        text: Reads a file.
+        hash_of: Hashes a file.
+        known: What an earlier call found: `[hash, catalogs]` by path.
+
+    Returns:
+        The catalog in lower case, and what was found.
+    """
+    found: dict[str, list[Any]] = {}
+    for path in paths:
+        content = hash_of(path)
+        before = known.get(path, [None])
+        found[path] = before if before[0] == content else [content, _catalogs(path, text(path))]
+    named = {catalog for _, catalogs in found.values() for catalog in catalogs}
+    return (named.pop() if len(named) == 1 else None), found
+
+
+def _catalogs(path: str, text: str) -> list[str]:
+    pattern = _PYTHON if path.endswith(".py") else _SQL
+    names = (split_identifier(name.replace("'", '"')) for name in pattern.findall(text))
+    return sorted({n[0].lower() for n in names if len(n) == 3 and re.fullmatch(r"[\w-]+", n[0])})

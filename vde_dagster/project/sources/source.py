@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.files import Hasher, decoded
 from vde_dagster.project.macros.relation_columns import KnownColumns
-from vde_dagster.project.python.time_limit import TooSlow, time_limit
-from vde_dagster.project.reading.text_files import decoded
+from vde_dagster.project.model import LoadedFile
+from vde_dagster.project.python.watching import TooSlow, time_limit
 from vde_dagster.project.settings import Settings
-from vde_dagster.project.sources.hasher import Hasher
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.parsed import ParsedQueries
+from vde_dagster.sql.trees import ParsedQueries
 
 
 class Source(Protocol):

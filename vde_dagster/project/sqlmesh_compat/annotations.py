@@ -1,7 +1,9 @@
-"""Classes of SQLMesh's that project files name in annotations, and do not make."""
+"""SQLMesh classes that are only named: in annotations, and as edits proposed by linter rules."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import UsageError
@@ -69,3 +71,45 @@ DF = Any
 Query = Any
 TableName = Any
 SchemaName = Any
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a file, both counted from 0."""
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """A part of a file."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """A change of a file."""
+
+    path: Path
+    range: Range
+    new_text: str
+
+
+@dataclass(frozen=True)
+class CreateFile:
+    """A new file."""
+
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What would mend a violation."""
+
+    title: str
+    edits: list[TextEdit] = field(default_factory=list)
+    create_files: list[CreateFile] = field(default_factory=list)

@@ -6,8 +6,8 @@ import time
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
-from vde_dagster.base.relative import is_relative as _is_told_from_now
-from vde_dagster.base.relative import names_a_day, relative_instant
+from vde_dagster.base.times import is_relative as _is_told_from_now
+from vde_dagster.base.times import names_a_day, relative_instant
 
 UTC = timezone.utc
 TimeLike = date | datetime | str | int | float

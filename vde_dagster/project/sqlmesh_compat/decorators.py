@@ -1,4 +1,7 @@
-"""SQLMesh's decorators: what they note is told from the product's own where the two differ."""
+"""SQLMesh's decorator of models, and its classes that write CUSTOM tables.
+
+A class that writes gets the rows and writes them by `self.adapter`, in one commit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from vde_dagster.project.macros.registry import F, noting_model
+from vde_dagster.errors import ExecutionError
+from vde_dagster.project.macros.registry import F, note_materialization, noting_model
 
 
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
@@ -26,3 +30,124 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
     # None is not the same as an empty list: tables that the code names are looked for.
     given["depends_on"] = tuple(given.get("depends_on") or ())
     return noting_model(name, given, line, for_sqlmesh=True)
+
+
+class CustomMaterialization:
+    """A way to fill tables; its name is `NAME`, or the class's.
+
+    Args:
+        adapter: What writes.
+    """
+
+    NAME = ""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+
+    def __class_getitem__(cls, _: Any) -> type:
+        return cls
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        note_materialization(vars(cls).get("NAME") or cls.__name__, cls)
+
+    def insert(
+        self,
+        table_name: str,
+        query_or_df: Any,
+        model: Any,
+        is_first_insert: bool,
+        render_kwargs: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        """Write the rows into the table."""
+        raise NotImplementedError(f"{type(self).__name__} has no method 'insert'")
+
+    def _replace_query_for_model(
+        self, model: Any, name: str, query_or_df: Any, render_kwargs: Any = None, **kwargs: Any
+    ) -> None:
+        self.adapter.replace_query(name, query_or_df)
+
+    @classmethod
+    def write_rows(cls, rows: Any, target: Any, model: Any) -> None:
+        """Fill a target.
+
+        Args:
+            rows: The rows, as a DataFrame of Spark's.
+            target: Where they go, see `CustomTarget`.
+            model: The model.
+        """
+        times = {"start": target.interval.start, "end": target.interval.end}
+        told = _Model(model, target.properties)
+        cls(TargetAdapter(target)).insert(target.name, rows, told, target.anew, times)
+
+
+class _Model:
+    """A model, and what it says to the class under SQLMesh's name.
+
+    Args:
+        model: The model.
+        properties: What its `materialization_properties` say.
+    """
+
+    def __init__(self, model: Any, properties: Any) -> None:
+        self._model = model
+        self.custom_materialization_properties = dict(properties)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+class TargetAdapter:
+    """What SQLMesh's engine adapters have of methods that write one table.
+
+    Args:
+        target: The table, see `CustomTarget`.
+    """
+
+    dialect = "spark"
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    @property
+    def spark(self) -> Any:
+        """The session."""
+        return self._target.spark
+
+    def replace_query(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
+        """Put rows in place of all that the table holds."""
+        from pyspark.sql.functions import lit
+
+        self._writer(table_name, query_or_df).overwrite(lit(True))
+
+    def insert_append(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
+        """Add rows."""
+        self._writer(table_name, query_or_df).append()
+
+    def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
+        """Run a statement, or several."""
+        listed = expressions if isinstance(expressions, list | tuple) else [expressions]
+        for one in listed:
+            self.spark.sql(one.sql("spark") if hasattr(one, "sql") else str(one))
+
+    def fetchdf(self, query: Any, *_: Any, **__: Any) -> Any:
+        """Return a query's rows as a pandas DataFrame."""
+        text = query.sql("spark") if hasattr(query, "sql") else str(query)
+        return self.spark.sql(text).toPandas()
+
+    def __getattr__(self, name: str) -> Any:
+        raise ExecutionError(
+            f"a materialization asks its adapter for '{name}', which there is not here",
+            hint="it has replace_query, insert_append, execute, fetchdf and spark",
+        )
+
+    def _writer(self, table_name: Any, rows: Any) -> Any:
+        if str(table_name) != self._target.name:
+            raise ExecutionError(
+                f"a materialization writes to {table_name}, and not to its target",
+                hint="write to the table_name that insert() gets",
+            )
+        if not hasattr(rows, "selectExpr"):  # of pandas
+            rows = self.spark.createDataFrame(rows)
+        return self._target.writer(rows)

@@ -33,7 +33,7 @@ _SHAPES = dict.fromkeys(
 _MACRO_NAMES = {
     **_DECORATORS,
     "MacroEvaluator": f"{_MACROS}.evaluator",
-    "SQL": f"{_MACROS}.arguments",
+    "SQL": f"{_MACROS}.calls",
     "RuntimeStage": f"{_PACKAGE}.values",
 }
 
@@ -44,7 +44,7 @@ _KINDS = f"{_PACKAGE}.kinds"
 _VALUES = f"{_PACKAGE}.values"
 _CONFIG = f"{_PACKAGE}.config"
 _PEOPLE = f"{_PACKAGE}.people"
-_FIXES = f"{_PACKAGE}.fixes"
+_FIXES = f"{_PACKAGE}.annotations"
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
         **_MACRO_NAMES,
@@ -53,7 +53,7 @@ _MODULES: dict[str, Names] = {
         **_SHAPES,
         "Config": _CONFIG,
         "CustomKind": _KINDS,
-        "CustomMaterialization": f"{_PACKAGE}.materializations",
+        "CustomMaterialization": f"{_PACKAGE}.decorators",
         "DatetimeRanges": f"{_PACKAGE}.dates",
         "RuntimeEnv": _VALUES,
         "str_to_bool": _VALUES,
@@ -68,7 +68,9 @@ _MODULES: dict[str, Names] = {
             *("linter", "migration", "model", "naming", "plan", "root", "run", "scheduler", "ui"),
         )
     },
-    "sqlmesh.core.constants": f"{_PACKAGE}.constants",
+    "sqlmesh.core.constants": dict.fromkeys(
+        ("DEV", "EPOCH", "GATEWAY", "PROD", "SQLMESH"), _VALUES
+    ),
     "sqlmesh.core.context": _CONTEXTS,
     "sqlmesh.core.dialect": f"{_PACKAGE}.dialect",
     "sqlmesh.core.engine_adapter": _SHAPES,
@@ -90,10 +92,10 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.core.signal": {"signal": f"{_MACROS}.registry"},
     "sqlmesh.core.snapshot": {
         "Snapshot": f"{_PACKAGE}.annotations",
-        "CustomMaterialization": f"{_PACKAGE}.materializations",
+        "CustomMaterialization": f"{_PACKAGE}.decorators",
     },
     "sqlmesh.core.snapshot.definition": _SHAPES,
-    "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.materializations"},
+    "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.decorators"},
     "sqlmesh.core.user": _PEOPLE,
     "sqlmesh.cicd": _PEOPLE,
     "sqlmesh.cicd.config": _PEOPLE,

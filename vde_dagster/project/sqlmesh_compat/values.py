@@ -1,4 +1,4 @@
-"""SQLMesh's small helpers for values, and its enumerations."""
+"""SQLMesh's small helpers for values, its enumerations and constants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import string
 from typing import Any
 
-from vde_dagster.project.reading.times import UNITS
+from vde_dagster.project.properties.times import UNITS
 
 
 class RuntimeStage(str, enum.Enum):
@@ -68,3 +68,10 @@ def unique(iterable: Any, by: Any = lambda one: one) -> list[Any]:
     for one in iterable:
         found.setdefault(by(one), one)
     return list(found.values())
+
+
+SQLMESH = "sqlmesh"
+DEV = "dev"
+PROD = "prod"
+GATEWAY = "gateway"
+EPOCH = "1970-01-01"

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.semantics.checks.calls import CALLS
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
-from vde_dagster.semantics.checks.grouping import ungrouped
-from vde_dagster.semantics.checks.outputs import output_findings
-from vde_dagster.semantics.checks.widths import WIDTHS
-from vde_dagster.semantics.finding import Finding
+from vde_dagster.semantics.checks.queries import CALLS, WIDTHS, output_findings, ungrouped
+from vde_dagster.semantics.errors import Finding
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from vde_dagster.semantics.binder import Binder
+    from vde_dagster.semantics.binding.binder import Binder
 
 _SAYERS = {**CALLS, **WIDTHS}
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from sqlglot import exp
 
-from vde_dagster.project.macros.time_variables import TIME_VARIABLES
+from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics.calls import called
-from vde_dagster.semantics.finding import Finding, finding
-from vde_dagster.semantics.inference import infer
-from vde_dagster.semantics.operators import DIVISIONS
+from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics.binding.calls import DIVISIONS
+from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics.types import infer
 
 CROSSED = "crossed by a comma"
 _D = exp.DType

@@ -5,22 +5,24 @@ Lineage, keys and types are read from the query as it was written; only its hash
 
 from __future__ import annotations
 
-from vde_dagster.semantics.algebra import Rel, Terms
-from vde_dagster.semantics.simplify.asked_groupings import ask_before_grouping
-from vde_dagster.semantics.simplify.constants import put_constants
-from vde_dagster.semantics.simplify.emptiness import drop_empty
-from vde_dagster.semantics.simplify.existence import joins_as_exists, tests_as_exists
+from vde_dagster.semantics.algebra.nodes import Rel, Terms
+from vde_dagster.semantics.simplify.empty_relations import drop_empty
+from vde_dagster.semantics.simplify.existence import (
+    ask_before_grouping,
+    joins_as_exists,
+    tests_as_exists,
+)
 from vde_dagster.semantics.simplify.expressions import simplify_expressions
-from vde_dagster.semantics.simplify.filters import move_filters
-from vde_dagster.semantics.simplify.full_joins import weaken_full_joins
+from vde_dagster.semantics.simplify.filters import move_filters, put_constants, use_presence
 from vde_dagster.semantics.simplify.groupings import drop_groupings, drop_groupings_of_sets
-from vde_dagster.semantics.simplify.limits import ask_without_limits, merge_limits
-from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
+from vde_dagster.semantics.simplify.joins import merge_readings, strengthen_joins, weaken_full_joins
+from vde_dagster.semantics.simplify.nested_queries import (
+    ask_without_limits,
+    flatten_set_operations,
+    merge_limits,
+)
 from vde_dagster.semantics.simplify.parts import Parts
-from vde_dagster.semantics.simplify.presence import use_presence
-from vde_dagster.semantics.simplify.self_joins import merge_readings
-from vde_dagster.semantics.simplify.set_operations import flatten_set_operations
-from vde_dagster.semantics.simplify.totals_of_totals import merge_totals
+from vde_dagster.semantics.simplify.totals import merge_totals
 
 
 def simplify(rel: Rel, terms: Terms) -> None:

@@ -1,17 +1,26 @@
 """CASE, IF, COALESCE and what is short for them: branches that no row takes, or that are alike.
 
 A choice has the common type of all of its values, so values are dropped only where all have one
-type. NULL without a type fits any. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`.)
+type. NULL without a type fits any. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`,
+`PushFoldableIntoBranches`.)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra import Node
-from vde_dagster.semantics.literals import plain_string
-from vde_dagster.semantics.normalise import boolean, compare, integer, negate
-from vde_dagster.semantics.simplify.facts import BOOL, TEXT, Facts, is_null, null_test, of_null
+from vde_dagster.semantics.algebra.nodes import Node
+from vde_dagster.semantics.algebra.normalise import (
+    arithmetic,
+    boolean,
+    compare,
+    integer,
+    negate,
+    plain_string,
+)
+from vde_dagster.semantics.simplify.booleans import compared
+from vde_dagster.semantics.simplify.facts import BOOL, INT, TEXT, Facts, is_null, null_test, of_null
+from vde_dagster.semantics.spark_functions import DEFAULTS
 
 Branch = tuple[Node, Node]
 
@@ -191,3 +200,80 @@ def spelled_out(node: Node, facts: Facts) -> Node:
         test = of_null(arguments[0], terms)
         return test if name == "isnull" else negate(terms, test)
     return node
+
+
+_ARITHMETIC = ("add", "sub", "mul")
+_CONSTANT = ("lit", "bool")
+
+
+def into_branches(node: Node, facts: Facts) -> Node:
+    """A comparison or sum of a CASE and a literal as a CASE, where no branch computes anything.
+
+    Args:
+        node: An operator of two operands.
+        facts: What is known of them.
+    """
+    if len(node.parts) != 2:
+        return node
+    at = 0 if node.parts[0].tag == "case" else 1
+    choice, constant = node.parts[at], node.parts[1 - at]
+    kind = facts.type(choice) if choice.tag == "case" and constant.tag == "lit" else None
+    if kind not in (INT, TEXT) or facts.type(constant) != kind:
+        return node
+    if kind == TEXT and node.tag in _ARITHMETIC:
+        return node
+    parts = list(choice.parts)
+    values = [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]
+    for i in values:
+        decided = _decided(node, parts[i], constant, at, facts)
+        if decided is None:
+            return node
+        parts[i] = decided
+    if len(parts) % 2 == 0 and node.tag == "nseq":
+        return node  # NULL of the missing ELSE would be compared, too.
+    return facts.terms.make("case", *parts)
+
+
+def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
+    """The operator's value for one branch, or None if it is not a constant."""
+    if is_null(value):
+        if node.tag == "nseq":
+            return None
+        return facts.null(INT if node.tag in _ARITHMETIC else BOOL)
+    if value.tag != "lit":
+        return None
+    operands = (constant, value) if at else (value, constant)
+    if node.tag in _ARITHMETIC:
+        made = arithmetic(facts.terms, node.tag, *operands)
+    else:
+        made = compared(node.tag, *operands, facts)
+    return made if made.tag in _CONSTANT else None
+
+
+_PADDING = ("lpad", "rpad")
+
+
+def without_defaults(node: Node, facts: Facts) -> Node:
+    """``round(x, 0)`` as ``round(x)``; of texts ``lpad(s, 3, ' ')`` as ``lpad(s, 3)``."""
+    name, *arguments = node.parts
+    found = DEFAULTS.get(name)
+    if name in _PADDING and len(arguments) == 3 and facts.type(arguments[0]) == TEXT:
+        found = (2, ("' '",))
+    if found is None:
+        return node
+    first, defaults = found
+    size = len(arguments)
+    while first < size <= first + len(defaults) and (
+        _written(arguments[size - 1]) == defaults[size - 1 - first]
+    ):
+        size -= 1
+    return facts.terms.make("call", name, *arguments[:size]) if size < len(arguments) else node
+
+
+def _written(node: object) -> str | None:
+    """A literal as `DEFAULTS` has it."""
+    if not isinstance(node, Node) or node.tag not in ("lit", "bool", "Null"):
+        return None
+    if node.tag == "lit":
+        return str(node.parts[1])
+    return "null" if node.tag == "Null" else str(node.parts[0]).lower()

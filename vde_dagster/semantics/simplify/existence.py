@@ -1,22 +1,27 @@
-"""Joins that only ask whether there is a row: they are EXISTS, or NOT EXISTS.
+"""Joins and IN that only ask whether there is a row, as EXISTS; EXISTS on the keys of a grouping,
+asked of its rows.
 
-``a JOIN d ON a.k = d.k`` of which no column of ``d`` is used, whose key is ``k``; ``a LEFT JOIN b
-ON a.k = b.k WHERE b.k IS NULL``; and outer joins with one match of which it is only asked if there
-was one.
+Such joins are ``a JOIN d ON a.k = d.k`` of which no column of ``d`` is used, whose key is ``k``;
+``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with one match of which it is only
+asked if there was one.
+
+EXISTS on keys of a grouping is asked of the rows that it groups, as Spark's optimiser does with
+semi and anti joins (`PushDownLeftSemiAntiJoin`).
+
+``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)`` is. Elsewhere it may be NULL
+instead of FALSE, so NOT IN is NOT EXISTS only if neither side has NULLs.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from vde_dagster.semantics.algebra import Derived, Group, Leaf, Node, Rel, Terms
-from vde_dagster.semantics.normalise import negate
-from vde_dagster.semantics.references import sources_in
-from vde_dagster.semantics.simplify.facts import null_test
-from vde_dagster.semantics.simplify.nulls import rejects_null
-from vde_dagster.semantics.simplify.parts import Parts
-from vde_dagster.semantics.simplify.uses import Uses
-from vde_dagster.semantics.uniqueness import reached
+from vde_dagster.semantics.algebra.nodes import Derived, Group, Leaf, Node, Rel, Terms, sources_in
+from vde_dagster.semantics.algebra.normalise import combine, compare, negate
+from vde_dagster.semantics.algebra.uniqueness import reached
+from vde_dagster.semantics.simplify.facts import comparable, null_test, rejects_null, value_type
+from vde_dagster.semantics.simplify.implied_conditions import replaced
+from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 _MOST_SOURCES = 12
 """In larger joins no keys are looked for, which costs precision but bounds the work."""
@@ -158,3 +163,127 @@ def _exists(group: Group, parts: Parts, at: Group | None = None) -> Node:
     if at is not None:
         parts.groups.insert(parts.groups.index(at), group)
     return parts.terms.make("exists", rel)
+
+
+def ask_before_grouping(parts: Parts) -> None:
+    """Move EXISTS and NOT EXISTS into groupings, from the outside in."""
+    for group in reversed(list(parts.groups)):
+        for condition in list(group.conditions):
+            asked = condition.parts[0] if condition.tag == "not" else condition
+            if asked.tag != "exists" or not _is_simple(asked.parts[0].group):
+                continue
+            source = _asked_of(asked.parts[0].group)
+            if source is not None and source in group.sources and _takes(source, parts):
+                known = _keys_of(source, asked.parts[0].group, parts)
+                if known is not None:
+                    group.conditions.remove(condition)
+                    moved = _with(known, asked.parts[0], parts)
+                    made = moved if asked is condition else negate(parts.terms, moved)
+                    source.group.conditions.append(made)
+
+
+def _is_simple(group: Group) -> bool:
+    """Whether a query is of tables and of conditions in which no other query stands."""
+    stack = list(group.conditions)
+    while stack:
+        node = stack.pop()
+        if node.tag == "window" or any(isinstance(part, Rel) for part in node.parts):
+            return False
+        stack += (part for part in node.parts if part.__class__ is Node)
+    return all(isinstance(source, Leaf) for source in group.sources)
+
+
+def _outside(group: Group) -> set[Node]:
+    """The columns of sources around a group that its conditions name."""
+    found: set[Node] = set()
+    stack = list(group.conditions)
+    while stack:
+        node = stack.pop()
+        if node.tag == "ref":
+            found |= {node} if node.parts[0] not in group.sources else set()
+        else:
+            stack += (part for part in node.parts if part.__class__ is Node)
+    return found
+
+
+def _asked_of(group: Group) -> Derived | None:
+    """The one source that a query is asked about, if it is a subquery."""
+    sources = {column.parts[0] for column in _outside(group)}
+    source = sources.pop() if len(sources) == 1 else None
+    return source if isinstance(source, Derived) else None
+
+
+def _takes(source: Derived, parts: Parts) -> bool:
+    grouped = source.op == "agg" and len(source.keys) == 1 and bool(source.keys[0].parts)
+    return grouped and source not in parts.frozen and source.group not in parts.shared
+
+
+def _keys_of(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
+    """What the columns that are asked about are inside a grouping; None if not all are keys."""
+    known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
+    if any(value_type(node) is None for node in known.values()):
+        return None  # Grouping makes 0.0 of -0.0, and texts of them differ.
+    return known if set(known.values()) <= set(source.keys[0].parts) else None
+
+
+def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
+    """An EXISTS of the same tables with other columns around it."""
+    terms, asked = parts.terms, rel.group
+    conditions = [replaced(condition, known, terms) for condition in asked.conditions]
+    pairs = zip(asked.conditions, conditions, strict=True)
+    terms.same_type.update(new for old, new in pairs if old in terms.same_type)
+    inner = Group(list(asked.sources), conditions, set(), list(asked.sorts))
+    made = Rel(inner, [], rel.scope, local=True)
+    parts.groups.insert(0, inner)
+    parts.rels.insert(0, made)
+    return terms.make("exists", made)
+
+
+def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
+    """Rewrite the IN (query) that conditions ask for.
+
+    Args:
+        conditions: All must be true; the queries in them stand in no other expression.
+        terms: Where expressions are made.
+    """
+    return [_asked(condition, conditions, terms) for condition in conditions]
+
+
+def _asked(node: Node, beside: list[Node], terms: Terms) -> Node:
+    if node.tag in ("and", "or"):
+        return combine(terms, node.tag, [_asked(p, beside, terms) for p in node.parts])
+    if node.tag == "in query":
+        this, rel = node.parts
+        return _as_exists(this, rel, terms) or node
+    if node.tag == "not" and node.parts[0].tag == "in query":
+        this, rel = node.parts[0].parts
+        inner = [o.node for o in rel.outputs]
+        if _without_nulls(_members(this), beside) and _without_nulls(inner, rel.group.conditions):
+            found = _as_exists(this, rel, terms)
+            return negate(terms, found) if found is not None else node
+    return node
+
+
+def _as_exists(this: Node, rel: Rel, terms: Terms) -> Node | None:
+    """EXISTS for IN, or None where comparing might convert a side in another way than IN does."""
+    members = _members(this)
+    if len(members) != len(rel.outputs):
+        return None
+    pairs = [(x, o.node) for x, o in zip(members, rel.outputs, strict=True)]
+    if not all(comparable(x, y) for x, y in pairs):
+        return None
+    asked = [compare(terms, "eq", x, y) for x, y in pairs]
+    terms.same_type.update(asked)
+    inner, rel.group = rel.group, Group()
+    group = Group(inner.sources, [*inner.conditions, *asked], inner.joins | set(asked), inner.sorts)
+    return terms.make("exists", Rel(group, [], rel.scope, local=True))
+
+
+def _members(this: Node) -> list[Node]:
+    if this.tag == "Tuple":
+        return [part for part in this.parts if part.__class__ is Node]
+    return [this]
+
+
+def _without_nulls(nodes: list[Node], conditions: list[Node]) -> bool:
+    return all(any(rejects_null(c, node) for c in conditions) for node in nodes)

@@ -9,21 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from vde_dagster.semantics.algebra import Group, Node, Terms
-from vde_dagster.semantics.normalise import combine, conjuncts
-from vde_dagster.semantics.simplify.branches import into_branches
-from vde_dagster.semantics.simplify.choices import choose, decoded, first_present, spelled_out
-from vde_dagster.semantics.simplify.comparisons import among, ask_null, decide
-from vde_dagster.semantics.simplify.dates import date_made, days_added, field_taken
-from vde_dagster.semantics.simplify.defaults import without_defaults
+from vde_dagster.semantics.algebra.nodes import Group, Node, Terms
+from vde_dagster.semantics.algebra.normalise import combine, conjuncts
+from vde_dagster.semantics.simplify.booleans import among, ask_null, decide, join, true_where, turn
+from vde_dagster.semantics.simplify.choices import (
+    choose,
+    decoded,
+    first_present,
+    into_branches,
+    spelled_out,
+    without_defaults,
+)
 from vde_dagster.semantics.simplify.facts import Facts
-from vde_dagster.semantics.simplify.junctions import join, turn
-from vde_dagster.semantics.simplify.numbers import calculate, convert, divide, sign
 from vde_dagster.semantics.simplify.parts import Parts
-from vde_dagster.semantics.simplify.structures import pick_element, pick_field
-from vde_dagster.semantics.simplify.texts import match, not_each, once, string_together
+from vde_dagster.semantics.simplify.scalars import (
+    calculate,
+    convert,
+    date_made,
+    days_added,
+    divide,
+    field_taken,
+    match,
+    not_each,
+    once,
+    pick_element,
+    pick_field,
+    sign,
+    string_together,
+)
 from vde_dagster.semantics.simplify.totals import total
-from vde_dagster.semantics.simplify.truth import true_where
 
 Rule = Callable[[Node, Facts], Node]
 

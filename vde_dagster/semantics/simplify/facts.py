@@ -1,4 +1,5 @@
-"""What is known of every expression: its type, whether it can be NULL, whether it can fail.
+"""Facts about expressions: type, possible NULLs, possible failure, and types whose equal values
+are one value.
 
 Unknown is an answer, and the usual one: a type counts only where all settings of Spark's give the
 same, and where values of the type need no conversion to be compared with each other.
@@ -6,13 +7,21 @@ same, and where values of the type need no conversion to be compared with each o
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
+from sqlglot import exp
+
 from vde_dagster.semantics._sqlglot import type_key
-from vde_dagster.semantics.algebra import Derived, FullJoin, Leaf, Node, SetOperation, Terms
-from vde_dagster.semantics.inference import fixed_type
-from vde_dagster.semantics.normalise import BOOLEAN, combine, integer
+from vde_dagster.semantics.algebra.nodes import Derived, FullJoin, Leaf, Node, SetOperation, Terms
+from vde_dagster.semantics.algebra.normalise import (
+    BOOLEAN,
+    combine,
+    integer,
+    is_plain_date,
+    plain_string,
+)
+from vde_dagster.semantics.types import fixed_type
 
 TEXT, BOOL, DATE, DOUBLE = "TEXT<>", "BOOLEAN<>", "DATE<>", "DOUBLE<>"
 INT, BIGINT = "INT<>", "BIGINT<>"
@@ -220,7 +229,7 @@ def null_test(node: Node) -> Node | None:
 
 
 def of_null(node: Node, terms: Terms) -> Node:
-    """The question whether an expression is NULL, as `expressions.generic` makes it."""
+    """The question whether an expression is NULL, as binding makes it."""
     return terms.make("Is", "expression", terms.make("Null"), "this", node)
 
 
@@ -247,3 +256,113 @@ def _type_of_literal(node: Node) -> str | None:
     if integer(node) is not None:
         return INT
     return _SUFFIXES.get(text[-1:]) if text[:-1].lstrip("-").isdigit() else None
+
+
+_D = exp.DType
+INTEGERS = frozenset({_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT})
+_EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
+"""No floats, of which 0.0 and -0.0 are equal, no CHAR, whose blanks are not compared."""
+
+
+def value_type(node: Node) -> exp.DType | None:
+    """The type of a reference's or literal's type if equal values of it are one; else None."""
+    while node.tag == "ref":
+        source, key = node.parts
+        if isinstance(source, (Derived, FullJoin)):
+            node = source.columns[key]
+            continue
+        kind = None
+        if isinstance(source, Leaf):
+            kind = source.types.get(key)
+        elif isinstance(source, SetOperation) and source.alike:
+            kind = source.branches[0].outputs[key].type
+        return _exact(kind)
+    if node.tag == "lit":
+        if integer(node) is not None:
+            return _D.INT
+        return _D.TEXT if plain_string(node.parts[1]) is not None else None
+    if node.tag == "bool":
+        return _D.BOOLEAN
+    return _total_type(node)
+
+
+def _exact(kind: Any) -> exp.DType | None:
+    """A type of `_EXACT` without a length, a collation or anything else."""
+    if kind is None or kind.this not in _EXACT:
+        return None
+    if any(value for key, value in kind.args.items() if key not in ("this", "nested")):
+        return None
+    found: exp.DType = kind.this
+    return found
+
+
+def _total_type(node: Node) -> exp.DType | None:
+    if node.tag != "aggregate":
+        return None
+    body = node.parts[0]
+    if body.tag == "count rows":
+        return _D.BIGINT
+    if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
+        return None
+    name, of = body.parts
+    if name == "count":
+        return _D.BIGINT
+    kind = value_type(of)
+    if name == "sum":
+        return _D.BIGINT if kind in INTEGERS else None
+    return kind if name in ("min", "max") else None
+
+
+def comparable(one: Node, two: Node) -> bool:
+    """Whether comparing two values converts neither, or only numbers to wider ones."""
+    left, right = value_type(one), value_type(two)
+    if left is None or right is None:
+        return False
+    if left == right or (left in INTEGERS and right in INTEGERS):
+        return True
+    return {left, right} == {_D.DATE, _D.TEXT} and any(
+        n.tag == "lit" and is_plain_date(n.parts[1]) for n in (one, two)
+    )
+
+
+def is_constant(node: Node) -> bool:
+    """Whether a node is a literal of a known type."""
+    return node.tag in ("lit", "bool") and value_type(node) is not None
+
+
+STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul", "neg"})
+"""Tags whose value is NULL if an operand is."""
+
+
+def rejects_null(condition: Node, node: Node) -> bool:
+    """Whether a condition is never true where the expression is NULL."""
+    return not_true_if_null(condition, lambda part: part is node)
+
+
+def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
+    """Whether a condition is never true if certain expressions are NULL.
+
+    Args:
+        condition: The condition.
+        is_null: Which expressions are NULL.
+    """
+    tag, parts = condition.tag, condition.parts
+    if tag == "or":
+        return all(not_true_if_null(p, is_null) for p in parts)
+    if tag == "and":
+        return any(not_true_if_null(p, is_null) for p in parts)
+    if tag in ("eq", "neq", "lt", "le"):
+        return any(null_if(p, is_null) for p in parts)
+    if tag == "in":
+        return null_if(parts[0], is_null)
+    if tag == "not" and parts[0].tag == "Is":
+        tested = null_test(parts[0])
+        return tested is not None and null_if(tested, is_null)
+    return False
+
+
+def null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
+    """Whether an expression is NULL if certain expressions in it are."""
+    if is_null(node):
+        return True
+    return node.tag in STRICT and any(null_if(p, is_null) for p in node.parts)

@@ -2,17 +2,19 @@
 
 Rows of EXISTS, of DISTINCT, of INTERSECT and EXCEPT, and those that MIN and MAX are taken of may be
 repeated at will, so a DISTINCT below them is left out.
+
+Grouping makes 0.0 of -0.0, and pads what is CHAR. Who compares a key, or groups by it again, finds
+the same with or without the grouping; who writes it as text, or divides by it, does not. (Spark's
+own optimiser leaves out a DISTINCT below another one or below a minimum, and answers -0.0 then; in
+other places it keeps it. More work is right where that is not known.)
 """
 
 from __future__ import annotations
 
-from vde_dagster.semantics.algebra import Derived, Group, Node, SetOperation, Terms
-from vde_dagster.semantics.simplify.equal_keys import shows_grouping
-from vde_dagster.semantics.simplify.facts import Facts
-from vde_dagster.semantics.simplify.parts import Parts
-from vde_dagster.semantics.simplify.uses import Uses
-from vde_dagster.semantics.simplify.values import value_type
-from vde_dagster.semantics.uniqueness import group_keys
+from vde_dagster.semantics.algebra.nodes import Derived, Group, Node, SetOperation, Terms
+from vde_dagster.semantics.algebra.uniqueness import group_keys
+from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
+from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 _OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
 """Aggregate functions to which it is the same how often a value occurs."""
@@ -131,3 +133,31 @@ def of_a_set(node: Node) -> bool:
         return False
     distinct = any(p.__class__ is Node and p.tag == "Distinct" for p in body.parts)
     return body.parts[0] in _OF_A_SET or distinct
+
+
+_COMPARING = frozenset({"eq", "neq", "lt", "le", "nseq", "Is"})
+_INEXACT = (None, DOUBLE, "FLOAT<>")
+
+
+def is_exact(key: Node, facts: Facts) -> bool:
+    """Whether equal values of a key are certainly one value."""
+    return facts.type(key) not in _INEXACT
+
+
+def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
+    """Whether somebody may see that a grouping's key has one of several equal values.
+
+    Args:
+        key: The key, inside the grouping.
+        reference: The column that it is outside of it.
+        uses: What the query uses.
+        facts: What is known of its expressions.
+    """
+    if is_exact(key, facts):
+        return False
+    parents = uses.parents.get(reference, set())
+    by = any(parent is not None and parent.tag == "keys" for parent in parents)
+    return any(
+        not by if parent is None else parent.tag not in _COMPARING and parent.tag != "keys"
+        for parent in parents
+    )

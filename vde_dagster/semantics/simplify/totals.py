@@ -1,15 +1,26 @@
-"""Aggregate functions: FILTER as CASE, DISTINCT that changes nothing, COUNT of what is never NULL.
+"""Aggregate functions in one form, and totals of totals in one step.
 
 (Rules: Spark's `EliminateAggregateFilter` and `EliminateDistinct`.)
+
+``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` counts the
+rows of ``t``, also through joins that ask for keys of the inner grouping alone, and through UNION
+ALL. Only integers are added up in another order: sums of floats would be rounded otherwise.
 """
 
 from __future__ import annotations
 
-from vde_dagster.semantics.algebra import Node
-from vde_dagster.semantics.normalise import boolean
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics.algebra.nodes import Derived, Node, Rel, SetOperation, Terms
+from vde_dagster.semantics.algebra.normalise import boolean
+from vde_dagster.semantics.simplify.booleans import true_where
 from vde_dagster.semantics.simplify.choices import choose
-from vde_dagster.semantics.simplify.facts import Facts, is_null
-from vde_dagster.semantics.simplify.truth import true_where
+from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
+from vde_dagster.semantics.simplify.groupings import is_exact, of_a_set, shows_grouping
+from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 _SAME_FOR_DISTINCT = frozenset({"max", "min", "bool_and", "bool_or", "bit_and", "bit_or"}) | {
     "collect_set"
@@ -79,3 +90,232 @@ def _count(of: Node, body: Node, facts: Facts) -> Node:
         if facts.never_null(value) and facts.never_fails(value):
             return _counted(condition, facts)
     return body
+
+
+_STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
+"""Pairs of functions, outer and inner, that are the inner one in one step."""
+
+
+def merge_totals(parts: Parts) -> None:
+    """Merge groupings of groupings, from the inside out."""
+    if sum(source.op == "agg" for source in parts.derived()) < 2:
+        return
+    uses = Uses.of(parts.top)
+    for group in [g for g in parts.groups if g in uses.groups]:
+        for source in group.sources:
+            if isinstance(source, Derived) and source.op == "agg" and len(source.keys) == 1:
+                for inner in list(source.group.sources):
+                    if _merge(source, inner, uses, parts):
+                        uses = Uses.of(parts.top)
+
+
+def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
+    if inner in parts.frozen or outer.group in parts.shared:
+        return False
+    if isinstance(inner, SetOperation):
+        if inner.op != "union" or not inner.alike:
+            return False
+        steps = _Steps(outer, inner, uses, parts.terms)
+        return steps.of_union(inner) and _put_union(inner, steps, parts)
+    if not _is_grouping(inner, parts):
+        return False
+    steps = _Steps(outer, inner, uses, parts.terms)
+    if not steps.of_grouping(inner):
+        return False
+    keys = inner.keys[0].parts
+    known = {
+        parts.terms.make("ref", inner, i): inner.columns[i] for i in uses.columns.get(inner, ())
+    }
+    parts.replace(steps.merged)
+    parts.dissolve(inner, outer.group, known)
+    outer.group.sorts.append(parts.terms.make("regrouped", *keys))
+    return True
+
+
+def _is_grouping(source: Any, parts: Parts) -> bool:
+    return (
+        isinstance(source, Derived)
+        and source.op == "agg"
+        and len(source.keys) == 1
+        and source not in parts.frozen
+        and source.group not in parts.shared
+    )
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Finds out whether the totals of an outer grouping merge with those of an inner source.
+
+    Args:
+        outer: The outer grouping.
+        inner: One of its sources.
+        uses: What the query uses.
+        terms: Where expressions are made.
+        merged: The outer totals that do, and the totals that stand for them.
+    """
+
+    outer: Derived
+    inner: Any
+    uses: Uses
+    terms: Terms
+    merged: dict[Node, Node] = field(default_factory=dict)
+
+    def of_grouping(self, inner: Derived) -> bool:
+        """Whether all totals merge with those of a grouping."""
+        keys = set(inner.keys[0].parts)
+        alone = not keys
+        if alone and (self.outer.keys[0].parts or self._is_filtered()):
+            return False  # Of no rows there is one total, and of that no rows make a group.
+        facts = Facts(self.terms)
+        for i in self._used():
+            key, column = inner.columns[i], self.terms.make("ref", inner, i)
+            if key in keys and shows_grouping(key, column, self.uses, facts):
+                return False
+        totals = {i: inner.columns[i] for i in self._used() if inner.columns[i] not in keys}
+        for i, total in totals.items():
+            if not self._step(i, total, may_be_empty=not (self.outer.keys[0].parts or alone)):
+                return False
+        return self._rest_are_of_sets(alone)
+
+    def of_union(self, union: SetOperation) -> bool:
+        """Whether all totals merge with those of the groupings of a UNION ALL."""
+        groupings = [_only_grouping(branch) for branch in union.branches]
+        if None in groupings:
+            return False
+        facts = Facts(self.terms)
+        if not all(is_exact(key, facts) for g in groupings if g for key in g.keys[0].parts):
+            return False
+        alone = [not g.keys[0].parts for g in groupings if g is not None]
+        if any(alone) and (self.outer.keys[0].parts or self._is_filtered()):
+            return False
+        returned: set[Node] = set()
+        for i in self._used():
+            totals = [_total_of(branch, i) for branch in union.branches]
+            if not any(totals):
+                continue
+            first = totals[0]
+            if first is None or any(t is None or _name(t) != _name(first) for t in totals):
+                return False
+            types = {_argument_type(t) for t in totals if t is not None}
+            if len(types) != 1 or None in types or not self._stand_alone(union, i):
+                return False
+            may_be_empty = not self.outer.keys[0].parts and not any(alone)
+            if not self._step(i, first, may_be_empty=may_be_empty, through=i):
+                return False
+            returned.update(branch.outputs[i].node for branch in union.branches)
+        asked = (
+            self.terms.make("ref", g, j)
+            for g in groupings
+            for j in self.uses.columns.get(g, ())
+            if g is not None and g.columns[j].tag in ("aggregate", "ordered aggregate")
+        )
+        return returned.issuperset(asked) and self._rest_are_of_sets(any(alone))
+
+    def _stand_alone(self, union: SetOperation, i: int) -> bool:
+        """Whether the branches return their totals and ask for them nowhere else."""
+        nodes = [branch.outputs[i].node for branch in union.branches]
+        return all(self.uses.parents.get(node) == {None} for node in nodes)
+
+    def _used(self) -> list[Any]:
+        return sorted(self.uses.columns.get(self.inner, ()))
+
+    def _is_filtered(self) -> bool:
+        return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
+
+    def _step(self, i: int, total: Node, *, may_be_empty: bool, through: int | None = None) -> bool:
+        """Whether everything that asks for a total merges with it."""
+        kind = _name(total)
+        if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
+            return False
+        if kind == "count" and may_be_empty:
+            return False  # A sum of no counts is NULL.
+        reference = self.terms.make("ref", self.inner, i)
+        asking = self.uses.parents.get(reference, set())
+        for column in self._aggregates():
+            body = column.parts[0]
+            if body not in asking or body.tag != "call" or body.parts[1:] != (reference,):
+                continue
+            if (body.parts[0], kind) not in _STEPS:
+                return False
+            self.merged[column] = total if through is None else self._of_column(total, reference)
+            asking = asking - {body}
+        return not asking
+
+    def _of_column(self, total: Node, reference: Node) -> Node:
+        body = total.parts[0]
+        if body.tag == "count rows":
+            return total
+        return self.terms.make("aggregate", self.terms.make("call", body.parts[0], reference))
+
+    def _aggregates(self) -> list[Node]:
+        used = [self.outer.columns[i] for i in self.uses.columns.get(self.outer, ())]
+        return [node for node in used if node.tag in ("aggregate", "ordered aggregate")]
+
+    def _rest_are_of_sets(self, alone: bool) -> bool:
+        """Whether no other total of the outer grouping depends on how often its rows occur.
+
+        One total of no rows is a row, of which even a maximum is another than of no rows.
+        """
+        rest = [node for node in self._aggregates() if node not in self.merged]
+        return bool(self.merged) and not (alone and rest) and all(of_a_set(n) for n in rest)
+
+
+def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
+    """Ask the branches for what the totals are of."""
+    groupings = [_only_grouping(branch) for branch in union.branches]
+    if not all(_is_grouping(g, parts) for g in groupings):
+        return False
+    if any(branch.group.conditions or branch.group in parts.shared for branch in union.branches):
+        return False
+    terms = parts.terms
+    for branch, grouping in zip(union.branches, groupings, strict=True):
+        assert grouping is not None
+        for i, output in enumerate(branch.outputs):
+            total = _total_of(branch, i)
+            if total is not None and _name(total) is not None:
+                body = total.parts[0]
+                of = terms.make("lit", "n", "1") if body.tag == "count rows" else body.parts[1]
+                kind = value_type(of)
+                output.node, output.type = of, exp.DataType(this=kind) if kind else output.type
+        known = {terms.make("ref", grouping, i): node for i, node in enumerate(grouping.columns)}
+        parts.dissolve(grouping, branch.group, known)
+    parts.replace(steps.merged)
+    steps.outer.group.sorts.append(terms.make("regrouped"))
+    return True
+
+
+def _only_grouping(branch: Rel) -> Derived | None:
+    """The grouping that a query consists of."""
+    source = branch.group.sources[0] if len(branch.group.sources) == 1 else None
+    if not isinstance(source, Derived) or source.op != "agg" or len(source.keys) != 1:
+        return None
+    return source
+
+
+def _total_of(branch: Rel, i: int) -> Node | None:
+    """The total that a branch of a union returns in a column."""
+    node, source = branch.outputs[i].node, branch.group.sources[0]
+    if node.tag != "ref" or node.parts[0] is not source or not isinstance(source, Derived):
+        return None
+    column = source.columns[node.parts[1]]
+    return column if column.tag in ("aggregate", "ordered aggregate") else None
+
+
+def _name(total: Node) -> str | None:
+    """The function of a total over all rows as they are; None for any other."""
+    body = total.parts[0]
+    if total.tag != "aggregate":
+        return None
+    if body.tag == "count rows":
+        return "count"
+    if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
+        return None
+    name: str = body.parts[0]
+    return None if body.parts[1].tag == "Distinct" else name
+
+
+def _argument_type(total: Node) -> exp.DType | None:
+    body = total.parts[0]
+    if _name(total) is None:
+        return None
+    return exp.DType.INT if body.tag == "count rows" else value_type(body.parts[1])

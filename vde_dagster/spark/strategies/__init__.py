@@ -1,14 +1,6 @@
 """One write strategy per family of model kinds; a new kind is a new module in this list."""
 
-from vde_dagster.spark.strategies import (
-    custom,
-    partitions,
-    scd_type_2,
-    seed,
-    time_range,
-    unique_key,
-    whole_table,
-)
+from vde_dagster.spark.strategies import custom, overwrites, scd_type_2, unique_key
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, find_strategy
 
 __all__ = [
@@ -17,10 +9,7 @@ __all__ = [
     "Write",
     "custom",
     "find_strategy",
-    "partitions",
+    "overwrites",
     "scd_type_2",
-    "seed",
-    "time_range",
     "unique_key",
-    "whole_table",
 ]

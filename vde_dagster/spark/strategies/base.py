@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.work import FillTask
-from vde_dagster.spark.digests import Digester
-from vde_dagster.spark.iceberg import Commit
-from vde_dagster.spark.tables_of_sessions import Table
+from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.spark.tables.digests import Digester
+from vde_dagster.spark.tables.iceberg import Commit
+from vde_dagster.spark.tables.tables_of_sessions import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
+
 
 _locks: dict[str, threading.Lock] = {}
 
@@ -217,3 +219,42 @@ def condition(text: str) -> Column:
     from pyspark.sql import functions
 
     return functions.expr(text)
+
+
+ATTEMPTS = 10
+
+
+def write_staged(
+    write: Write, put_together: Callable[[str], None], doing: str, *, attempts: int = ATTEMPTS
+) -> None:
+    """Write to a scratch branch, and fast-forward the task's branch to it.
+
+    When somebody else committed to the task's branch meanwhile, it is done again from there. What
+    a killed process leaves is the scratch branch, which the janitor removes.
+
+    Args:
+        write: The write.
+        put_together: Commits to the scratch branch, which begins as the task's branch is.
+        doing: What is being done to the interval, for the message: `merged`.
+        attempts: How often it is tried.
+
+    Raises:
+        ConflictError: Others were faster each time.
+    """
+    task, table = write.task, write.table
+    with write.lock:
+        for _ in range(attempts):
+            staging = scratch_branch(task.plan_id)
+            table.branch_at(staging, task.branch)
+            try:
+                put_together(staging)
+                if table.fast_forward(task.branch, staging):
+                    return
+            finally:
+                table.drop_branch(staging)
+    times = f" {attempts} times" if attempts > 1 else ""
+    raise ConflictError(
+        f"{task.table.ref} was changed by others{times} while {task.snapshot.name} "
+        f"{task.interval.text} was being {doing}",
+        hint="apply the plan again when the other writers are done",
+    )

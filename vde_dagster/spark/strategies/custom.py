@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.lakehouse.fill_summaries import FILL_KEY
-from vde_dagster.planning.interval import Interval
+from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource
-from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
-from vde_dagster.spark.strategies.staging import write_staged
+from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for, write_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
@@ -93,8 +92,8 @@ class CustomTable(Strategy):
         write_staged(write, put_together, "written", attempts=1)
 
     def _call(self, write: Write, staging: str) -> None:
-        from vde_dagster.project.python.runtime import run_source
-        from vde_dagster.spark.failures import execution_error
+        from vde_dagster.project.python.files import run_source
+        from vde_dagster.spark.session.failures import execution_error
 
         model = write.task.snapshot.model
         kind = model.kind

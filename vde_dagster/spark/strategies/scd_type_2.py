@@ -5,18 +5,28 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.work import FillTask
+from vde_dagster.base.names import quote
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
-from vde_dagster.spark.strategies.base import Layout, Strategy, Write, condition, strategy_for
-from vde_dagster.spark.strategies.staging import write_staged
-from vde_dagster.spark.strategies.versions import Versions
+from vde_dagster.project.kinds.scd_type_2 import ALL
+from vde_dagster.spark.strategies.base import (
+    Layout,
+    Strategy,
+    Write,
+    condition,
+    strategy_for,
+    write_staged,
+)
+from vde_dagster.spark.tables.columns import is_orderable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 _ZONE = "spark.sql.session.timeZone"
 
@@ -84,3 +94,228 @@ def _in_utc(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.set(_ZONE, str(zone))
+
+
+SEEN = datetime(1970, 1, 1)
+"""Where versions begin that were there when the table was first loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Writes the SQL of one fill; every expression of time is to be run in UTC.
+
+    Args:
+        kind: The kind.
+        types: Spark SQL type by physical column.
+        physical: Physical column by output column in lower case.
+        at: The instant that this fill calls now (UTC).
+    """
+
+    kind: ScdType2
+    types: Mapping[str, str]
+    physical: Mapping[str, str]
+    at: datetime
+
+    @property
+    def valid_from(self) -> str:
+        """The physical column of a version's begin."""
+        return self._physical(self.kind.valid_from_name)
+
+    @property
+    def valid_to(self) -> str:
+        """The physical column of a version's end."""
+        return self._physical(self.kind.valid_to_name)
+
+    @property
+    def key(self) -> list[str]:
+        """The physical columns that the key is made of."""
+        return [self._physical(name) for name in self.kind.key_columns]
+
+    @property
+    def data(self) -> list[str]:
+        """The physical columns that the query fills."""
+        return [name for name in self.types if name not in (self.valid_from, self.valid_to)]
+
+    def first(self, source: str) -> str:
+        """Return the query of a table's first rows: one a key, and all of them current.
+
+        Args:
+            source: The query's rows, by physical column.
+        """
+        begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
+        given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
+        columns = (
+            f"{given.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
+        )
+        return f"SELECT {', '.join(columns)} FROM ({self._taken(source)}) r"
+
+    def merge(self, target: str, source: str) -> str:
+        """Return the statement that brings a table up to date.
+
+        It ends versions, begins others, and touches no row beside.
+
+        Args:
+            target: The table's quoted name.
+            source: The query's rows, by physical column.
+        """
+        same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
+        same.append(f"t.{quote(self.valid_from)} = s.vde_began")
+        updates = [f"t.{quote(name)} = s.{quote('vde_new_' + name)}" for name in self.data]
+        given = {self.valid_from: "s.vde_begins", self.valid_to: "NULL"}
+        values = [given.get(name) or f"s.{quote('vde_new_' + name)}" for name in self.types]
+        return (
+            f"MERGE INTO {target} t\nUSING ({self._changes(target, source)}) s\n"
+            f"ON s.vde_act <> 'begin' AND {' AND '.join(same)}\n"
+            f"WHEN MATCHED AND s.vde_act = 'end' THEN UPDATE SET "
+            f"t.{quote(self.valid_to)} = s.vde_ends\n"
+            f"WHEN MATCHED AND s.vde_act = 'replace' THEN UPDATE SET {', '.join(updates)}\n"
+            f"WHEN MATCHED AND s.vde_act = 'forget' THEN DELETE\n"
+            f"WHEN NOT MATCHED AND s.vde_act = 'begin' THEN INSERT "
+            f"({', '.join(map(quote, self.types))}) VALUES ({', '.join(values)})"
+        )
+
+    def _changes(self, target: str, source: str) -> str:
+        """Return what is to be done: one row an act, with the version that it is done to.
+
+        Both sides are read once: a query may not return the same rows twice.
+        """
+        old, new = self._latest(target), self._taken(source)
+        keys = range(len(self.kind.unique_key))
+        on = " AND ".join(f"l.vde_key_{n} <=> r.vde_key_{n}" for n in keys)
+        columns = [
+            *(f"l.{quote(name)} AS {quote('vde_old_' + name)}" for name in self.key),
+            *(f"r.{quote(name)} AS {quote('vde_new_' + name)}" for name in self.data),
+            f"l.{quote(self.valid_from)} AS vde_began",
+        ]
+        begins, ends, acts = self._begins(), self._ends(), self._acts()
+        joined = (
+            f"SELECT {', '.join(columns)}, {begins} AS vde_begins, {ends} AS vde_gone, "
+            f"{acts} AS vde_what\nFROM ({old}) l FULL OUTER JOIN ({new}) r ON {on}"
+        )
+        # A version that would last no time is written over, or forgotten.
+        return (
+            "SELECT *, COALESCE(vde_gone, vde_begins) AS vde_ends, EXPLODE(CASE vde_what\n"
+            "WHEN 'new' THEN ARRAY('begin')\n"
+            "WHEN 'changed' THEN IF(vde_begins > vde_began, ARRAY('end', 'begin'), "
+            "ARRAY('replace'))\n"
+            "WHEN 'gone' THEN IF(vde_gone > vde_began, ARRAY('end'), ARRAY('forget'))\n"
+            f"END) AS vde_act FROM ({joined}) WHERE vde_what IS NOT NULL"
+        )
+
+    def _acts(self) -> str:
+        """Say what became of a key since its latest version."""
+        ended = f"l.{quote(self.valid_to)} IS NOT NULL"
+        gone = "'gone'" if self.kind.invalidate_hard_deletes else "NULL"
+        return (
+            f"CASE WHEN l.vde_there IS NULL OR (r.vde_there AND {ended}) THEN 'new' "
+            f"WHEN {ended} THEN NULL WHEN r.vde_there IS NULL THEN {gone} "
+            f"WHEN {self._changed()} THEN 'changed' END"
+        )
+
+    def _begins(self) -> str:
+        """Return when a key's next version begins: never before its latest one ends."""
+        earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
+        # GREATEST passes over NULLs.
+        return f"GREATEST({self._since()}, COALESCE({earlier}))"
+
+    def _since(self) -> str:
+        """Return since when a row is as it is: as its column says, or seen now."""
+        if self.kind.updated_at is None:
+            return self._now
+        unknown = self._literal(SEEN) if self.kind.compared is None else self._now
+        return f"COALESCE({self._updated('r')}, {unknown})"
+
+    def _ends(self) -> str:
+        """Return when a key ended that is gone; NULL for one that is there."""
+        return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
+
+    def _changed(self) -> str:
+        """Say whether a key's row is another than its current version."""
+        if self.kind.compared is None:
+            return _newer(self._updated("r"), self._updated("l"))
+        same = " AND ".join(
+            f"{self._sortable('r', name)} <=> {self._sortable('l', name)}"
+            for name in self._compared(self.kind.compared)
+        )
+        if self.kind.updated_at is None:
+            return f"NOT ({same})"
+        return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
+
+    def _compared(self, names: tuple[str, ...]) -> list[str]:
+        """Return the physical columns that are compared; the one that says when is none of all."""
+        if names != ALL:
+            return [self._physical(name) for name in names]
+        updated = self.kind.updated_at
+        return [name for name in self.data if not updated or name != self._physical(updated)]
+
+    def _latest(self, target: str) -> str:
+        """Return the latest version of every key."""
+        which = "true"
+        if self.kind.updated_at is None:
+            # Nothing begins before now: what ended by then decides nothing.
+            end = quote(self.valid_to)
+            which = f"{end} IS NULL OR {end} > {self._now}"
+        order = f"{quote(self.valid_to)} DESC NULLS FIRST"
+        return self._one_per_key(f"SELECT * FROM {target} WHERE {which}", order)
+
+    def _taken(self, source: str) -> str:
+        """Return the row of every key that is taken: the newest, then the greatest one."""
+        updated = self.kind.updated_at
+        first = [self._physical(updated)] if updated else []
+        rest = [name for name in self.data if name not in first]
+        times = [name for name in rest if self.types[name].startswith(("timestamp", "date"))]
+        others = [name for name in rest if name not in times]
+        order = ", ".join(
+            f"{self._sortable('', name)} DESC NULLS LAST" for name in [*first, *times, *others]
+        )
+        return self._one_per_key(source, order)
+
+    def _one_per_key(self, rows: str, order: str) -> str:
+        """Number the rows of each key; an expression of the key sees output columns by name."""
+        key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
+        hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
+        shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
+        made = [f"{part} AS vde_key_{n}" for n, part in enumerate(self.kind.unique_key)]
+        by = ", ".join(f"vde_key_{n}" for n in range(len(made)))
+        apart = f"SELECT {', '.join([*hidden, *key])} FROM ({rows})"
+        named = f"SELECT {', '.join([*shown, *made])} FROM ({apart})"
+        numbered = (
+            f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS vde_number "
+            f"FROM ({named})"
+        )
+        return f"SELECT *, true AS vde_there FROM ({numbered}) WHERE vde_number = 1"
+
+    def _updated(self, side: str) -> str:
+        """Return since when a row is as it is, by its column."""
+        assert self.kind.updated_at is not None
+        return f"CAST({side}.{quote(self._physical(self.kind.updated_at))} AS {self._type})"
+
+    def _sortable(self, side: str, name: str) -> str:
+        text = f"{side}.{quote(name)}" if side else quote(name)
+        return text if is_orderable(self.types[name]) else f"CAST({text} AS STRING)"
+
+    @property
+    def _now(self) -> str:
+        return self._literal(self.at)
+
+    @property
+    def _type(self) -> str:
+        return self.types[self.valid_from]
+
+    def _literal(self, instant: datetime) -> str:
+        """Write an instant (UTC) in the type of a version's ends."""
+        date = f"{instant.year:04d}-{instant.month:02d}-{instant.day:02d}"
+        if self._type == "date":
+            return f"DATE '{date}'"
+        text = f"{date} {instant:%H:%M:%S.%f}"
+        if self._type == "timestamp_ntz":
+            return f"TIMESTAMP_NTZ '{text}'"
+        return f"TIMESTAMP '{text}Z'"
+
+    def _physical(self, name: str) -> str:
+        return self.physical[name.lower()]
+
+
+def _newer(one: str, other: str) -> str:
+    """Say whether an instant is later than another; none is the earliest."""
+    return f"({one} IS NOT NULL AND ({other} IS NULL OR {one} > {other}))"

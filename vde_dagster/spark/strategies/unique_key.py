@@ -7,14 +7,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from vde_dagster.base.names import quote
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
-from vde_dagster.project.kinds.merge_clauses import ALL
-from vde_dagster.spark.data_types import is_orderable
-from vde_dagster.spark.failures import has_java_cause
-from vde_dagster.spark.iceberg import CONFLICTS
+from vde_dagster.project.kinds.unique_key import ALL
+from vde_dagster.spark.session.failures import has_java_cause
 from vde_dagster.spark.strategies import base
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, strategy_for
+from vde_dagster.spark.tables.columns import is_orderable
+from vde_dagster.spark.tables.iceberg import CONFLICTS
 from vde_dagster.sql.expressions import read_expression
 
 _ATTEMPTS = 10

@@ -1,5 +1,5 @@
 """The grammar of the Spark that is installed: whether it takes a text, asked without a JVM.
 
-`spark.py` reads it out of Spark's own classes (`class_file.py`, `atn.py`), `lexer.py` cuts a text
+`spark.py` reads it out of Spark's own classes (`compiled.py`), `lexer.py` cuts a text
 into tokens, and `recogniser.py` says how far the grammar takes them.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from vde_dagster.sql.grammar.atn import PREDICATE, RULE, Network, UnknownFormat
+from vde_dagster.sql.grammar.compiled import PREDICATE, RULE, Network, UnknownFormat
 
 _Config = tuple[int, tuple[int, ...], int]
 """A state, where its rules' callers go on, and the token's rule."""

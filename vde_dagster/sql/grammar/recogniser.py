@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from vde_dagster.sql.grammar.atn import PRECEDENCE, PREDICATE, RULE, Network
+from vde_dagster.sql.grammar.compiled import PRECEDENCE, PREDICATE, RULE, Network
 
 _Call = tuple[int, int]
 """A rule's first state, and the precedence that is asked of it."""

@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from vde_dagster.sql.grammar.atn import RULE, Network, UnknownFormat, read_network
-from vde_dagster.sql.grammar.class_file import ClassFile
-from vde_dagster.sql.grammar.installed import spark_jar
+from vde_dagster.sql.grammar.compiled import (
+    RULE,
+    ClassFile,
+    Network,
+    UnknownFormat,
+    read_network,
+    spark_jar,
+)
 from vde_dagster.sql.grammar.lexer import Lexeme, Lexer
 from vde_dagster.sql.grammar.recogniser import Barred, Recogniser
 

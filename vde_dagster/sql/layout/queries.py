@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vde_dagster.sql.layout.clauses import Clause, clauses_of, is_comment, is_query
 from vde_dagster.sql.layout.documents import (
     HARD,
     LINE,
@@ -18,9 +17,16 @@ from vde_dagster.sql.layout.documents import (
     Nest,
     Remark,
 )
-from vde_dagster.sql.layout.nodes import Bracket, Leaf, Node
-from vde_dagster.sql.layout.options import LayoutOptions
-from vde_dagster.sql.layout.spacing import blank_between, text_of
+from vde_dagster.sql.layout.nodes import (
+    Bracket,
+    Clause,
+    Leaf,
+    Node,
+    clauses_of,
+    is_comment,
+    is_query,
+)
+from vde_dagster.sql.layout.style import LayoutOptions, blank_between, text_of
 
 
 def remark(comment: Leaf) -> Remark:

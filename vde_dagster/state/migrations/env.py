@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from vde_dagster.state.schema import VERSION_TABLE, metadata
+from vde_dagster.state.db.schema import VERSION_TABLE, metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,133 @@
+"""Cron expressions: short names, ticks in a time zone, and the time between two of them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from bisect import bisect_left
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+SHORT_NAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+_ONCE_A_DAY = re.compile(r"[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \* \* \*")
+
+
+def normalise_cron(text: str) -> str:
+    """Return the five-field form (UTC) of a cron expression.
+
+    Raises:
+        ValueError: It is not a cron expression; the message says so.
+    """
+    fields = text.split()
+    if len(fields) == 1 and fields[0].startswith("@"):
+        short = SHORT_NAMES.get(fields[0].lower())
+        if short is None:
+            raise ValueError(f"'{text}' is not a cadence (known: {', '.join(SHORT_NAMES)})")
+        return short
+    normal = " ".join(fields)
+    if normal in SHORT_NAMES.values() or _ONCE_A_DAY.fullmatch(normal):
+        return normal  # Nearly every project has such a one, and the parser takes time to import.
+    from croniter import croniter
+
+    if len(fields) != 5 or not croniter.is_valid(normal):
+        raise ValueError(f"'{text}' is not a cron expression of five fields")
+    return normal
+
+
+def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
+    """Return the latest tick at or before an instant (UTC).
+
+    Where clocks go forward, a time that they leave out is the first that they show again: it is
+    when Dagster's schedules tick, so that a schedule with a model's cron finds the model due. Where
+    they go back, a time that they show twice is the first of the two; of a cron that ticks in
+    every hour, both.
+
+    Args:
+        cron: Five fields.
+        now: The instant (UTC).
+        zone: The IANA name of the zone whose clocks the cron means; UTC when None.
+    """
+    minute = now.replace(second=0, microsecond=0)  # Ticks are whole minutes.
+    return _last_tick(cron, minute) if zone is None else _last_local_tick(cron, minute, zone)
+
+
+@functools.lru_cache(maxsize=4096)
+def _last_tick(cron: str, now: datetime) -> datetime:
+    """Remembered, because a plan asks for every model at one instant, and croniter is slow."""
+    from croniter import croniter  # Not every command asks for ticks.
+
+    tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)
+    return tick
+
+
+@functools.lru_cache(maxsize=4096)
+def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
+    from croniter import croniter
+
+    there = ZoneInfo(zone)
+    local = now.astimezone(there)
+    clock = local.replace(tzinfo=None, fold=0)
+    if local.fold:  # The first pass of the hour that is shown twice is over: begin behind it.
+        clock += _offset(clock, there, 0) - _offset(clock, there, 1)
+    every_hour = cron.split()[1] == "*"
+    ticks = croniter(cron, clock + timedelta(minutes=1))
+    first_pass: datetime | None = None
+    while True:
+        tick: datetime = ticks.get_prev(datetime)
+        instant = _instant(tick, there)
+        twice = every_hour and _is_shown_twice(tick, there)
+        again = tick.replace(tzinfo=there, fold=1).astimezone(timezone.utc) if twice else instant
+        if again <= now:
+            return again if first_pass is None else max(again, first_pass)
+        if first_pass is None and instant <= now:
+            first_pass = instant  # A tick before it may have come a second time since.
+
+
+def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
+    """Return when clocks first show a time, or, if they leave it out, one after it."""
+    before, after = _offset(clock, zone, 0), _offset(clock, zone, 1)
+    instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
+    if before >= after:
+        return instant
+    # Clocks change somewhere in these minutes: by the offset before it is later, by that after
+    # it earlier than the change.
+    early, minutes = instant - (after - before), int((after - before).total_seconds()) // 60
+    first = bisect_left(
+        range(minutes),
+        True,
+        key=lambda past: (early + timedelta(minutes=past)).astimezone(zone).utcoffset() == after,
+    )
+    return early + timedelta(minutes=first)
+
+
+def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
+    return clock.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()
+
+
+def _is_shown_twice(clock: datetime, zone: ZoneInfo) -> bool:
+    """Say whether clocks show a time twice; of a time that they leave out the order is reversed."""
+    return _offset(clock, zone, 0) > _offset(clock, zone, 1)
+
+
+@functools.cache
+def shortest_gap(cron: str) -> float:
+    """Return the shortest time between the first ticks of 2024, in seconds.
+
+    Args:
+        cron: Five fields.
+    """
+    from croniter import croniter  # Not every command asks for ticks.
+
+    ticks = croniter(cron, datetime(2023, 12, 31, tzinfo=timezone.utc))
+    moments = [ticks.get_next(datetime) for _ in range(6)]
+    return float(min((b - a).total_seconds() for a, b in itertools.pairwise(moments)))

@@ -1,0 +1,248 @@
+"""Dates, instants, lengths of time and time zones as people write them.
+
+Times are UTC. An end that is a date includes that day, as in SQLMesh; an end with a time of day is
+exclusive, as every range is inside this package.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from zoneinfo import ZoneInfo, available_timezones
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import UsageError
+
+
+def utc(value: datetime) -> datetime:
+    """Return the same instant in UTC; a value without a zone is read as UTC."""
+    if value.tzinfo is timezone.utc:
+        return value
+    if value.tzinfo is None:
+        return value.replace(tzinfo=timezone.utc)
+    return value.astimezone(timezone.utc)
+
+
+def instant_text(value: datetime) -> str:
+    """Write an instant for people, as messages do everywhere.
+
+    >>> instant_text(datetime(2024, 1, 3, 5))
+    '2024-01-03 05:00 UTC'
+    """
+    value = utc(value)
+    seconds = ":%S" if value.second else ""
+    return f"{value:%Y-%m-%d %H:%M{seconds}} UTC"
+
+
+def end_text(value: datetime) -> str:
+    """Write an exclusive end for people: of whole days the last that is included.
+
+    >>> end_text(datetime(2024, 1, 4))
+    '2024-01-03'
+    """
+    value = utc(value)
+    whole = value.time() == time() and value > datetime.min.replace(tzinfo=timezone.utc)
+    return f"{value - timedelta(days=1):%Y-%m-%d}" if whole else instant_text(value)
+
+
+def range_text(start: datetime, end: datetime) -> str:
+    """Write a half-open range for people: whole days by the first and the last of them.
+
+    >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 4))
+    '2024-01-01 … 2024-01-03'
+    >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 1, 6))
+    '2024-01-01 00:00 … 2024-01-01 06:00 UTC'
+    """
+    start, end = utc(start), utc(end)
+    if start.time() == end.time() == time() and start < end:
+        first, last = f"{start:%Y-%m-%d}", end_text(end)
+        return first if first == last else f"{first} … {last}"
+    return f"{instant_text(start).removesuffix(' UTC')} … {instant_text(end)}"
+
+
+def parse_instant(text: str) -> datetime:
+    """Read an ISO 8601 date or instant; one without a zone is UTC.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
+
+
+def parse_end(text: str) -> datetime:
+    """Read the end of a range and return the instant that is the first outside of it (UTC).
+
+    Args:
+        text: `2013-01-31` for the whole of that day, or an instant that is itself left out.
+
+    Raises:
+        ValueError: It is neither a date nor an instant.
+    """
+    found = parse_instant(text)
+    return found + timedelta(days=1) if is_date(text) else found
+
+
+def parse_range(
+    start: str | None, end: str | None, names: tuple[str, str], now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """Read a range that somebody asks for, half-open in UTC.
+
+    Args:
+        start: A date or an instant in ISO 8601, which without a zone is UTC, or one that is told
+            from now, such as `3 days ago`.
+        end: The same; a day is included.
+        names: What both are called where they were written.
+        now: The instant (UTC) that relative times are told from.
+
+    Raises:
+        UsageError: One of them is neither.
+    """
+    since = None if start is None else parse_time(start, names[0], now)
+    return since, None if end is None else _read(end, names[1], now, parse_end)
+
+
+def parse_time(text: str, name: str, now: datetime) -> datetime:
+    """Read one instant that somebody asks for (UTC), as `parse_range` reads a start.
+
+    Raises:
+        UsageError: It is none.
+    """
+    return _read(text, name, now, parse_instant)
+
+
+def _read(text: str, name: str, now: datetime, parse: Callable[[str], datetime]) -> datetime:
+    try:
+        if not is_relative(text):
+            return parse(text)
+        found = relative_instant(text, now)
+        return found + timedelta(days=1) if parse is parse_end and names_a_day(text) else found
+    except (ValueError, OverflowError):  # after the last day of 9999 there is none
+        raise UsageError(
+            f"{name} '{text}' is not a time",
+            hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z; or a time "
+            "as told from now: yesterday, 3 days ago",
+        ) from None
+
+
+def is_date(text: str) -> bool:
+    """Say whether a text is a date without a time of day."""
+    try:
+        date.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+_UNITS = {
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+_MONTHS = {"month": 1, "year": 12}
+_FINE = ("second", "minute", "hour")
+_DAYS = {"today": 0, "yesterday": -1, "tomorrow": 1}
+_AGO = re.compile(
+    rf"(?P<number>[0-9]{{1,6}}|an?) (?P<unit>{'|'.join([*_UNITS, *_MONTHS])})s?"
+    r" (?P<direction>ago|from now)"
+)
+
+
+def is_relative(text: str) -> bool:
+    """Say whether a text is told from an instant."""
+    words = _words(text)
+    return words == "now" or words in _DAYS or _AGO.fullmatch(words) is not None
+
+
+def names_a_day(text: str) -> bool:
+    """Say whether a relative text names a day, not an instant within one."""
+    words = _words(text)
+    found = _AGO.fullmatch(words)
+    return words in _DAYS or (found is not None and found["unit"] not in _FINE)
+
+
+def relative_instant(text: str, now: datetime) -> datetime:
+    """Return the instant that a text names; of days, weeks, months and years the first of the day.
+
+    Args:
+        text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.
+        now: What the text is told from (UTC).
+
+    Raises:
+        ValueError: It is nothing of these.
+        OverflowError: There is no such year.
+
+    >>> from datetime import timezone
+    >>> str(relative_instant("1 week ago", datetime(2024, 3, 10, 12, tzinfo=timezone.utc)))
+    '2024-03-03 00:00:00+00:00'
+    """
+    words = _words(text)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if words == "now":
+        return now
+    if words in _DAYS:
+        return midnight + timedelta(days=_DAYS[words])
+    found = _AGO.fullmatch(words)
+    if found is None:
+        raise ValueError(f"'{text}' is not a time")
+    number = int(found["number"]) if found["number"].isdigit() else 1
+    steps = -number if found["direction"] == "ago" else number
+    unit = found["unit"]
+    if unit in _MONTHS:
+        return _by_months(midnight, steps * _MONTHS[unit])
+    return (now if unit in _FINE else midnight) + _UNITS[unit] * steps
+
+
+def _by_months(day: datetime, steps: int) -> datetime:
+    """Move by months; the 31st becomes the last day of a shorter one."""
+    year, month = divmod(day.year * 12 + day.month - 1 + steps, 12)
+    if not 1 <= year <= 9999:
+        raise OverflowError(f"there is no year {year}")
+    last = calendar.monthrange(year, month + 1)[1]
+    return day.replace(year=year, month=month + 1, day=min(day.day, last))
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+_LENGTHS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LONGEST = timedelta(days=365_000)
+
+
+def parse_duration(text: str, name: str) -> timedelta:
+    """Read a length of time: a whole number and `m`, `h`, `d` or `w`.
+
+    Args:
+        text: The text.
+        name: What it is called where it was written.
+
+    Raises:
+        UsageError: It is none, or it is nothing, or longer than a thousand years.
+
+    >>> parse_duration("400d", "--keep").days, parse_duration(" 2 W ", "--keep").days
+    (400, 14)
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*([mhdw])\s*", text.lower(), re.ASCII)
+    length = timedelta(**{_LENGTHS[found[2]]: int(found[1])}) if found else timedelta()
+    if not timedelta() < length <= _LONGEST:
+        raise UsageError(
+            f"{name} '{text}' is not a length of time",
+            hint="write a whole number of minutes, hours, days or weeks: 90m, 12h, 400d, 8w",
+        )
+    return length
+
+
+def zone_name(text: str) -> str:
+    """Return the IANA name of a time zone.
+
+    Raises:
+        LookupError: There is none of that name; says what may have been meant.
+    """
+    try:
+        return ZoneInfo(text).key
+    except (ValueError, OSError, KeyError):
+        raise LookupError(suggest(text, available_timezones(), "time zones")) from None

@@ -1,0 +1,341 @@
+"""`vde changes`, and rows written for other programs: CSV, and streams of Arrow."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
+from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
+    from vde_dagster.execution.workspace import Workspace
+
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
+From = Annotated[
+    int | None,
+    typer.Option("--from", min=0, metavar="VERSION", help="The version that you have; 0 for none."),
+]
+To = Annotated[
+    int | None,
+    typer.Option("--to", min=1, metavar="VERSION", help="The version to go to; the current one."),
+]
+Cursor = Annotated[
+    str | None,
+    typer.Option("--cursor", metavar="NAME", help="Go on from where this consumer is."),
+]
+Commit = Annotated[
+    bool, typer.Option("--commit", help="Move the cursor once the changes are written out.")
+]
+Ack = Annotated[
+    str | None,
+    typer.Option(
+        "--ack", metavar="N-M", help="Move the cursor from version N to M; reads nothing."
+    ),
+]
+Forget = Annotated[bool, typer.Option("--forget", help="Forget the cursor; reads nothing.")]
+Cursors = Annotated[
+    bool, typer.Option("--cursors", help="List the model's cursors; reads no changes.")
+]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
+SqlOnly = Annotated[
+    bool, typer.Option("--sql", help="Print the Spark SQL that returns the changes; runs nothing.")
+]
+Each = Annotated[
+    bool, typer.Option("--each", help="Tell each version's changes, not only what they come to.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORM", help="Write rows as csv, arrow (a stream) or json."),
+]
+OutputFile = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Where csv or arrow goes; stdout.")
+]
+_ACK = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
+
+
+def changes(
+    environment: EnvironmentName,
+    model: ModelArgument,
+    since: From = None,
+    to: To = None,
+    each: Each = False,
+    cursor: Cursor = None,
+    commit: Commit = False,
+    ack: Ack = None,
+    forget: Forget = False,
+    cursors: Cursors = False,
+    limit: RowLimit = None,
+    sql: SqlOnly = False,
+    form: Format = None,
+    file: OutputFile = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what changed in a model's rows between two versions of an environment.
+
+    Examples: vde changes prod sales.orders --from 40 --to 41; for a consumer that comes again and
+    again vde changes prod sales.orders --cursor billing --json; when it has them
+    vde changes prod sales.orders --cursor billing --ack 40-41
+    """
+    as_json = as_json or form == "json"
+    output = Output(as_json)
+    check_form(form, file, as_json=as_json, alone=sql or forget or cursors or ack is not None)
+    _check(since, to, cursor, commit, ack, forget, cursors, limit, sql, each)
+    with opened(project) as workspace:
+        from vde_dagster.base.names import ModelName
+        from vde_dagster.planning.environments.environment import environment_name
+
+        name = ModelName.parse(model, workspace.settings.default_namespace)
+        where = environment_name(environment)
+        if cursors:
+            _list(output, workspace, where, name)
+            return
+        if ack is not None or forget:
+            assert cursor is not None
+            _move(output, workspace, where, name, cursor, ack)
+            return
+        if sql:
+            _show_sql(output, workspace, where, name, since, to, cursor, each=each)
+            return
+        asked: dict[str, Any] = {
+            "since": since,
+            "until": to,
+            "cursor": cursor,
+            "limit": limit,
+            "each": each,
+        }
+        found: FoundChanges | ArrowChanges
+        if form in ("csv", "arrow"):
+            found = workspace.changes_arrow(where, model, **asked)
+            write_rows(found.table, form, file)
+            _note(output, found, found.table.num_rows)
+        else:
+            found = workspace.changes(where, model, **asked)
+            _show(output, found, as_json=as_json)
+        if commit:
+            workspace.acknowledge(found)
+            if not as_json:
+                output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
+
+
+def _check(
+    since: int | None,
+    to: int | None,
+    cursor: str | None,
+    commit: bool,
+    ack: str | None,
+    forget: bool,
+    cursors: bool,
+    limit: int | None,
+    sql: bool,
+    each: bool,
+) -> None:
+    """Refuse options that mean nothing together.
+
+    Raises:
+        UsageError: They do.
+    """
+    if cursor is None and (commit or ack is not None or forget):
+        raise UsageError("a cursor is to be moved, but none is named", hint="give --cursor NAME")
+    if commit and (limit is not None or sql):
+        raise UsageError(
+            "--commit would skip the changes that are not shown",
+            hint="leave out --limit and --sql, or move the cursor with --ack",
+        )
+    alone = ack is not None or forget
+    reads = since is not None or to is not None or limit is not None
+    if cursors and (reads or alone or cursor is not None or sql or each):
+        raise UsageError(
+            "--cursors reads no changes, so that other options mean nothing",
+            hint="give it alone",
+        )
+    if alone and (reads or commit or sql or each):
+        raise UsageError(
+            "--ack and --forget read nothing, so that other options mean nothing",
+            hint="give them with --cursor NAME alone",
+        )
+    if ack is not None and (forget or not _ACK.fullmatch(ack)):
+        raise UsageError(
+            "--ack and --forget exclude each other"
+            if forget
+            else f"'{ack}' is no pair of versions",
+            hint="write --ack 40-41 when you have the changes from version 40 to 41",
+        )
+
+
+def _move(
+    output: Output,
+    workspace: Workspace,
+    environment: str,
+    model: ModelName,
+    cursor: str,
+    ack: str | None,
+) -> None:
+    from vde_dagster.execution.changes.followers import acknowledge, check_cursor
+    from vde_dagster.execution.workspace import current_user
+
+    said: dict[str, Any] = {"environment": environment, "model": str(model), "cursor": cursor}
+    if ack is None:
+        check_cursor(cursor)
+        was = workspace.store.change_cursors.forget(environment, model, cursor)
+        told = "is forgotten" if was else "was not known"
+        output.result(
+            {**said, "forgotten": was},
+            lambda console: console.print(f"the cursor '{cursor}' {told}"),
+        )
+        return
+    match = _ACK.fullmatch(ack)
+    assert match is not None
+    first, last = int(match[1]), int(match[2])
+    acknowledge(workspace.warehouse, environment, model, cursor, first, last, current_user())
+    output.result(
+        {**said, "version": last},
+        lambda console: console.print(f"the cursor '{cursor}' is at version {last}"),
+    )
+
+
+def _list(output: Output, workspace: Workspace, environment: str, model: ModelName) -> None:
+    from vde_dagster.cli.rows_view import cursors_json, show_cursors
+
+    current = workspace.store.environments.get(environment)
+    last = current.version if current is not None else None
+    known = workspace.store.change_cursors.of(environment, model)
+    value = cursors_json(environment, model, last, known)
+    output.result(value, lambda console: show_cursors(console, value))
+
+
+def _show_sql(
+    output: Output,
+    workspace: Workspace,
+    environment: str,
+    model: ModelName,
+    since: int | None,
+    to: int | None,
+    cursor: str | None,
+    *,
+    each: bool,
+) -> None:
+    if cursor is not None:
+        since = workspace.store.change_cursors.version(environment, model, cursor)
+    if since is None:
+        raise UsageError(
+            "it is not said from where on the changes are wanted", hint="give --from VERSION"
+        )
+    found = workspace.changes_between(environment, str(model), since, to, each=each)
+    output.result(
+        {**found.to_json(), "sql": found.query},
+        lambda console: console.print(found.query, markup=False, soft_wrap=True),
+    )
+
+
+def _show(output: Output, found: FoundChanges, *, as_json: bool) -> None:
+    from vde_dagster.cli.rows_view import changes_json, show_changes
+
+    def show(console: Console) -> None:
+        show_changes(console, found)
+
+    output.result(changes_json(found), show)
+    if not as_json:
+        _note(output, found, len(found.rows))
+
+
+def _note(output: Output, found: FoundChanges | ArrowChanges, count: int) -> None:
+    from vde_dagster.cli.rows_view import changes_notes
+
+    for line in changes_notes(found, count):
+        output.note(line)
+
+
+FORMS = ("csv", "arrow", "json")
+
+
+def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: bool) -> None:
+    """Make sure that rows can be written as somebody asks for.
+
+    Args:
+        form: How; None for people.
+        file: Where to; None for stdout.
+        as_json: Whether JSON was asked for.
+        alone: Whether no row is read at all.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    if form is not None and form not in FORMS:
+        raise UsageError(f"'{form}' is no form of rows", hint=f"say {', '.join(FORMS)}")
+    if form in ("csv", "arrow") and as_json:
+        raise UsageError(
+            f"rows are written as JSON or as {form}, not as both", hint="leave out one of them"
+        )
+    if form is not None and alone:
+        raise UsageError(
+            "no row is read, so that --format means nothing",
+            hint="leave it out, or what reads no rows: --sql, --ack and --forget",
+        )
+    if file is not None and form not in ("csv", "arrow"):
+        raise UsageError("--output is for csv and arrow", hint="say which: --format csv")
+    if form == "arrow" and file is None and sys.stdout.isatty():
+        raise UsageError(
+            "a terminal cannot show Arrow", hint="give --output FILE, or send it to a program"
+        )
+    if file is not None and not file.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {file.parent}", hint="make it first")
+
+
+def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
+    """Write rows; a file is there whole or not at all, and stdout is flushed.
+
+    Args:
+        rows: The rows.
+        form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
+            (an IPC stream).
+        file: Where to; None for stdout.
+
+    Raises:
+        UsageError: CSV has no form for a column.
+    """
+    content = _content(rows, form)
+    if file is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    part = file.with_name(f"{file.name}.part")
+    with part.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())  # A cursor that moves behind it is durable, too.
+    part.replace(file)
+
+
+def _content(rows: pa.Table, form: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    sink = pa.BufferOutputStream()
+    if form == "arrow":
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        return sink.getvalue()
+    try:
+        csv.write_csv(rows, sink)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(
+            f"CSV has no form for a column: {error}",
+            hint="ask for --format arrow, or --format json",
+        ) from error
+    return sink.getvalue()

@@ -1,0 +1,176 @@
+"""`vde janitor`, `clean`, `fsck`, `sync`, `state export` and `state import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, Json, ProjectDir
+from vde_dagster.cli.output import Output, simple_table
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be dropped, and why.")]
+
+
+def janitor(
+    dry_run: DryRun = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Drop expired environments and unused tables.
+
+    A table is unused when no kept version of any environment shows it. Example:
+    vde janitor --dry-run
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.environments_view import show_janitor
+
+        report = workspace.janitor(dry_run=dry_run)
+        output.result(report.to_json(), lambda console: show_janitor(console, report))
+    if report.failures:
+        raise typer.Exit(1)
+
+
+def clean(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+    """Delete what is only remembered to be faster: .vde/cache.
+
+    State, tables and reports of failures stay. Example: vde clean --project shop
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.project.loading.cache import clean_caches
+
+        deleted = clean_caches(workspace.root)
+        from vde_dagster.cli.environments_view import size
+        from vde_dagster.cli.plan_view import count
+
+        freed = sum(deleted.values())
+        output.result(
+            {"files": list(deleted), "bytes": freed},
+            lambda console: console.print(
+                f"deleted {count(len(deleted), 'file')}, {size(freed) or '0 B'}"
+            ),
+        )
+
+
+Deep = Annotated[
+    bool, typer.Option("--deep", help="Read the footers of data files, too; takes longer.")
+]
+
+
+def fsck(
+    project: ProjectDir = Path("."),
+    deep: Deep = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Look for missing and damaged files, lost views and tables, and say what to do.
+
+    Repairs nothing. The exit code is 1 when something is damaged. Example: vde fsck --deep
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        findings = workspace.fsck(deep=deep)
+        output.result(
+            {"findings": [finding.to_json() for finding in findings]},
+            lambda console: console.print(
+                simple_table(
+                    ("problem", "subject", "detail", "what to do"),
+                    [
+                        (f.problem.replace("_", " "), f.subject, f.detail, f.advice)
+                        for f in findings
+                    ],
+                )
+                if findings
+                else "every pointer leads to its files, which are whole"
+            ),
+        )
+    if any(finding.is_damage for finding in findings):
+        raise typer.Exit(1)
+
+
+def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+    """Repair Dagster's record of the state store.
+
+    Dagster's sensor follows the state by itself; this compares everything. It works on the Dagster
+    instance in DAGSTER_HOME, or in the project's .dagster_home, and does nothing the second time.
+
+    Example: vde sync
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.orchestration.events.plan_events import telling
+        from vde_dagster.orchestration.events.sync import sync as sync_instance
+        from vde_dagster.orchestration.instance import open_instance
+
+        with (
+            open_instance(workspace.root) as instance,
+            telling(workspace.store, instance, wait_seconds=60),
+        ):
+            report = sync_instance(workspace, instance)
+        output.result(
+            {
+                "materializations": report.materializations,
+                "environments": report.environments,
+                "wiped": report.wiped,
+                "checks": report.checks,
+                "plans": report.plans,
+            },
+            lambda console: console.print(
+                f"written to Dagster: {report.materializations} materializations, "
+                f"{report.environments} versions of environments, {report.checks} checks, "
+                f"{report.plans} pages of plans; "
+                f"{report.wiped} partitions shown as missing again"
+                if not report.is_empty
+                else "Dagster is up to date"
+            ),
+        )
+
+
+state = typer.Typer(help="Move the state and the catalog between databases.")
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The file, gzipped JSON lines.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file when it exists.")]
+
+
+@state.command("export")
+def export_state(
+    file: File,
+    force: Force = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write state and catalog to one file; tables' data files stay where they are.
+
+    Example: vde state export state.jsonl.gz
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        counts = workspace.export_state(file, replace=force)
+        _show(output, file, counts, "written to")
+
+
+@state.command("import")
+def import_state(
+    file: File, project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
+) -> None:
+    """Read a file of `export` into the project's state database, which must be empty.
+
+    Example: vde state import state.jsonl.gz
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        counts = workspace.import_state(file)
+        _show(output, file, counts, "read from")
+
+
+def _show(output: Output, file: Path, counts: dict[str, int], verb: str) -> None:
+    output.result(
+        {"file": str(file), "rows": counts},
+        lambda console: console.print(f"{sum(counts.values())} rows {verb} {file}"),
+    )

@@ -1,0 +1,311 @@
+"""`vde --version`, `init`, `schema`, `lint`, `format` and `create-external-models`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, Json, ProjectDir
+from vde_dagster.cli.output import Output, print_json
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.execution.format_files import Formatted
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"vde {version('vde-dagster')}")
+        raise typer.Exit
+
+
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_say_version, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Virtual data environments: plan, publish and roll back a warehouse like code."""
+
+
+def schema(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+    """Print the JSON Schema of a model's properties, for editors and checkers.
+
+    Example: vde schema
+    """
+    from vde_dagster.project.properties.model_properties import model_schema
+
+    found = model_schema()
+    Output(as_json).result(found, lambda console: print_json(found))
+
+
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="DIR", help="The new project's folder; by default that of --project."),
+]
+NoDagster = Annotated[
+    bool, typer.Option("--no-dagster", help="Leave out definitions.py, Dagster's code location.")
+]
+
+
+def init(
+    folder: Folder = None,
+    no_dagster: NoDagster = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Make a new project that runs as it is.
+
+    It has a seed, a view, an incremental model, an audit, a unit test and a code location for
+    Dagster. Nothing is asked, and no file is written over. Example: vde init shop
+    """
+    from rich.markup import escape
+
+    output = Output(as_json)
+    target = folder if folder is not None else project
+    made = new_project(target, dagster=not no_dagster)
+    output.result(
+        {"project": str(target), "files": list(made.written), "kept": list(made.kept)},
+        lambda console: console.print(
+            "\n".join(f"{target / path}" for path in made.written), markup=False
+        ),
+    )
+    if made.kept:
+        output.note(f"kept as they were: {', '.join(made.kept)}")
+    if ".gitignore" in made.kept:
+        output.note("what is computed lies in .vde/ and .dagster_home/: let .gitignore name them")
+    if "pyproject.toml" in made.kept:
+        output.note(f'a shared state knows the project by [tool.vde] id = "{made.id}": add it')
+    if not as_json:
+        where = "" if target == Path(".") else escape(f" --project {_quoted(target)}")
+        output.note(f"next: vde apply prod{where}")
+        if not no_dagster:
+            output.note(f"      vde ui{where}")
+
+
+def _quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path))
+
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
+]
+Rules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule", metavar="RULE", help="Look at this rule instead of the settings' ones; or all."
+    ),
+]
+
+
+def lint(
+    models: Models = None,
+    rule: Rules = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Look at models by the rules of the linter; the exit code is 2 when one is broken.
+
+    Which are errors and which warnings is said under [tool.vde.linter], or in SQLMesh's
+    configuration. Examples: vde lint; vde lint sales.orders+; vde lint --rule noselectstar
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        linter = workspace.linter(rule or ())
+        among = None
+        if models:
+            from vde_dagster.project.selection import select
+
+            changed = workspace.warehouse.changed_files
+            among = select(workspace.project.models, models, changed)
+        findings, looked_at = [], 0
+        if not linter.is_idle:
+            findings = linter.findings(workspace.snapshots(), among)
+            looked_at = linter.count(among)
+        from vde_dagster.cli.findings_view import lint_json, show_lint
+
+        output.result(
+            lint_json(findings, looked_at),
+            lambda console: show_lint(console, findings, looked_at, idle=linter.is_idle),
+        )
+    if any(finding.certain for finding in findings):
+        raise typer.Exit(2)
+
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILES|MODELS]...", help="Only these: files, or name, +name, name+, tag:x, a glob."
+    ),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; say which files are not laid out.")
+]
+
+
+def format_sql(
+    files: Files = None,
+    check: Check = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Lay out files of models and audits; words, comments, macros and templates stay as they are.
+
+    A file of which another model, or another version of it, would come is left alone. The exit code
+    is 1 when one was, or with --check when one is not laid out. Examples: vde format;
+    vde format models/sales/orders.sql; vde format sales.* --check
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.execution.format_files import format_files
+
+        done = format_files(workspace, files or (), check=check)
+        output.result(
+            {
+                "files": done.looked_at,
+                "changed": done.changed,
+                "left_alone": [
+                    {
+                        "file": error.location.path.as_posix() if error.location else None,
+                        "line": error.location.line if error.location else None,
+                        "reason": error.message,
+                    }
+                    for error in done.left_alone
+                ],
+            },
+            lambda console: _show(console, done, check),
+        )
+    if done.left_alone or (check and done.changed):
+        raise typer.Exit(1)
+
+
+def _show(console: Console, done: Formatted, check: bool) -> None:
+    from vde_dagster.cli.plan_view import count
+
+    verb = "would lay out" if check else "laid out"
+    lines = [f"{verb} {path}" for path in done.changed]
+    lines += [f"left alone {error.location}: {error.message}" for error in done.left_alone]
+    if not lines:
+        lines = [f"{count(done.looked_at, 'file')}: nothing to lay out"]
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be declared.")]
+
+
+def create_external_models(
+    dry_run: DryRun = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Declare the tables that models read and others write, with the columns that they have.
+
+    Adds to external_models.yaml what is not declared anywhere. Spark is not started: columns are
+    read from the project's catalog.
+
+    Example: vde create-external-models --dry-run
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.execution.declare_tables import declare_tables
+
+        done = declare_tables(workspace.warehouse, workspace.project.models, dry_run=dry_run)
+        verb = "would declare" if dry_run else "declared"
+        lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
+        output.result(
+            done.to_json(),
+            lambda console: console.print(
+                "\n".join(lines) or "nothing to declare", markup=False, soft_wrap=True
+            ),
+        )
+        if not as_json:
+            for name in done.absent:
+                output.note(f"{name} is not in the project's catalog: declare it by hand")
+
+
+TEMPLATE = Path(__file__).parents[1] / "template"
+DEFINITIONS = "definitions.py"
+
+# Packaging drops files with a leading dot, and an installation compiles Python files in place.
+_NAMES = {"gitignore": ".gitignore", "definitions.txt": DEFINITIONS}
+_OF_EVERY_FOLDER = frozenset({".gitignore", "README.md", "pyproject.toml"})
+
+
+@dataclass(frozen=True, slots=True)
+class NewProject:
+    """What `new_project` did, as paths relative to the folder, sorted.
+
+    Args:
+        written: The files that were written.
+        kept: Files that were there already and are as they were.
+        id: By what the new project is known again.
+    """
+
+    written: tuple[str, ...]
+    kept: tuple[str, ...]
+    id: str
+
+
+def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
+    """Write a small project that runs as it is.
+
+    A file that exists is never written over: those that any folder may have (`.gitignore`,
+    `README.md`, `pyproject.toml`) are kept, as a project runs without ours.
+
+    Args:
+        folder: Where to; made when it does not exist. Files of other names in it are left alone.
+        dagster: Whether to write `definitions.py`, Dagster's code location.
+
+    Raises:
+        UsageError: The folder has models, or another file that would be written; nothing was
+            written.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"'{folder}' is a file", hint="give another folder: vde init DIR")
+    template = {
+        _target(path): path.read_text("utf-8") for path in TEMPLATE.rglob("*") if path.is_file()
+    }
+    import secrets
+
+    project_id = secrets.token_hex(8)
+    template["pyproject.toml"] = template["pyproject.toml"].replace("$ID", project_id)
+    if not dagster:
+        del template[DEFINITIONS]
+    there = {path for path in template if (folder / path).exists()}
+    taken = sorted(there - _OF_EVERY_FOLDER)
+    if (folder / "models").exists():
+        taken = ["models", *(path for path in taken if not path.startswith("models/"))]
+    if taken:
+        hint = "give another folder: vde init DIR"
+        if taken == [DEFINITIONS]:
+            hint += f"; or keep your {DEFINITIONS}: vde init --no-dagster"
+        raise UsageError(f"'{folder}' already has {', '.join(taken)}", hint=hint)
+    written = sorted(template.keys() - there)
+    for path in written:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(template[path], "utf-8")
+    return NewProject(tuple(written), tuple(sorted(there)), project_id)
+
+
+def _target(path: Path) -> str:
+    """Name a template's file in the project."""
+    relative = path.relative_to(TEMPLATE).as_posix()
+    return _NAMES.get(relative, relative)

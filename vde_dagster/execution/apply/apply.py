@@ -1,0 +1,346 @@
+"""Applying a plan: missing intervals are filled and audited, and published all or not at all."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import (
+    ConflictError,
+    ExecutionError,
+    SourceLocation,
+    StoreError,
+    UnknownOutcomeError,
+    UsageError,
+)
+from vde_dagster.execution.apply.early_fills import require_past
+from vde_dagster.execution.apply.failure_report import plan_failure
+from vde_dagster.execution.apply.fill_table import TableFiller
+from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written, digest_sets
+from vde_dagster.execution.apply.plan_tests import PlanTests
+from vde_dagster.execution.apply.publish import publish_plan
+from vde_dagster.execution.apply.skipping import with_twins
+from vde_dagster.execution.apply.table_branches import TableLeases
+from vde_dagster.execution.apply.virtual_update import run_virtual_update
+from vde_dagster.execution.apply.worker_pool import (
+    GraphResult,
+    Slots,
+    audits_of,
+    run_graph,
+    work_graph,
+)
+from vde_dagster.execution.events import (
+    ApplyResult,
+    ApplyStarted,
+    Event,
+    IntervalFilled,
+    ModelFailed,
+    Published,
+    UnitTestFinished,
+    VirtualUpdateRan,
+)
+from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.plan.parent_coverage import made_without
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.planner import with_tables
+from vde_dagster.planning.table_contents import Skipped
+from vde_dagster.planning.tables.table import Lacks
+from vde_dagster.state import Lease
+from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.fills.table_commits import ensure_tables
+
+
+@dataclass
+class Applier:
+    """Applies one plan.
+
+    Args:
+        plan: The plan.
+        warehouse: What it is applied to; the engine is started only when there is work for it.
+        on_event: Called in the calling thread with everything that happens, in order.
+        concurrency: Models, and batches of models, worked on at once.
+        who: For the environment's history.
+        wait_seconds: How long to wait for an environment that somebody else is changing.
+        tests: Unit tests to run before anything is filled, or None for none.
+    """
+
+    plan: Plan
+    warehouse: Warehouse
+    on_event: Callable[[Event], None]
+    concurrency: int
+    who: str
+    stop: threading.Event = field(default_factory=threading.Event)
+    wait_seconds: float = 0.0
+    tests: PlanTests | None = None
+    owner: str = field(init=False)
+    _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+    _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name this piece of work, so that two processes with one plan exclude each other."""
+        self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
+
+    def run(self) -> ApplyResult:
+        """Apply the plan.
+
+        Raises:
+            ConflictError: The environment moved since the plan was made, or is being changed now,
+                or somebody rejected the plan.
+            UsageError: The plan was made by a clock that was ahead.
+            UnitTestFailedError: A unit test failed; nothing was computed.
+            AuditFailedError: A blocking audit found rows; nothing was published.
+            ExecutionError: A model failed; nothing was published, what was finished is kept.
+        """
+        started = time.monotonic()
+        self.warehouse.store.project.require_own()
+        require_past(self.plan, self.warehouse.store.database.clock.now())
+        self.warehouse.lakehouse.recover()
+        self.warehouse.store.plans.require_open(self.plan.id)
+        self.warehouse.store.plans.save(self.plan)
+        if self._is_applied():
+            return self._applied_before()
+        self._check_base()
+        with ExitStack() as held:
+            lease = held.enter_context(
+                self.warehouse.store.leases.holding(
+                    environment_lease(self.plan.environment),
+                    self.owner,
+                    wait_seconds=self.wait_seconds,
+                )
+            )
+            if self._is_applied():
+                current = self.warehouse.store.environments.get(self.plan.environment)
+                return ApplyResult(self.plan, current, False, 0.0)
+            self.plan = replace(self.plan, base_version=self._check_base())
+            self.warehouse.store.plans.set_status(self.plan.id, "applying")
+            try:
+                environment, plan = self._work(held, lease.lease)
+            except UnknownOutcomeError:
+                # Whether it was published is found out by the next apply; it has not failed.
+                raise
+            except BaseException as error:
+                self.warehouse.store.plans.set_status(self.plan.id, "failed", _message(error))
+                raise
+            finally:
+                self._drain()
+        seconds = time.monotonic() - started
+        if environment is not None:
+            self.on_event(Published(environment, plan, seconds))
+        failed = self._virtual_update()
+        published = environment is not None
+        return ApplyResult(
+            plan, environment, published, seconds, failed, with_twins(plan, self._skipped)
+        )
+
+    def _applied_before(self) -> ApplyResult:
+        """Finish what an apply of the plan left that died behind its publication."""
+        failed = self._virtual_update()
+        current = self.warehouse.store.environments.get(self.plan.environment)
+        return ApplyResult(self.plan, current, False, 0.0, failed)
+
+    def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
+        return run_virtual_update(self.warehouse, self.plan.environment, self.owner, self.on_event)
+
+    def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
+        plan = self._real_tables()
+        self.on_event(ApplyStarted(plan))
+        if self.tests is not None:
+            self._test(self.tests, plan)
+        self._before_all(plan)
+        target = self._resolver(plan)
+        for model in plan.models:
+            if model.table is not None and (model.builds or model.layout or model.deploys):
+                target.require_writable(model.table)
+        leases = self._hold_tables(plan, held)
+        catalog = self.warehouse.settings.catalog
+        sets = digest_sets(plan, target, catalog) if plan.builds else {}
+        tasks = PlanTasks(plan, target, Written(), catalog, sets, self._lacks(plan))
+        filler = TableFiller(
+            tasks,
+            self.warehouse,
+            leases,
+            lease.token,
+            self._events.put,
+            self.stop,
+            Slots(self.concurrency),
+            audits_of(plan),
+        )
+        self._fill(plan, filler)
+        filler.evolve_layouts()
+        self._drain()
+        environment = publish_plan(
+            plan,
+            tasks.target,
+            tasks.written.branches(),
+            warehouse=self.warehouse,
+            leases=(lease, *leases.held.values()),
+            who=self.who,
+        )
+        return environment, plan
+
+    def _lacks(self, plan: Plan) -> Mapping[str, Lacks]:
+        """Say what tables that are made whole are made without, of what there is by now."""
+        if not plan.builds:
+            return {}
+        tables = self.warehouse.store.tables.load(m.table.id for m in plan.models if m.table)
+        return made_without(with_tables(plan, tables), self.warehouse.settings.start_time)
+
+    def _test(self, tests: PlanTests, plan: Plan) -> None:
+        """Run unit tests; how they ended is news, whether the plan goes on or not."""
+        ended: list[ToldTest] = []
+
+        def heard(event: Event) -> None:
+            if isinstance(event, UnitTestFinished):
+                ended.append(
+                    ToldTest.of(
+                        event.snapshot,
+                        event.result,
+                        remembered=event.remembered,
+                        environment=plan.environment,
+                        plan=plan.id,
+                    )
+                )
+            self.on_event(event)
+
+        try:
+            tests.run(plan, self.warehouse.engine, heard, self.stop)
+        finally:
+            self.warehouse.store.news.tell("test", [test.to_json() for test in ended])
+
+    def _before_all(self, plan: Plan) -> None:
+        """Run what comes before all else; an apply that is begun again runs it again."""
+        store, settings = self.warehouse.store, self.warehouse.settings
+        for statement in plan.complete_statements.before:
+            try:
+                with store.database.effects.at("before_all.run", statement):
+                    self.warehouse.engine().run_statement(statement)
+            except ExecutionError as error:
+                raise ExecutionError(
+                    f"a statement of before_all failed: {error.message}: {statement}",
+                    hint="nothing was computed or published: mend the statement, and plan again",
+                    location=SourceLocation(Path(settings.config_file or "pyproject.toml")),
+                ) from error
+
+    def _is_applied(self) -> bool:
+        record = self.warehouse.store.plans.record(self.plan.id)
+        return record is not None and record.status == "applied"
+
+    def _check_base(self) -> int:
+        """Return the version that the plan now starts from: runs since then do not outdate it."""
+        name = self.plan.environment
+        base = self.warehouse.store.versions.current_base(name, self.plan.base_version)
+        if base is None:
+            current = self.warehouse.store.environments.get(name)
+            version = current.version if current else 0
+            who = f" by {current.published_by}" if current else ""
+            raise ConflictError(
+                f"environment '{name}' has moved from version "
+                f"{self.plan.base_version} to {version}{who} since the plan was made",
+                hint=f"plan again: vde plan {name}",
+            )
+        return base
+
+    def _real_tables(self) -> Plan:
+        """Register the plan's snapshots and tables; a table that exists by now is taken over."""
+        self.warehouse.store.snapshots.save(self.plan.snapshots.values())
+        tables = {m.table.id: m.table for m in self.plan.models if m.table}
+        new = [table for table in tables.values() if not table.created]
+        if not new:
+            return self.plan
+        mapping = ensure_tables(self.warehouse.store, new)
+        return with_tables(self.plan, mapping)
+
+    def _resolver(self, plan: Plan) -> Resolver:
+        production = self.warehouse.store.environments.get(PRODUCTION)
+        return Resolver(
+            environment=plan.environment,
+            entries=plan.entries,
+            snapshots=plan.snapshots,
+            tables={model.table.id: model.table for model in plan.models if model.table},
+            production=production.tables if production else frozenset(),
+            suffix=self.warehouse.settings.environment_suffix_target,
+            mode=self.warehouse.settings.virtual_environment_mode,
+        )
+
+    def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
+        """Take the leases of the tables to write that an environment shows."""
+        writes = (m.table.id for m in plan.models if m.table and (m.builds or m.deploys))
+        shown = self.warehouse.store.shown.among(writes)
+        return TableLeases.take(self.warehouse.store, self.owner, shown, until)
+
+    def _fill(self, plan: Plan, filler: TableFiller) -> None:
+        """Fill and audit every model that the plan builds, and create the tables that are missing.
+
+        Raises:
+            AuditFailedError: The only failures were blocking audits.
+            ExecutionError: Something failed.
+        """
+        work = {
+            model.name: model
+            for model in plan.models
+            if model.builds
+            or model.audits
+            or model.deploys
+            or (model.table and not model.table.created)
+        }
+        graph = work_graph(plan, work, filler.order)
+        if not graph:
+            return
+        result = self._run(graph, lambda name: filler.fill(work[name]))
+        late = {name: set[ModelName]() for name in filler.order.late if name in work}
+        if late and not result.failed and not self.stop.is_set():
+            result = self._run(late, lambda name: filler.audit_late(work[name]))
+        if self.stop.is_set() and not result.failed:
+            raise ExecutionError(
+                f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+            )
+        if result.failed:
+            folder = self.warehouse.settings.work_dir / "failures"
+            raise plan_failure(plan, result.failed, result.skipped, folder)
+
+    def _run(
+        self, graph: Mapping[ModelName, set[ModelName]], work: Callable[[ModelName], None]
+    ) -> GraphResult[ModelName]:
+        """Do models' work in the order of a graph, and tell how it goes on."""
+
+        def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
+            self._events.put(ModelFailed(name, error, tuple(skipped)))
+            if isinstance(error, StoreError):
+                self.stop.set()  # Spark or the state cannot be had, for no model.
+
+        result = run_graph(
+            graph,
+            work,
+            threads=self.concurrency,
+            on_wait=self._drain,
+            on_failure=failed,
+            stop=self.stop,
+        )
+        self._drain()
+        return result
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                return
+            if isinstance(event, IntervalFilled) and event.skipped is not None:
+                self._skipped[event.snapshot.name] = event.skipped
+            self.on_event(event)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, ConflictError | ExecutionError | UsageError):
+        return error.message
+    return str(error) or type(error).__name__

@@ -1,0 +1,380 @@
+"""Batches of a long backfill: cut by bytes, run side by side, and estimated by earlier fills.
+
+What the parents hold is told by Iceberg's metadata (`total-files-size` of a snapshot's summary,
+https://iceberg.apache.org/spec/#optional-snapshot-summary-fields) and, of each of their intervals,
+by the log of fills; what nobody recorded by interval counts as spread evenly over the model's time.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.apply.worker_pool import Slots
+from vde_dagster.lakehouse.catalogs.catalog import TABLE
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.planning.environments.resolver import Resolver, TableRead, tables_read
+from vde_dagster.planning.intervals.cadence import Cadence
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.plan import Batches, Plan, PlannedModel
+from vde_dagster.spark.session.settings import MEMORY, is_local, local_memory
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.project.settings import SparkSettings
+
+
+@dataclass
+class BatchRun:
+    """Batches that need not wait for each other.
+
+    The thread that asks for them works, too; others help while the apply has a slot to spare and
+    leave after each batch if a model waits for one. After a failure no batch is begun any more,
+    and those that run go on to their end.
+
+    Args:
+        batches: The batches, in the order in which they are begun.
+        work: Does one.
+        most: How many run at once at most.
+        slots: The apply's; the calling thread has one already.
+        stop: When set, no further batch is begun.
+    """
+
+    batches: Sequence[Interval]
+    work: Callable[[Interval], None]
+    most: int
+    slots: Slots
+    stop: threading.Event
+    failed: dict[Interval, Exception] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _left: deque[Interval] = field(init=False)
+    _helpers: list[Future[None]] = field(default_factory=list)
+    _helping: int = 0
+    _broken: bool = False
+
+    def run(self) -> list[Interval]:
+        """Run them; return those that were not begun, after a failure or a stop."""
+        self._left = deque(self.batches)
+        with ThreadPoolExecutor(max(1, self.most - 1), thread_name_prefix="vde-batch") as pool:
+            while (batch := self._next()) is not None:
+                self._find_help(pool)
+                self._do(batch)
+        for helper in self._helpers:
+            helper.result()  # What is no error of a batch ends everything.
+        return list(self._left)
+
+    def _find_help(self, pool: ThreadPoolExecutor) -> None:
+        with self._lock:
+            wanted = min(self.most - 1 - self._helping, len(self._left))
+            while wanted > 0 and self.slots.take_spare():
+                self._helping += 1
+                wanted -= 1
+                self._helpers.append(pool.submit(self._help, pool))
+
+    def _help(self, pool: ThreadPoolExecutor) -> None:
+        try:
+            batch = self._next()
+            if batch is not None:
+                self._do(batch)
+        finally:
+            with self._lock:
+                self._helping -= 1
+            self.slots.give_back()
+        if self._left and not self._is_over:
+            self._find_help(pool)
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(self.failed) or self._broken or self.stop.is_set()
+
+    def _next(self) -> Interval | None:
+        with self._lock:
+            return self._left.popleft() if self._left and not self._is_over else None
+
+    def _do(self, batch: Interval) -> None:
+        try:
+            self.work(batch)
+        except Exception as error:
+            with self._lock:
+                self.failed[batch] = error
+        except BaseException:
+            self._broken = True
+            raise
+
+
+_SHARE = 4
+"""In local mode a batch reads a quarter of the JVM's memory: Parquet is some times larger there."""
+_ELSEWHERE = 64 << 30
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.I)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Bytes that lie evenly in a range.
+
+    Args:
+        interval: The range (UTC).
+        bytes: How many.
+    """
+
+    interval: Interval
+    bytes: int
+
+
+def bytes_at_once(settings: SparkSettings) -> int:
+    """Return how many bytes of its parents' files a batch reads at most, where nobody says it."""
+    if settings.batch_bytes is not None:
+        return settings.batch_bytes
+    if not is_local(settings.master):
+        return _ELSEWHERE
+    return (_memory(settings.config.get(MEMORY, "")) or local_memory()) // _SHARE
+
+
+def cut_by_bytes(
+    warehouse: Warehouse,
+    reads: tuple[TableRead, ...],
+    cadence: Cadence,
+    missing: IntervalSet,
+    start: datetime,
+) -> list[Interval]:
+    """Cut missing ranges to batches of whole units that read a limited number of bytes each.
+
+    Args:
+        warehouse: Where the parents are.
+        reads: The tables that the model reads.
+        cadence: The model's units.
+        missing: What is to be filled.
+        start: Since when the model has rows; what is not known by interval lies between it and
+            the last missing instant.
+
+    Returns:
+        Batches in order of time; a unit that is larger than the limit is one.
+    """
+    if len(missing.ranges) == 0 or cadence.unit.shift(
+        cadence.unit.floor(missing.ranges[0].start), 1
+    ) >= (missing.ranges[-1].end):
+        return list(missing)
+    limit = bytes_at_once(warehouse.settings.spark)
+    return list(cut(missing, cadence, _weighed(warehouse, reads, missing, start, limit), limit))
+
+
+def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
+    """Say in a plan into how many batches its backfills will be cut.
+
+    Only what the parents hold now is known: what the plan itself adds to them is not.
+    """
+    tables = {model.table.id: model.table for model in plan.models if model.table}
+    resolver = Resolver(plan.environment, plan.entries, plan.snapshots, tables)
+
+    def batches(model: PlannedModel) -> Batches | None:
+        if model.records_only or model.table is None:
+            return None
+        snapshot = plan.snapshots[model.snapshot_id or ""]
+        cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
+        if (
+            not meaning.is_cut_freely(snapshot.model)
+            or meaning.most_intervals(snapshot.model) is not None
+            or sum(map(cadence.unit.count, model.intervals)) < 2
+        ):
+            return None
+        reads = tuple(
+            read
+            for read in tables_read(snapshot, resolver, warehouse.settings.catalog)
+            if read.key not in tables or tables[read.key].created
+        )
+        limit = bytes_at_once(warehouse.settings.spark)
+        start = (model.table.intervals | model.intervals).ranges[0].start
+        weights = _weighed(warehouse, reads, model.intervals, start, limit)
+        count = sum(1 for _ in cut(model.intervals, cadence, weights, limit))
+        if count <= len(model.intervals.ranges):
+            return None
+        before = _Cumulative(weights)
+        held = sum(before(one.end) - before(one.start) for one in model.intervals)
+        return Batches(count, round(held / count))
+
+    models = (replace(m, batches=batches(m)) if m.builds else m for m in plan.models)
+    return replace(plan, models=tuple(models))
+
+
+def cut(
+    missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
+) -> Iterator[Interval]:
+    """Yield the longest batches of whole units whose bytes stay within a limit.
+
+    Args:
+        missing: Ranges to cut, of whole units.
+        cadence: Says what a unit is.
+        weights: Where the bytes are; they may overlap.
+        limit: Bytes of a batch; a single unit may have more.
+    """
+    if sum(weight.bytes for weight in weights) <= limit:
+        yield from missing
+        return
+    until = _Cumulative(weights)
+    for interval in missing:
+        start = interval.start
+        while start < interval.end:
+            most, base = until(start) + limit, cadence.unit.floor(start)
+            taken, step = 1, 1
+            # Doubling, then halving: a decade of five minutes is 1,000,000 units.
+            while cadence.unit.shift(base, taken) < interval.end and step:
+                if until(cadence.unit.shift(base, taken + step)) <= most:
+                    taken, step = taken + step, step * 2
+                else:
+                    step //= 2
+            end = min(cadence.unit.shift(base, taken), interval.end)
+            yield Interval(start, end)
+            start = end
+
+
+def _weighed(
+    warehouse: Warehouse,
+    reads: tuple[TableRead, ...],
+    missing: IntervalSet,
+    start: datetime,
+    limit: int,
+) -> list[Weight]:
+    """Say where the bytes lie that filling some ranges reads."""
+    span = Interval(min(start, missing.ranges[0].start), missing.ranges[-1].end)
+    return [weight for read in reads for weight in _weights(warehouse, read, span, limit)]
+
+
+class _Cumulative:
+    """How many bytes lie before an instant."""
+
+    def __init__(self, weights: list[Weight]) -> None:
+        slopes: dict[datetime, float] = {}
+        for weight in weights:
+            length = (weight.interval.end - weight.interval.start).total_seconds()
+            for at, sign in ((weight.interval.start, 1), (weight.interval.end, -1)):
+                slopes[at] = slopes.get(at, 0.0) + sign * weight.bytes / length
+        self._at = sorted(slopes)
+        self._slope = list(accumulate(slopes[at] for at in self._at))
+        self._before = [0.0]
+        for index, at in enumerate(self._at[1:]):
+            seconds = (at - self._at[index]).total_seconds()
+            self._before.append(self._before[-1] + self._slope[index] * seconds)
+
+    def __call__(self, at: datetime) -> float:
+        index = bisect_right(self._at, at) - 1
+        if index < 0:
+            return 0.0
+        return self._before[index] + self._slope[index] * (at - self._at[index]).total_seconds()
+
+
+def _weights(warehouse: Warehouse, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
+    left = _total(warehouse, read)
+    if left > limit and not read.external:
+        for fill, part, share in newest_fills(warehouse, read.key, IntervalSet((span,))):
+            known = min(left, round(share * (fill.byte_count or 0)))
+            left -= known
+            length = sum((each.end - each.start).total_seconds() for each in part)
+            for each in part:
+                seconds = (each.end - each.start).total_seconds()
+                yield Weight(each, round(known * seconds / length))
+    if left:
+        yield Weight(span, left)
+
+
+def _total(warehouse: Warehouse, read: TableRead) -> int:
+    """Return the bytes of a table's files; 0 where its metadata does not say it."""
+    if read.foreign is not None:
+        return 0
+    lakehouse = warehouse.lakehouse
+    pointer = lakehouse.catalog.pointers([read.ref]).get(read.ref)
+    if pointer is None or pointer.kind != TABLE:
+        return 0
+    try:
+        metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
+    except (VdeError, OSError):
+        return 0  # Spark will say what is wrong with it.
+    head = head_of(metadata, read.branch)
+    for snapshot in metadata.get("snapshots", ()):
+        if snapshot["snapshot-id"] == head:
+            return int(snapshot.get("summary", {}).get("total-files-size", 0))
+    return 0
+
+
+def _memory(text: str) -> int | None:
+    """Read a size as Spark writes it.
+
+    >>> _memory("1500m") == 1500 << 20, _memory("2GB") == 2 << 30, _memory("")
+    (True, True, None)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    return int(found[1]) << _UNITS[found[2].lower()] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEstimate:
+    """What computing something again is likely to take.
+
+    Args:
+        rows: Rows to write.
+        seconds: Seconds of Spark's work, one model after the other.
+    """
+
+    rows: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"rows": self.rows, "seconds": round(self.seconds, 1)}
+
+    def sentence(self) -> str:
+        """Say it for people."""
+        return f"about {self.rows:,} rows and {self.seconds:,.0f} s of work, by earlier fills"
+
+
+def estimate_restatement(warehouse: Warehouse, plan: Plan) -> WorkEstimate | None:
+    """Estimate the work of what a plan computes again; None when no earlier fill says anything."""
+    rows = seconds = 0.0
+    known = False
+    for model in plan.builds:
+        if not model.restate or model.table is None:
+            continue
+        for fill, _, share in newest_fills(warehouse, model.table.id, model.intervals):
+            known = known or fill.row_count is not None or fill.seconds is not None
+            rows += share * (fill.row_count or 0)
+            seconds += share * (fill.seconds or 0.0)
+    return WorkEstimate(round(rows), seconds) if known else None
+
+
+def newest_fills(
+    warehouse: Warehouse, table_id: str, wanted: IntervalSet
+) -> Iterator[tuple[Any, IntervalSet, float]]:
+    """Yield the newest fill of every instant of some ranges, as far as there are any.
+
+    Args:
+        warehouse: Where the log is.
+        table_id: The physical table's id.
+        wanted: The ranges.
+
+    Returns:
+        The row of the log, which of the ranges it stands for, and what share of the fill that is.
+    """
+    left = wanted
+    for fill in warehouse.store.fills.log(table_id):
+        filled = Interval(fill.start_at, fill.end_at)
+        part = left & IntervalSet((filled,))
+        if part:
+            yield fill, part, _length(part) / _length((filled,))
+            left = left - part
+            if not left:
+                return
+
+
+def _length(ranges: Iterable[Interval]) -> float:
+    return sum((interval.end - interval.start).total_seconds() for interval in ranges)

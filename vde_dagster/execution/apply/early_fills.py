@@ -1,0 +1,101 @@
+"""Fills before their time, by a clock that was ahead: they count as not filled.
+
+A clock that goes back shows that it was ahead: a fill that was recorded later than now, or a range
+that ends later, was filled at some time between the table's fill before and now. Whatever of it
+ended after that one is filled again as soon as it is due. What nobody looks at until the wrong
+clock's time has come cannot be told from what was filled in time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.missing_intervals import refills
+from vde_dagster.state.db.effects import MOST_APART, STEP
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+    from vde_dagster.planning.plan.plan import Plan
+
+
+def without_early(
+    warehouse: Warehouse, state: WarehouseState, *, save: bool
+) -> tuple[WarehouseState, tuple[str, ...]]:
+    """Return what exists without what was filled before its time, and what is to be said of it.
+
+    Args:
+        warehouse: The project's warehouse.
+        state: What exists.
+        save: Whether that is recorded; a plan that only looks changes nothing.
+    """
+    fills, now = warehouse.store.fills, warehouse.store.database.clock.now()
+    found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
+    early: dict[str, IntervalSet] = {}
+    stays: set[str] = set()
+    for table_id, (filled, since) in found.items():
+        table = state.tables[table_id]
+        snapshot = state.snapshots.get(table.snapshot_id)
+        if snapshot is not None and not refills(snapshot):
+            stays.add(str(snapshot.name))
+            continue
+        start = snapshot.cadence.unit.floor(since) if snapshot is not None else since
+        early[table_id] = table.intervals & filled & IntervalSet((Interval(start, FAR),))
+    if early and save:
+        fills.give_up_early(early, now)
+    tables = {
+        key: replace(table, intervals=table.intervals - early.get(key, IntervalSet()))
+        for key, table in state.tables.items()
+    }
+    return replace(state, tables=tables) if early else state, _said(state, now, early, stays)
+
+
+def _said(
+    state: WarehouseState, now: datetime, early: dict[str, IntervalSet], stays: set[str]
+) -> tuple[str, ...]:
+    said = []
+    if early:
+        said.append(
+            f"a clock was ahead of this one, where it is {instant_text(now)}: what it let "
+            f"{len(early)} {'table' if len(early) == 1 else 'tables'} be filled with before its "
+            "end is filled again when it is due"
+        )
+    if stays:
+        said.append(
+            f"a clock was ahead of this one, where it is {instant_text(now)}, when "
+            f"{', '.join(sorted(stays))} was filled: rows that came later are missing there, as "
+            "rows are only added to it; fill it with another definition, or add them yourself"
+        )
+    current = state.target
+    if current is not None and current.published_at > now + MOST_APART:
+        said.append(
+            f"version {current.version} of '{current.name}' was published at "
+            f"{instant_text(current.published_at)}, which is still to come: that clock was wrong, "
+            f"or this one is, where it is {instant_text(now)}; `{current.name}@<instant>` names "
+            "versions by the instants in `vde history`"
+        )
+    return tuple(said)
+
+
+def require_past(plan: Plan, now: datetime) -> None:
+    """Make sure that a plan was not made by a clock that was ahead: it fills what goes on.
+
+    Args:
+        plan: The plan.
+        now: The instant (UTC).
+
+    Raises:
+        UsageError: It was.
+    """
+    if plan.created_at > now + STEP:
+        raise UsageError(
+            f"the plan was made for {instant_text(plan.created_at)}, and it is "
+            f"{instant_text(now)}: a clock was ahead, or this one is behind",
+            hint=f"set the clock, then plan again: vde plan {plan.environment}",
+        )

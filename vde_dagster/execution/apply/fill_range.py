@@ -1,0 +1,294 @@
+"""Filling and auditing ranges of one table, and recovering those that a dead process wrote.
+
+Ranges that follow each other are committed to the attempt's branch, audited there and recorded.
+Ranges that are filled at the same time are written to a scratch branch each, audited there, and
+then, one by one, brought to the attempt's branch (which takes no look at rows) and recorded. So
+that branch has at most one commit that is not recorded, whichever way it was filled and whenever
+a process dies; and a range that fails takes no other one with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from vde_dagster.base.failures import FailedAudit
+from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
+from vde_dagster.execution.apply.failure_report import failed_audit
+from vde_dagster.execution.apply.make_table import TableMaker
+from vde_dagster.execution.apply.plan_tasks import PlanTasks
+from vde_dagster.execution.apply.skipping import Looked, Skipping
+from vde_dagster.execution.apply.table_branches import LeftOver, Target
+from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.missing_intervals import left_to_fill
+from vde_dagster.planning.plan.plan import PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.dag import AuditOrder
+from vde_dagster.project.model import Audit
+
+
+@dataclass
+class RangeFiller:
+    """Fills ranges of one model's table.
+
+    Args:
+        auditor: Audits them; knows the plan and the warehouse.
+        snapshot: The model.
+        filler: The definition that fills the table.
+        target: Where it is written.
+        table: The table, which has more columns and ranges after each fill.
+        left: How many ranges are to be filled.
+    """
+
+    auditor: Auditor
+    snapshot: Snapshot
+    filler: Snapshot
+    target: Target
+    table: PhysicalTable
+    left: int
+    _landing: threading.Lock = field(default_factory=threading.Lock)
+    _unsure: bool = False
+
+    def make_table(self, interval: Interval) -> None:
+        """Make the table before several ranges of it are filled, with the types of one of them."""
+        if not self.table.created:
+            self._make(self._task(interval, self.target.branch))
+
+    def fill(self, interval: Interval, *, anew: bool = False) -> None:
+        """Fill a range on the attempt's branch.
+
+        Args:
+            interval: The range (UTC).
+            anew: Whether it replaces everything that the table holds.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows.
+            ExecutionError: Spark failed, or the plan was cancelled.
+        """
+        skipping = self._skipping
+        looked = skipping.look(self.filler, self.table, anew=anew)
+        anew = anew or looked.anew
+        task = self._task(interval, self.target.branch, looked, anew=anew)
+        if not self.table.created:
+            task = self._make(task)
+            if self.filler.model.reads_itself:  # The task of before reads a table without rows.
+                task = self._task(interval, self.target.branch, anew=anew)
+        result = self.auditor.warehouse.engine().fill(task)
+        facts = skipping.facts(looked, result.output, self.table, interval)
+        self.auditor.tasks.written.note_filled(self.table.id)
+        self._show()
+        self.auditor.audit(self.snapshot, self.table, interval, self.target.branch)
+        self.left -= 1
+        self.target.record(interval, result, facts, last=not self.left)
+        self._recorded(interval, result)
+
+    def fill_aside(self, interval: Interval) -> None:
+        """Fill a range of a table that was made, at the same time as other threads fill others.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows; nothing of it is on the attempt's branch.
+            ExecutionError: Spark failed, or the plan was cancelled.
+        """
+        with self._scratch() as branch:
+            skipping = self._skipping
+            looked = skipping.look(self.filler, self.table)
+            # The branch lacks what others land meanwhile: it does not say what the table holds.
+            task = replace(
+                self._task(interval, branch, looked), base=self.target.branch, completes=False
+            )
+            result = self.auditor.warehouse.engine().fill(task)
+            facts = skipping.facts(looked, result.output, self.table, interval)
+            self.auditor.audit(self.snapshot, self.table, interval, branch)
+            with self._landed(interval):
+                landed = self.auditor.warehouse.engine().cherry_pick(task, result)
+                if landed is None:
+                    # Files with rows of both this range and others: alone it can have them.
+                    self.fill(interval)
+                    return
+                self.auditor.tasks.written.note_filled(self.table.id)
+                self.left -= 1
+                self.target.record(interval, landed, facts, last=not self.left)
+                self._recorded(interval, landed)
+
+    @contextmanager
+    def _scratch(self) -> Iterator[str]:
+        """Name a branch, and remove it; what a dead process leaves of it, the janitor removes."""
+        branch = scratch_branch(self.target.own.plan_id)
+        try:
+            yield branch
+        finally:
+            with suppress(VdeError):
+                self.target.branches.drop(branch)
+
+    @contextmanager
+    def _landed(self, interval: Interval) -> Iterator[None]:
+        """Let nobody else commit to the attempt's branch, and nobody build on what failed there."""
+        with self._landing:
+            if self._unsure:
+                raise ExecutionError(
+                    f"{self.snapshot.name}, {interval.text}: another batch failed while it was "
+                    "recorded",
+                    hint="apply the plan again: what was finished stays",
+                )
+            self._unsure = True
+            yield
+            self._unsure = False
+
+    def _make(self, task: FillTask) -> FillTask:
+        maker = TableMaker(self.auditor.warehouse, self.auditor.tasks.written)
+        made = maker.create(self.filler, self.table, task, self.target.branches.lease)
+        self.table = made.table
+        return made
+
+    def _task(
+        self, interval: Interval, branch: str, looked: Looked | None = None, *, anew: bool = False
+    ) -> FillTask:
+        tasks = self.auditor.tasks
+        if looked is None:
+            return tasks.fill(self.filler, self.table, interval, branch, anew=anew)
+        return tasks.fill(
+            self.filler, self.table, interval, branch, anew=anew, commits=looked.commits
+        )
+
+    @property
+    def _skipping(self) -> Skipping:
+        return Skipping(self.auditor.tasks, self.auditor.warehouse)
+
+    def _show(self) -> None:
+        if self.target.waits:
+            self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
+
+    def _recorded(self, interval: Interval, result: FillResult) -> None:
+        self._show()
+        if not self.target.waits:
+            filled = self.table.intervals | IntervalSet((interval,))
+            self.table = replace(self.table, intervals=filled)
+        self.auditor.emit(IntervalFilled(self.snapshot, self.table, interval, result, False))
+
+
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """Runs the audits of one plan's models; called from several threads.
+
+    Args:
+        tasks: Makes the audits' queries.
+        warehouse: Runs them, and keeps what they find.
+        emit: Takes events from any thread.
+        order: Says which audits are late.
+    """
+
+    tasks: PlanTasks
+    warehouse: Warehouse
+    emit: Callable[[Event], None]
+    order: AuditOrder = field(default_factory=AuditOrder)
+
+    def audit(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        interval: Interval,
+        branch: str | None,
+        *,
+        late: bool = False,
+    ) -> None:
+        """Run a model's audits on one range of its table, or on the query of a view.
+
+        Args:
+            snapshot: The model.
+            table: Its table; None for a view.
+            interval: The range (UTC).
+            branch: The branch that has the range, or None for the table's own.
+            late: Whether it is the turn of the late ones, see `AuditOrder`, and not of all others.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows; the others have run all the same.
+        """
+        failures: list[str] = []
+        found: list[FailedAudit] = []
+
+        def chosen(audit: Audit) -> bool:
+            return self.order.is_late(snapshot.name, audit.reads) is late
+
+        for audit, task in self.tasks.audits(snapshot, table, interval, branch, chosen):
+            result = self.warehouse.engine().audit(task)
+            self.warehouse.store.audits.save(task, table.id if table else None, result)
+            self.emit(AuditFinished(snapshot, table, audit, interval, result))
+            if result.failed_rows and audit.blocking:
+                failures.append(f"{audit.label} found {result.failed_rows} rows")
+                found.append(failed_audit(audit, result))
+        if failures:
+            raised = AuditFailedError(
+                f"{snapshot.name}, {interval.text}: " + ", ".join(failures),
+                hint="the failing rows are kept with the plan",
+            )
+            raised.audits = tuple(found)
+            raise raised
+
+
+def recover(
+    model: PlannedModel,
+    snapshot: Snapshot,
+    target: Target,
+    left: LeftOver,
+    missing: IntervalSet,
+    auditor: Auditor,
+) -> IntervalSet:
+    """Take over ranges that were committed but not recorded, after auditing them again.
+
+    A process that died between Iceberg's commit and the state's leaves such ranges. Rows
+    that are not asked for or fail a blocking audit are taken off the branch.
+
+    Args:
+        model: What is planned.
+        snapshot: Its snapshot.
+        target: Where it is written.
+        left: What earlier attempts left there.
+        missing: What is to be filled (UTC).
+        auditor: Audits the plan's tables.
+
+    Returns:
+        What is recorded as filled; a part of a unit may have gone on since (UTC).
+    """
+    plan, written = auditor.tasks.plan, auditor.tasks.written
+    taken = IntervalSet()
+    good: int | None = None
+    for commit in left.commits:
+        fill = commit.fill
+        if commit.snapshot_id in left.snapshot_ids:
+            good = commit.snapshot_id
+            continue
+        if fill is None:
+            continue
+        # The table's id is never used again, so whoever's plan it was, the definition is ours.
+        ours = fill.table_id == target.table.id and (
+            fill.plan_id == plan.id or not (target.waits or model.again)
+        )
+        if not (ours and missing.contains(fill.interval)):
+            break
+        if target.waits:
+            written.put_branch(target.table.id, target.branch)
+        try:
+            auditor.audit(snapshot, target.table, fill.interval, target.branch)
+        except AuditFailedError:
+            break
+        taken = taken | IntervalSet((fill.interval,))
+        result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
+        # What it read and wrote died with the process: no later run may build on a guess of it.
+        facts = auditor.tasks.made_without(target.table)
+        target.record(fill.interval, result, facts, last=not left_to_fill(snapshot, missing, taken))
+        if target.waits:
+            written.put_branch(target.table.id, target.branch)
+        auditor.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))
+        good = commit.snapshot_id
+    if left.commits and left.commits[-1].snapshot_id != good:
+        target.reset(good)
+        if good is None:
+            written.drop_branch(target.table.id)
+    return taken

@@ -1,0 +1,432 @@
+"""Filling a model's table: its missing ranges are written, audited and recorded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from vde_dagster.errors import ExecutionError, VdeError
+from vde_dagster.execution.apply.batches import BatchRun, cut_by_bytes
+from vde_dagster.execution.apply.fill_range import Auditor, RangeFiller, recover
+from vde_dagster.execution.apply.make_table import TableMaker, add_columns
+from vde_dagster.execution.apply.plan_tasks import PlanTasks
+from vde_dagster.execution.apply.skipping import Skipping
+from vde_dagster.execution.apply.table_branches import LeftOver, TableBranches, TableLeases, Target
+from vde_dagster.execution.apply.worker_pool import Slots
+from vde_dagster.execution.events import (
+    Event,
+    IntervalFilled,
+    MemoryLacked,
+    ModelFinished,
+    ModelStarted,
+)
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse.metadata.fill_summaries import BranchName
+from vde_dagster.planning.engine_tasks import FillResult
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.assign_tables import choose_filler, extended
+from vde_dagster.planning.plan.missing_intervals import left_to_fill, with_lookback
+from vde_dagster.planning.plan.plan import PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.dag import AuditOrder
+from vde_dagster.state import Lease
+
+
+@dataclass(slots=True)
+class _Batches:
+    """How a model's work is cut once memory has lacked.
+
+    Args:
+        most: Units of a batch, or None where nothing failed.
+        current: The batch that is being filled or has failed.
+    """
+
+    most: int | None = None
+    current: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiller:
+    """Fills the tables of one plan; `fill` is called from several threads.
+
+    Args:
+        tasks: The plan, and what the engine is asked to do for it.
+        warehouse: Where the tables are.
+        leases: Those of the tables; of what an environment shows they are held already, and its
+            rows wait for the publication.
+        attempt: Names the branches of this attempt; see `BranchName`.
+        emit: Takes events from any thread.
+        stop: When set, no further range is begun.
+        slots: Bound what is done at the same time.
+        order: Says which audits are late.
+    """
+
+    tasks: PlanTasks
+    warehouse: Warehouse
+    leases: TableLeases
+    attempt: int
+    emit: Callable[[Event], None]
+    stop: threading.Event
+    slots: Slots
+    order: AuditOrder = field(default_factory=AuditOrder)
+
+    def fill(self, model: PlannedModel) -> None:
+        """Fill and audit one model's missing intervals; without any, make sure of its table.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows.
+            ExecutionError: Spark failed, or the work was cancelled.
+        """
+        self._with_memory(model, self._fill)
+
+    def _with_memory(
+        self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
+    ) -> None:
+        """Do a model's work; where memory lacks, again, alone and with half as much at a time.
+
+        Each time it goes on from what is recorded, as another apply would. Whose work ended the
+        JVM nobody knows of what was done at the same time, so only what was alone fails for it.
+
+        Raises:
+            ExecutionError: What was done alone, and cannot be cut, ran out of memory.
+        """
+        batches, alone = _Batches(), False
+        while True:
+            with self.slots.held(alone=alone) as was_alone:
+                try:
+                    return work(model, batches)
+                except VdeError as error:
+                    if not error.lacks_memory or self.stop.is_set():
+                        raise
+                    half = self._half(model, batches.current)
+                    if half is None and was_alone():
+                        raise self._too_large(model, batches.current, error) from error
+                    batches.most, alone = half or batches.most, True
+                    self.emit(MemoryLacked(model.name, batches.current, half, error.message))
+                    batches.current = None
+
+    def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
+        """Return half the units of a batch; None where it cannot be cut."""
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id or ""]
+        if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
+            return None
+        units = snapshot.cadence.unit.count(batch)
+        return (units + 1) // 2 if units > 1 else None
+
+    def _too_large(
+        self, model: PlannedModel, batch: Interval | None, error: VdeError
+    ) -> ExecutionError:
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id or ""]
+        what, hint = f"{model.name}, computed alone", error.hint
+        if batch is not None and snapshot.is_incremental:
+            units = snapshot.cadence.unit.count(batch)
+            many = "one interval" if units == 1 else f"{units} intervals"
+            what = f"{model.name}, {many} ({batch.text}), computed alone"
+            if units > 1:
+                hint = f"give the model a batch_size, or {hint}"
+        return ExecutionError(f"{what}: {error.message}", hint=hint)
+
+    def _fill(self, model: PlannedModel, batches: _Batches) -> None:
+        assert model.snapshot_id is not None
+        began = time.monotonic()
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id]
+        table = model.table
+        if table is None:
+            ranges = model.intervals.ranges or (self.tasks.latest_slot(snapshot),)
+            self._auditor().audit(snapshot, None, ranges[-1], None)
+        else:
+            with self.leases.guard(table) as lease:
+                table = self._fill_table(model, snapshot, table, lease, batches)
+        if model.builds or model.audits:
+            self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
+
+    def _fill_table(
+        self,
+        model: PlannedModel,
+        snapshot: Snapshot,
+        table: PhysicalTable,
+        lease: Lease,
+        batches: _Batches,
+    ) -> PhysicalTable:
+        table = self.warehouse.store.tables.get(table.id)
+        if model.deploys:
+            table = self._extend(snapshot, table, lease)
+        if model.builds:
+            table = self._fill_missing(model, snapshot, table, lease, batches)
+        if not table.created:
+            # Nothing was to be filled, but views and other models have to find it.
+            filler = self._definition(snapshot, table)
+            task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
+            table = self._maker.create(filler, table, task, lease).table
+        if model.audits:
+            for interval in _audited(snapshot, table.intervals - model.intervals):
+                self._auditor().audit(snapshot, table, interval, None)
+        return table
+
+    def audit_late(self, model: PlannedModel) -> None:
+        """Run a model's late audits, now that everything is filled that they read.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows.
+            ExecutionError: Spark failed.
+        """
+        if not model.records_only and (model.builds or model.audits):
+            self._with_memory(model, self._audit_late)
+
+    def _audit_late(self, model: PlannedModel, batches: _Batches) -> None:
+        assert model.snapshot_id is not None
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id]
+        if model.table is None:
+            slot = self.tasks.latest_slot(snapshot)
+            self._auditor().audit(snapshot, None, slot, None, late=True)
+            return
+        table = self.warehouse.store.tables.get(model.table.id)
+        branch = self.tasks.written.branches().get(table.id)
+        there = table.intervals if model.audits else IntervalSet()
+        for interval in _audited(snapshot, model.intervals | there):
+            self._auditor().audit(snapshot, table, interval, branch, late=True)
+
+    def evolve_layouts(self) -> None:
+        """Change partitioning, sort order and properties where the plan says so, in place."""
+        for model in self.tasks.plan.models:
+            if not model.layout or model.table is None or model.snapshot_id is None:
+                continue
+            had = model.previous_snapshot_id or model.table.snapshot_id
+            known = self.warehouse.store.snapshots.load([had, model.table.snapshot_id])
+            previous = known.get(had) or known[model.table.snapshot_id]
+            with self.leases.guard(model.table):
+                self.warehouse.engine().evolve_layout(
+                    model.table, self.tasks.plan.snapshots[model.snapshot_id], previous
+                )
+
+    def _auditor(self) -> Auditor:
+        return Auditor(self.tasks, self.warehouse, self.emit, self.order)
+
+    @property
+    def _maker(self) -> TableMaker:
+        return TableMaker(self.warehouse, self.tasks.written)
+
+    def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
+        """Decide where a table is written.
+
+        What reads rows that wait for the publication waits for it too: when the plan is given
+        up, nothing may stay that was computed from what nobody published.
+        """
+        waiting = self.tasks.written.branches()
+        waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)
+        own = BranchName(self.tasks.plan.id, self.attempt, shared=not waits)
+        return Target(TableBranches(self.warehouse.lakehouse, table, lease), own, waits)
+
+    def _fill_missing(
+        self,
+        model: PlannedModel,
+        snapshot: Snapshot,
+        table: PhysicalTable,
+        lease: Lease,
+        cut: _Batches,
+    ) -> PhysicalTable:
+        filler = self._definition(snapshot, table)
+        target = self._target(filler, table, lease)
+        written = self.tasks.written
+        filled = written.filled()
+        # What this apply itself has filled, before memory lacked, is made of what is there.
+        outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
+        left = target.take_over(self.tasks.plan.id, restate=model.again, outdated=outdated)
+        if target.waits and left.commits:
+            written.put_branch(table.id, target.branch)
+        self._audit_rows_of_others(model, snapshot, target, left)
+        missing = left_to_fill(snapshot, model.intervals, left.recorded)
+        if missing and model.skippable and not model.restate and not left.commits:
+            skipped = self._skip(snapshot, filler, target, table, missing)
+            if skipped is not None:
+                return skipped
+        self.emit(ModelStarted(snapshot, table, missing))
+        taken = recover(model, snapshot, target, left, missing, self._auditor())
+        missing = left_to_fill(snapshot, missing, taken)
+        # What goes on in place keeps the rows that are there, whichever ranges are filled again;
+        # a preview that nothing counts of any more is begun anew.
+        kept = table.preview is not None and bool(table.available or not table.created)
+        goes_on = model.in_place is not None or kept
+        begins = not goes_on and not (left.recorded or taken)
+        anew = snapshot.model.kind.restates_whole and begins
+        missing = with_lookback(snapshot, missing, model.intervals)
+        if not missing:
+            return self.warehouse.store.tables.get(table.id)
+        if model.records_only:
+            return self._record_empty(snapshot, filler, target, table, missing)
+        batches = self._batches(snapshot, filler, table, missing, cut.most)
+        ranges = RangeFiller(self._auditor(), snapshot, filler, target, table, len(batches))
+        most = min(
+            meaning_of(snapshot.model.kind).batches_at_once(snapshot.model), self.slots.count
+        )
+        if most > 1:
+            return self._fill_at_once(ranges, batches, most, anew, cut)
+        for number, batch in enumerate(batches):
+            if self.stop.is_set():
+                raise _cancelled(snapshot, batch)
+            cut.current = batch
+            ranges.fill(batch, anew=anew and number == 0)
+        cut.current = None
+        return ranges.table
+
+    def _batches(
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        table: PhysicalTable,
+        missing: IntervalSet,
+        most: int | None,
+    ) -> list[Interval]:
+        meaning, cadence = meaning_of(snapshot.model.kind), snapshot.cadence
+        size = meaning.most_intervals(snapshot.model)
+        if size is not None or not meaning.is_cut_freely(snapshot.model):
+            return cadence.batches(missing, min(size, most) if size and most else size)
+        reads = self.tasks.tables_read(filler)
+        start = (table.intervals | missing).ranges[0].start
+        by_bytes = cut_by_bytes(self.warehouse, reads, cadence, missing, start)
+        return [b for one in by_bytes for b in cadence.batches(IntervalSet((one,)), most)]
+
+    def _fill_at_once(
+        self,
+        ranges: RangeFiller,
+        batches: list[Interval],
+        most: int,
+        anew: bool,
+        cut: _Batches,
+    ) -> PhysicalTable:
+        """Fill batches that need not wait for each other.
+
+        Raises:
+            ExecutionError: One of them failed, or the work was cancelled; of several that failed
+                the first is raised and says which others did.
+        """
+        cut.current = batches[0]
+        if anew:
+            # What the table holds goes with the first of them.
+            ranges.fill(batches[0], anew=True)
+            batches = batches[1:]
+        elif len(batches) > 1:
+            ranges.make_table(batches[0])
+        if len(batches) == 1:
+            cut.current = batches[0]
+            ranges.fill(batches[0])
+            cut.current = None
+            return ranges.table
+        run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
+        left = run.run()
+        if run.failed:
+            # One that lacks memory may have taken others with it.
+            first, *others = sorted(run.failed, key=lambda one: not _lacks_memory(run.failed[one]))
+            error, cut.current = run.failed[first], first
+            if others and isinstance(error, VdeError):
+                error.message += f" (so did {', '.join(map(str, others))})"
+            raise error
+        cut.current = None
+        if left:
+            raise _cancelled(ranges.snapshot, left[0])
+        return ranges.table
+
+    def _record_empty(
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        target: Target,
+        table: PhysicalTable,
+        missing: IntervalSet,
+    ) -> PhysicalTable:
+        """Record ranges as filled as they are, without computing anything."""
+        if not table.created:
+            slot = self.tasks.latest_slot(snapshot)
+            task = self.tasks.fill(filler, table, slot, None)
+            table = self._maker.create(filler, table, task, target.branches.lease).table
+        for interval in missing:
+            result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
+            target.record(interval, result, self.tasks.made_without(table), last=True)
+            self.emit(IntervalFilled(snapshot, table, interval, result, False))
+        return replace(table, intervals=table.intervals | missing)
+
+    def _skip(
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        target: Target,
+        table: PhysicalTable,
+        missing: IntervalSet,
+    ) -> PhysicalTable | None:
+        """Let slots count as filled when nothing that the model reads has changed."""
+        found = self._skipping().nothing_new(filler, table)
+        if found is None:
+            return None
+        last, facts = found
+        assert facts.skipped is not None
+        result = FillResult(last.rows, facts.skipped.commit, None)
+        for interval in missing:
+            target.record_skipped(interval, last.rows, facts)
+            event = IntervalFilled(snapshot, table, interval, result, skipped=facts.skipped)
+            self.emit(event)
+        return table
+
+    def _skipping(self) -> Skipping:
+        return Skipping(self.tasks, self.warehouse)
+
+    def _audit_rows_of_others(
+        self, model: PlannedModel, snapshot: Snapshot, target: Target, left: LeftOver
+    ) -> None:
+        """Audit what the model needs and another one has filled, in a table that both share.
+
+        Rows are audited by the model in whose name they are filled, and others may ask more of
+        them.
+        """
+        table = target.table
+        if table.snapshot_id == snapshot.id:
+            return
+        branch = target.branch if target.waits and left.commits else None
+        for interval in model.intervals & left.recorded:
+            self._auditor().audit(snapshot, table, interval, branch)
+
+    def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
+        plan = self.tasks.plan
+        target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+        definition = plan.snapshots.get(table.snapshot_id)
+        if definition is None:
+            # A definition that cannot be read fills no more than one that is gone.
+            stored = self.warehouse.store.snapshots.load([table.snapshot_id], None, set())
+            definition = stored.get(table.snapshot_id)
+        found = choose_filler(table, snapshot, definition, target)
+        if found is None:
+            raise ExecutionError(
+                f"{snapshot.name}: {table.ref} can no longer be filled, its definition is gone",
+                hint=f"plan again: vde plan {plan.environment}",
+            )
+        return found
+
+    def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
+        """Give a table of production's the columns that its new definition adds.
+
+        Nobody sees them before the publication: views name their columns, and who fills the table
+        by another definition leaves them NULL.
+        """
+        planned = extended(table, snapshot)
+        if planned != table:
+            task = self.tasks.fill(snapshot, planned, self.tasks.latest_slot(snapshot), None)
+            columns, _ = self._maker.types(snapshot, task)
+            table = add_columns(self.warehouse.lakehouse, table, snapshot, dict(columns), lease)
+        self.tasks.written.put_table(table)
+        return table
+
+
+def _audited(snapshot: Snapshot, ranges: IntervalSet) -> Sequence[Interval]:
+    """Return the ranges to audit: of a table that is made whole one of them stands for all."""
+    return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
+
+
+def _lacks_memory(error: Exception) -> bool:
+    return isinstance(error, VdeError) and error.lacks_memory
+
+
+def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:
+    return ExecutionError(f"{snapshot.name}: cancelled before {batch}")

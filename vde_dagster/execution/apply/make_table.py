@@ -1,0 +1,251 @@
+"""Physical tables made at their first fill, and changed in place for a new definition.
+
+Both are one commit of Iceberg's metadata, without an engine, in a transaction with what the state
+says of it. Columns are added and never taken away: who reads or fills the table names its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.execution.apply.plan_tasks import Written
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
+from vde_dagster.lakehouse.metadata.table_metadata import head_of, with_branch, with_columns
+from vde_dagster.lakehouse.publishing.commit import change_table, read_table
+from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
+from vde_dagster.planning.environments.contracts import same_type
+from vde_dagster.planning.environments.resolver import column_map, fill_map
+from vde_dagster.planning.plan.assign_tables import extended
+from vde_dagster.planning.rendering.render import only_of_session
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
+from vde_dagster.state import Lease
+from vde_dagster.state.fills.table_commits import TableCommit
+
+
+@dataclass(frozen=True, slots=True)
+class TableMaker:
+    """Makes the tables of one plan.
+
+    Args:
+        warehouse: Where they are.
+        written: Is told of those that are branches of another.
+    """
+
+    warehouse: Warehouse
+    written: Written
+
+    def create(
+        self, filler: Snapshot, table: PhysicalTable, task: FillTask, lease: Lease
+    ) -> FillTask:
+        """Create the table with the types that its query really has; return the task for it."""
+        columns, prepared = self.types(filler, task)
+        if table.preview is not None:
+            store, lakehouse = self.warehouse.store, self.warehouse.lakehouse
+            base = store.tables.get(table.preview.of)
+            created = branch_off(lakehouse, base, filler, table, dict(columns), lease)
+            self.written.put_table(created)
+            return replace(
+                task, table=created, columns=fill_map(filler, created), prepared=prepared
+            )
+        self.warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
+        created = self.warehouse.store.tables.mark_created(table, columns)
+        return replace(task, table=created, prepared=prepared)
+
+    def types(
+        self, filler: Snapshot, task: FillTask
+    ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
+        """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
+        declared = {column.name: column.type for column in filler.model.columns}
+        prepared = None
+        if task.query is not None:
+            prepared = self.warehouse.engine().prepare(
+                task.query, tuple(filter(only_of_session, task.before))
+            )
+            analysed = {name.lower(): type_ for name, type_ in prepared.columns}
+        else:
+            analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
+        added = {column.name: column.type for column in filler.model.kind.added_columns}
+        made = {*added, *(name for name, _ in filler.own_columns)}
+        columns = []
+        for output, physical in task.columns:
+            if output not in made:
+                continue  # It is shown on, and no longer computed.
+            type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
+            if type_ is None:
+                raise ExecutionError(
+                    f"{filler.name}: its query has no column '{output}'",
+                    hint=f"Spark sees {', '.join(analysed)}",
+                )
+            columns.append((physical, type_))
+        return columns, prepared
+
+
+ATTEMPTS = 20
+
+
+def add_columns(
+    lakehouse: Lakehouse,
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    types: Mapping[str, str],
+    lease: Lease,
+) -> PhysicalTable:
+    """Give a table the columns that a definition adds to it.
+
+    Args:
+        lakehouse: The catalog.
+        table: The table.
+        snapshot: The definition, which extends it.
+        types: Spark SQL types by physical column, as planned: what the engine analysed.
+        lease: The lease on the table.
+
+    Returns:
+        The table with the columns; they may be called otherwise than planned.
+
+    Raises:
+        ExecutionError: A column that goes on has another type, which only the engine could tell.
+    """
+    return _changed(lakehouse, table, snapshot, types, lease, None)[0]
+
+
+def branch_off(
+    lakehouse: Lakehouse,
+    base: PhysicalTable,
+    snapshot: Snapshot,
+    preview: PhysicalTable,
+    types: Mapping[str, str],
+    lease: Lease,
+) -> PhysicalTable:
+    """Make the branch of a table on which a definition is tried, with its columns.
+
+    Args:
+        lakehouse: The catalog.
+        base: The table.
+        snapshot: The definition, which extends it.
+        preview: What the branch is called.
+        types: Spark SQL types by physical column, as planned: what the engine analysed.
+        lease: The lease on the preview.
+
+    Returns:
+        The preview as it exists.
+    """
+    return _changed(lakehouse, base, snapshot, types, lease, preview)[1]
+
+
+def _changed(
+    lakehouse: Lakehouse,
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    types: Mapping[str, str],
+    lease: Lease,
+    preview: PhysicalTable | None,
+) -> tuple[PhysicalTable, PhysicalTable]:
+    """Change the table's metadata, again when somebody else has committed to it meanwhile."""
+    store = lakehouse.store
+    by_version = _types_by_version(preview or extended(table, snapshot), snapshot, types)
+    _check_types(table, snapshot, by_version)
+    for attempt in range(1, ATTEMPTS + 1):
+        known = store.tables.get(table.id)
+        at = read_table(lakehouse, table.ref)
+        now_ms = int(store.database.clock.now().timestamp() * 1000)
+        added = _named_apart(known, snapshot, _names(at.metadata), by_version)
+        whole = replace(known, columns=(*known.columns, *added))
+        changed = with_columns(
+            at.metadata, at.location, [(c.name, c.type or "STRING") for c in added], now_ms
+        )
+        made = None
+        if preview is not None and preview.branch is not None:
+            if head_of(changed) is None:
+                raise ExecutionError(
+                    f"{table.ref} is empty, so there is nothing to preview a change on",
+                    hint="run production first: vde run prod",
+                )
+            changed = with_branch(changed, at.location, preview.branch, now_ms)
+            shown = {physical for _, physical in column_map(snapshot, whole)}
+            made = replace(
+                preview,
+                columns=tuple(c._replace(in_place=False) for c in whole.columns if c.name in shown),
+            )
+        also = TableCommit(
+            lease=lease,
+            subject=str(table.ref),
+            columns=(known.id, added) if added else None,
+            branched=made,
+        )
+        changed_at_all = changed if changed is not at.metadata else None
+        try:
+            change_table(lakehouse, at, table.ref, changed_at_all, "table.in_place", also)
+        except PointerMovedError:
+            if attempt == ATTEMPTS:
+                raise
+            continue
+        break
+    return whole, store.tables.get(preview.id) if preview is not None else whole
+
+
+def _names(metadata: dict[str, Any]) -> set[str]:
+    current = metadata["current-schema-id"]
+    (schema,) = (s for s in metadata["schemas"] if s["schema-id"] == current)
+    return {field["name"].lower() for field in schema["fields"]}
+
+
+def _types_by_version(
+    planned: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the analysed types of a definition's columns, by the columns' versions."""
+    physical = dict(column_map(snapshot, planned))
+    return {
+        column.version: types[physical[column.name]]
+        for column in snapshot.columns
+        if physical[column.name] in types
+    }
+
+
+def _named_apart(
+    known: PhysicalTable,
+    snapshot: Snapshot,
+    taken: Iterable[str],
+    types: Mapping[str, str],
+) -> tuple[PhysicalColumn, ...]:
+    """Return the columns that a table lacks, under names that nothing in it has.
+
+    A process that died before the state knew of its columns may have left some.
+    """
+    names = {*taken}
+    added = []
+    for column in extended(known, snapshot).columns[len(known.columns) :]:
+        name, number = column.name, 1
+        while name.lower() in names:
+            number += 1
+            name = f"{column.name}_{number}"
+        names.add(name.lower())
+        added.append(column._replace(name=name, type=types.get(column.version, column.type)))
+    return tuple(added)
+
+
+def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
+    """Make sure that what goes on in a column fits in it, where only the engine knows the types.
+
+    Raises:
+        ExecutionError: A column has another type, and a plan that knew it would have refused it.
+    """
+    physical = table.column_named_by_version()
+    there = {column.name: column.type for column in table.columns}
+    for column in snapshot.columns:
+        was, becomes = there.get(physical.get(column.version, "")), types.get(column.version)
+        if column.type is not None or was is None or becomes is None:
+            continue
+        if not same_type(was, becomes):
+            raise ExecutionError(
+                f"{snapshot.name}: column {column.name} is {was} in {table.ref}, and {becomes} in "
+                "the new definition, which only Spark could tell",
+                hint=f"cast it in the query, to {was} or to {becomes}: the plan then says what "
+                "becomes of it",
+                location=snapshot.model.location,
+            )

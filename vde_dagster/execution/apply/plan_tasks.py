@@ -1,0 +1,318 @@
+"""Tasks of an engine for a plan: the queries that fill and audit its tables."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.engine_tasks import AuditTask, FillTask
+from vde_dagster.planning.environments.resolver import (
+    Binding,
+    Columns,
+    Resolver,
+    TableRead,
+    column_map,
+    fill_map,
+    qualified,
+    select_physical,
+    tables_read,
+)
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.rendering.render import (
+    only_of_session,
+    relation,
+    render_audit,
+    render_query,
+    render_statements,
+)
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import FillFacts
+from vde_dagster.planning.tables.pinned_reads import CommitRange
+from vde_dagster.planning.tables.table import Lacks, PhysicalTable
+from vde_dagster.project.model import Audit
+
+NO_COMMITS: Mapping[ModelName, CommitRange] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTasks:
+    """Makes the tasks of one plan.
+
+    Args:
+        plan: The plan, with the tables that exist.
+        target: Resolves the names of what the plan's environment becomes, on `main`.
+        written: What the plan's own models read beside `main`.
+        catalog: The Spark catalog's name.
+        digest_sets: The sets of columns of which fills take digests, by table id.
+        lacks: What tables that are made whole are made without, by table id.
+    """
+
+    plan: Plan
+    target: Resolver
+    written: Written
+    catalog: str
+    digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
+    lacks: Mapping[str, Lacks] = field(default_factory=dict)
+
+    def fill(
+        self,
+        filler: Snapshot,
+        table: PhysicalTable,
+        interval: Interval,
+        branch: str | None,
+        *,
+        anew: bool = False,
+        commits: Mapping[ModelName, CommitRange] = NO_COMMITS,
+    ) -> FillTask:
+        """Make the task that fills a range of a table.
+
+        Args:
+            filler: The definition that fills it.
+            table: The table.
+            interval: The range (UTC).
+            branch: The branch to write.
+            anew: Whether nothing that the table holds is true any more.
+            commits: What to read of parents of which not all rows are read.
+        """
+        model = filler.model
+        query = None
+        sources = {}
+        resolver = replace(self._resolver(), commits=commits)
+        if model.reads_itself:
+            resolver = resolver.with_itself(filler, table)
+        if model.query is not None:
+            query = render_query(model, resolver, self.catalog, interval, self.plan.created_at)
+        elif model.python is not None:
+            own = (model.name,) if model.reads_itself else ()
+            for parent in (*model.depends_on, *own):
+                sql = relation(parent, resolver, self.catalog)
+                if sql is not None:
+                    sources[parent] = sql
+        name = qualified(table.ref, self.catalog)
+        before, after = (
+            render_statements(
+                statements,
+                lambda parent: relation(parent, resolver, self.catalog),
+                name,
+                interval,
+                self.plan.created_at,
+            )
+            for statements in (model.pre_statements, model.post_statements)
+        )
+        return FillTask(
+            plan_id=self.plan.id,
+            snapshot=filler,
+            table=table,
+            columns=fill_map(filler, table),
+            interval=interval,
+            query=query,
+            sources=sources,
+            branch=branch,
+            execution_time=self.plan.created_at,
+            before=before,
+            after=after,
+            anew=anew,
+            digest_sets=self.digest_sets.get(table.id, ()),
+            digest_ranges=self._digest_ranges(filler, table, interval),
+            completes=self._completes(table, interval),
+        )
+
+    def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
+        """Return the tables that a definition reads in this plan, with their branches."""
+        return tables_read(filler, self._resolver(), self.catalog)
+
+    def made_without(self, table: PhysicalTable) -> FillFacts:
+        """Return what a fill remembers of which nothing else is known."""
+        return FillFacts(lacks=self.lacks.get(table.id, {}))
+
+    def key_of(self, name: ModelName) -> str:
+        """Return the key by which what is read of a model with a table is known."""
+        entry = self.target.entries.get(name)
+        return entry.table_id if entry is not None and entry.table_id else str(name)
+
+    def _digest_ranges(
+        self, filler: Snapshot, table: PhysicalTable, interval: Interval
+    ) -> tuple[Interval, ...]:
+        """Return the single intervals of a range, where they are few, else the range."""
+        sets = len(self.digest_sets.get(table.id, ()))
+        if not sets or not filler.is_incremental:
+            return (interval,)
+        count = filler.cadence.unit.count(interval)
+        if count * sets > MOST_DIGESTS:
+            return (interval,)
+        return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
+
+    def _completes(self, table: PhysicalTable, interval: Interval) -> bool:
+        """Say whether no range of a table is filled after one: ranges are filled in order."""
+        return all(
+            model.intervals.ranges[-1].end <= interval.end
+            for model in self.plan.models
+            if model.table is not None and model.table.id == table.id and model.intervals
+        )
+
+    def audits(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        interval: Interval,
+        branch: str | None,
+        chosen: Callable[[Audit], bool] = lambda audit: True,
+    ) -> Iterator[tuple[Audit, AuditTask]]:
+        """Make the tasks that audit a range of a model's table, or the query of a view.
+
+        Where an audit names the model itself, it reads the same branch.
+
+        Args:
+            snapshot: The model.
+            table: Its table; None for a view.
+            interval: The range (UTC).
+            branch: The branch to read, or None for the table's own.
+            chosen: Says of which audits.
+        """
+        resolver = self._resolver()
+        if table is not None and branch is not None:
+            resolver = replace(resolver, branches={**resolver.branches, table.id: branch})
+        time_type = None
+        if table is None:
+            rows = relation(snapshot.name, resolver, self.catalog) or ""
+        else:
+            time_type = _time_type(snapshot, table)
+            entry = resolver.entries.get(snapshot.name)
+            if entry is not None and entry.held is not None:
+                binding = resolver.resolve(snapshot.name)
+            else:
+                branch = branch or table.branch
+                binding = Binding(snapshot, table, column_map(snapshot, table), branch)
+            rows = select_physical(binding, self.catalog)
+        # What a model's queries need of their session its audits may need, too.
+        named = table.ref if table is not None else resolver.views.ref(snapshot.name)
+        before = render_statements(
+            tuple(filter(only_of_session, snapshot.model.pre_statements)),
+            lambda parent: relation(parent, resolver, self.catalog),
+            qualified(named, self.catalog),
+            interval,
+            self.plan.created_at,
+        )
+        for audit in filter(chosen, snapshot.model.audits):
+            query = render_audit(audit, snapshot, rows, resolver, self.catalog, interval, time_type)
+            task = AuditTask(
+                self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval, before
+            )
+            yield audit, task
+
+    def latest_slot(self, snapshot: Snapshot) -> Interval:
+        """Return the slot of a model's cron that was the latest when the plan was made."""
+        return snapshot.cadence.latest_slot(self.plan.created_at)
+
+    def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
+        """Say whether a snapshot reads one of the tables, itself or through views."""
+        for parent in snapshot.parents:
+            entry = self.target.entries.get(parent)
+            if entry is None:
+                continue
+            if entry.table_id is None:
+                if self.reads(self.target.snapshots[entry.snapshot_id], table_ids):
+                    return True
+            elif entry.table_id in table_ids:
+                return True
+        return False
+
+    def _resolver(self) -> Resolver:
+        tables = {**self.target.tables, **self.written.tables()}
+        return replace(self.target, branches=self.written.branches(), tables=tables)
+
+
+def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
+    """Return the type that the table has for the snapshot's time column, if it has one."""
+    apart = snapshot.model.kind.interval_column
+    if apart is None:
+        return None
+    types = {column.name: column.type for column in table.columns}
+    physical = {out.lower(): types[phys] for out, phys in column_map(snapshot, table)}
+    return physical.get(apart.name.lower())
+
+
+MOST_SETS = 8
+"""With more readers than that, of other columns each, only all columns have a digest."""
+
+MOST_DIGESTS = 32
+"""The most that one fill computes; one of more ranges has one digest for all of them."""
+
+
+def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
+    """Return the sets of columns that models of a plan read of its tables, by table id.
+
+    All columns together are always one of them, for readers to come. Tables that no model reads
+    which may be skipped have none.
+
+    Args:
+        plan: The plan.
+        resolver: What names stand for in it.
+        catalog: The Spark catalog's name.
+    """
+    target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    found: dict[str, set[Columns]] = {}
+    for snapshot in target.values():
+        if not may_be_skipped(snapshot) or why_always(snapshot, target) is not None:
+            continue
+        for read in tables_read(snapshot, resolver, catalog):
+            if not read.external:
+                found.setdefault(read.key, set()).add(read.columns)
+    return {key: _limited(sets) for key, sets in found.items()}
+
+
+def _limited(sets: set[Columns]) -> tuple[Columns, ...]:
+    some = sorted(columns for columns in sets if columns is not None)
+    return (None,) if len(some) >= MOST_SETS else (None, *some)
+
+
+class Written:
+    """The tables that an apply has written.
+
+    Each look is a value that never changes: what others write meanwhile is in the next one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._branches: Mapping[str, str] = MappingProxyType({})
+        self._filled: frozenset[str] = frozenset()
+        self._tables: Mapping[str, PhysicalTable] = MappingProxyType({})
+
+    def branches(self) -> Mapping[str, str]:
+        """Return the branch by table id of what waits for the publication."""
+        return self._branches
+
+    def filled(self) -> frozenset[str]:
+        """Return the ids of the tables in which ranges were computed."""
+        return self._filled
+
+    def put_branch(self, table_id: str, branch: str) -> None:
+        """Let readers of a table read a branch from now on."""
+        with self._lock:
+            if self._branches.get(table_id) != branch:
+                self._branches = MappingProxyType({**self._branches, table_id: branch})
+
+    def drop_branch(self, table_id: str) -> None:
+        """Let readers of a table read `main` again."""
+        with self._lock:
+            rest = {key: branch for key, branch in self._branches.items() if key != table_id}
+            self._branches = MappingProxyType(rest)
+
+    def tables(self) -> Mapping[str, PhysicalTable]:
+        """Return by id the tables that got columns since the plan was made, as they are now."""
+        return self._tables
+
+    def put_table(self, table: PhysicalTable) -> None:
+        """Let readers of a table know its columns from now on."""
+        with self._lock:
+            self._tables = MappingProxyType({**self._tables, table.id: table})
+
+    def note_filled(self, table_id: str) -> None:
+        """Note that a range of a table was computed."""
+        with self._lock:
+            self._filled |= {table_id}

@@ -1,0 +1,221 @@
+"""Unit tests of a plan's models, run before anything is filled, and those that passed before."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from vde_dagster.base.atomic_files import replacing
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import (
+    ExecutionError,
+    ProjectError,
+    SourceLocation,
+    StoreError,
+    UnitTestFailedError,
+    VdeError,
+)
+from vde_dagster.execution.engine import Engine
+from vde_dagster.execution.events import Event, UnitTestFinished
+from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
+from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.loading.loader import with_variables
+from vde_dagster.project.model import Model, UnitTest
+from vde_dagster.project.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTests:
+    """The unit tests of a project's files, for the plans that are made of them.
+
+    Args:
+        tests: The tests.
+        models: The models as the files define them now.
+        passed: Which tests have passed, and on what.
+        root: The project's folder.
+    """
+
+    tests: Sequence[UnitTest]
+    models: Mapping[ModelName, Model]
+    passed: PassedTests
+    root: Path
+
+    def of_plan(self, plan: Plan) -> list[UnitTest]:
+        """Return the tests of the models that a plan builds or changes.
+
+        A scheduled run publishes what was tested when it was planned. Where a model's file moved
+        on since the plan was made, its tests are about another definition and are left out.
+        """
+        if plan.kind is not PlanKind.PLAN:
+            return []
+        changed = {
+            planned.name: plan.snapshots[planned.snapshot_id].model
+            for planned in plan.models
+            if planned.snapshot_id is not None
+            and (planned.builds or planned.change is not Change.UNCHANGED)
+        }
+        return [
+            test
+            for test in self.tests
+            if test.model in changed
+            and test.model in self.models
+            and _code(self.models[test.model]) == _code(changed[test.model])
+        ]
+
+    def need_an_engine(self, plan: Plan) -> bool:
+        """Say whether a test of a plan has to be run that has not passed on the same before."""
+        snapshots = {
+            name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()
+        }
+        try:
+            found = (with_variables(one, self.root, self.models) for one in self.of_plan(plan))
+            return any(not self.passed.has(test, snapshots) for test in found)
+        except ProjectError:
+            return False  # The run tells it, as the failure of that test.
+
+    def run(
+        self,
+        plan: Plan,
+        engine: Callable[[], Engine],
+        on_event: Callable[[Event], None],
+        stop: threading.Event,
+    ) -> None:
+        """Run the tests of a plan, except those that passed on the same model before.
+
+        Args:
+            plan: The plan.
+            engine: Starts or returns the engine; only called when there is a test to run.
+            on_event: Called with the end of each test.
+            stop: Set when the apply is cancelled.
+
+        Raises:
+            UnitTestFailedError: Some failed; all of them were run.
+            ExecutionError: The apply was cancelled.
+        """
+        snapshots = {
+            name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()
+        }
+        failed: list[TestResult] = []
+        for test in self.of_plan(plan):
+            if stop.is_set():
+                raise ExecutionError(
+                    f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+                )
+            try:
+                test = with_variables(test, self.root, self.models)
+            except ProjectError as error:
+                remembered, result = False, TestResult(test, error=str(error))
+            else:
+                remembered = self.passed.has(test, snapshots)
+                result = TestResult(test) if remembered else _result(test, snapshots, engine())
+            if not result.passed:
+                failed.append(result)
+            elif not remembered:
+                self.passed.add(test, snapshots)
+            on_event(UnitTestFinished(snapshots[test.model], result, remembered))
+        self.passed.save()
+        if failed:
+            raise UnitTestFailedError(
+                f"plan {plan.id} was not published, unit tests failed: "
+                + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
+                hint="vde test shows the rows: mend the model and plan again, or the test and "
+                "apply again",
+            )
+
+
+def _result(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
+    """Run a test; one that cannot be run has failed, and the others are run all the same."""
+    try:
+        return run_test(test, snapshots, engine)
+    except StoreError:
+        raise  # Spark cannot be had, which says nothing of the test.
+    except VdeError as error:
+        return TestResult(test, error=str(error))
+
+
+def _code(model: Model) -> tuple[object, ...]:
+    return model.query, model.python, model.columns, model.session
+
+
+_NOWHERE = SourceLocation(Path())
+
+
+class PassedTests:
+    """Which tests passed last, and on what; kept in one JSON file.
+
+    It holds nothing that cannot be found out again, so a file that cannot be read is an empty one.
+
+    Args:
+        path: The file; its folder is made when something is saved.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._keys: dict[str, str] | None = None
+        self._changed = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> PassedTests:
+        """Return those of a project."""
+        return cls(settings.work_dir / "cache" / "unit_tests.json")
+
+    def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:
+        """Say whether a test passed on the same model, fed with columns of the same types.
+
+        Args:
+            test: The test.
+            snapshots: The models, by name.
+        """
+        return self._load().get(_name(test)) == _key(test, snapshots)
+
+    def add(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> None:
+        """Remember that a test passed; `save` writes it."""
+        self._load()[_name(test)] = _key(test, snapshots)
+        self._changed = True
+
+    def save(self) -> None:
+        """Write what is remembered, atomically, when anything is new."""
+        if not self._changed:
+            return
+        with replacing(self._path) as file:
+            file.write(json.dumps(self._load(), indent=0).encode())
+        self._changed = False
+
+    def _load(self) -> dict[str, str]:
+        if self._keys is None:
+            try:
+                found = json.loads(self._path.read_text("utf-8"))
+            except (OSError, ValueError):
+                found = {}
+            self._keys = found if isinstance(found, dict) else {}
+        return self._keys
+
+
+def _name(test: UnitTest) -> str:
+    return f"{test.model} {test.name} {test.location.path.as_posix()}"
+
+
+def _key(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> str:
+    """Hash the test, the model's own text (its CTEs are tested, too) and its inputs' types."""
+    model = snapshots[test.model].model
+    code = model.python
+    python = None if code is None else (code.entrypoint, sorted(code.files.items()))
+    outside = () if code is None else sorted(code.outside.items())
+    types = [
+        (str(name), [(column.name, column.type) for column in snapshots[name].columns])
+        for name in (test.model, *(name for name, _ in test.inputs))
+        if name in snapshots
+    ]
+    return digest(
+        "unit test",
+        version("pyspark"),
+        repr(replace(test, location=_NOWHERE)),
+        model.query,
+        repr((python, outside, model.session, types)),
+    )

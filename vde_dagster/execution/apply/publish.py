@@ -1,0 +1,190 @@
+"""Publishing an environment from a filled plan, or from an earlier version."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.apply.early_fills import require_past
+from vde_dagster.execution.apply.failure_report import query_of
+from vde_dagster.execution.pinned_reads import with_held
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse import FastForward, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publishing.publication import Deployment
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.plan.affected_intervals import Changed
+from vde_dagster.planning.plan.assign_tables import deployed
+from vde_dagster.planning.plan.plan import AFTER_ALL, Plan, PlannedModel
+from vde_dagster.planning.rendering.render import relation, render_statements
+from vde_dagster.planning.rendering.views import define_view, has_view, view_query, virtual_update
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.state import Lease
+
+
+def publish_plan(
+    plan: Plan,
+    resolver: Resolver,
+    written: Mapping[str, str],
+    *,
+    warehouse: Warehouse,
+    leases: tuple[Lease, ...],
+    who: str,
+) -> Environment:
+    """Publish a plan whose tables are filled: views, tables' branches and state in one commit.
+
+    Args:
+        plan: The plan, with the tables that exist.
+        resolver: The plan's target.
+        written: Branch by table id, of what was written beside `main`.
+        warehouse: Its engine is needed only for VIEW models that nobody analysed so far.
+        leases: Held by this apply; the commit checks that they still are.
+        who: For the environment's history.
+
+    Returns:
+        The environment's new version.
+
+    Raises:
+        ConflictError: Somebody else published first.
+        UsageError: The clock went back since the plan was made.
+    """
+    store, lakehouse = warehouse.store, warehouse.lakehouse
+    require_past(plan, store.database.clock.now())
+    current = store.environments.get(plan.environment)
+    forwards = tuple(
+        FastForward(table.ref, table_id, branch, _head(lakehouse, table), table.branch)
+        for table_id, branch in sorted(written.items())
+        for table in [resolver.tables[table_id]]
+    )
+    # The views read `main`, where the branches are when readers see the views.
+    tables = store.tables.load(list(resolver.tables))
+    deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
+    tables.update((item.table.id, item.table) for item in deployments)
+    published = replace(resolver, branches={}, tables=tables)
+    views = define_views(published, warehouse)
+    environment = Environment(
+        name=plan.environment,
+        version=plan.base_version + 1,
+        entries=plan.entries,
+        publication_id=uuid.uuid4().hex,
+        published_at=store.database.clock.now(),
+        published_by=who,
+        plan_id=plan.id,
+        expires_at=plan.expires_at,
+        note=plan.kind.value,
+        suffix=published.suffix,
+        mode=published.mode,
+    )
+    return lakehouse.publish(
+        Publication(
+            environment=environment,
+            base_version=plan.base_version,
+            views=views,
+            dropped=dropped_views(current, {TableRef(view.namespace, view.name) for view in views}),
+            fast_forwards=forwards,
+            plan_id=plan.id,
+            leases=leases,
+            changed=Changed.by(plan) if plan.restates else None,
+            snapshots=plan.snapshots,
+            statements=(
+                *virtual_update(
+                    published, current, warehouse.settings.catalog, environment.published_at
+                ),
+                *((AFTER_ALL, text) for text in plan.complete_statements.after),
+            ),
+            deployments=deployments,
+            before_and_after=plan.statements,
+        )
+    )
+
+
+def _head(lakehouse: Lakehouse, table: PhysicalTable) -> int | None:
+    return lakehouse.main_snapshot(table.ref, table.branch)
+
+
+def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
+    """Say what becomes of a table that goes on with another definition."""
+    assert model.table is not None
+    assert model.in_place is not None
+    table = tables[model.table.id]
+    snapshot = plan.snapshots[model.snapshot_id or ""]
+    widened = {change.column: change.becomes or "" for change in model.in_place.widened}
+    after = deployed(table, snapshot, widened)
+    types = {column.name: column.type for column in table.columns}
+    changed = ((c.name, c.type) for c in after.columns if c.type and c.type != types[c.name])
+    return Deployment(after, tuple(changed))
+
+
+def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
+    """Name the views of an environment's current version that a new set no longer has.
+
+    External and embedded models are named too; the publication drops only views that exist.
+    """
+    if current is None:
+        return ()
+    refs = (current.views.ref(name) for name in current.entries)
+    return tuple(sorted((ref for ref in refs if ref not in kept), key=str))
+
+
+def define_views(
+    resolver: Resolver,
+    warehouse: Warehouse,
+    only: Collection[ModelName] | None = None,
+) -> tuple[ViewDefinition, ...]:
+    """Define the views of an environment, analysing VIEW models that are new.
+
+    Args:
+        resolver: The environment; it reads `main`.
+        warehouse: Its store keeps the analysed types, so that publishing again starts no JVM.
+        only: The models whose views are wanted, or None for all.
+    """
+    settings, store = warehouse.settings, warehouse.store
+    wanted = [name for name in resolver.entries if only is None or name in only]
+    resolver = with_held(warehouse, resolver, wanted)
+    bindings = {name: resolver.resolve(name) for name in wanted}
+    queries = {
+        name: binding
+        for name, binding in bindings.items()
+        if binding.table is None and has_view(binding)
+    }
+    types = store.snapshots.view_types(binding.snapshot.id for binding in queries.values())
+    for binding in queries.values():
+        if binding.snapshot.id not in types:
+            sql = view_query(binding, resolver, settings.catalog)
+            before, after = _statements(binding.snapshot, resolver, warehouse)
+            with query_of(binding.snapshot):
+                analysed = warehouse.engine().analyze(sql, before, after)
+            store.snapshots.save_view_types(binding.snapshot.id, analysed)
+            types[binding.snapshot.id] = analysed
+    definitions = (
+        define_view(name, resolver, settings.catalog, types, settings.catalog_names)
+        for name in wanted
+    )
+    return tuple(definition for definition in definitions if definition is not None)
+
+
+def _statements(
+    snapshot: Snapshot, resolver: Resolver, warehouse: Warehouse
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Render what runs before and after a view's query, once for each version of the view."""
+    model, catalog = snapshot.model, warehouse.settings.catalog
+    if not model.pre_statements and not model.post_statements:
+        return (), ()
+    now = warehouse.store.database.clock.now()
+    slot = snapshot.cadence.latest_slot(now)
+    before, after = (
+        render_statements(
+            statements,
+            lambda parent: relation(parent, resolver, catalog),
+            resolver.views.quoted(model.name, catalog),
+            slot,
+            now,
+        )
+        for statements in (model.pre_statements, model.post_statements)
+    )
+    return before, after

@@ -1,0 +1,336 @@
+"""Skipping of models whose inputs hold nothing new, in an apply and foreseen in a plan.
+
+A run asks for each model whose table is made whole whether the tables that it reads still hold
+what they held when it was computed last. That they were written since says nothing: rows count,
+told by Iceberg's commits and by the digests that fills record. So a model whose rows came out as
+before stops the work below it in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ExecutionError, VdeError
+from vde_dagster.execution.apply.plan_tasks import PlanTasks
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.publishing.table_history import commit_line
+from vde_dagster.planning.environments.resolver import Resolver, TableRead, tables_read
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.assign_tables import choose_filler
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import (
+    FillFacts,
+    InputState,
+    Output,
+    Skipped,
+    changed_inputs,
+    compared,
+    state_of,
+)
+from vde_dagster.planning.tables.pinned_reads import CommitRange, range_since
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.fills.fills import LastFill
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a fill's tables held before it began.
+
+    Args:
+        reads: The tables.
+        inputs: What they held.
+        commits: What is read of parents of which not all rows are read, as of that look.
+        anew: Whether that replaces what was read of them before.
+    """
+
+    reads: tuple[TableRead, ...]
+    inputs: Inputs
+    commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipping:
+    """Decides what is skipped, and notes what later decisions stand on; called from threads.
+
+    Args:
+        tasks: The plan.
+        warehouse: Where the tables are.
+    """
+
+    tasks: PlanTasks
+    warehouse: Warehouse
+
+    def nothing_new(
+        self, filler: Snapshot, table: PhysicalTable
+    ) -> tuple[LastFill, FillFacts] | None:
+        """Return a table's last fill, and what a skipped slot is to remember, or None.
+
+        Args:
+            filler: The definition that fills the table.
+            table: The table.
+        """
+        last = self.warehouse.store.facts.latest([table.id]).get(table.id)
+        if last is None or last.facts.inputs is None:
+            return None
+        reads = self.tasks.tables_read(filler)
+        now = unchanged_inputs(self.warehouse, reads, last.facts.inputs)
+        skipped = last.as_skipped()
+        if now is None or not self._holds(table, skipped.commit):
+            return None
+        lacks = self.tasks.lacks.get(table.id, {})
+        return last, FillFacts(now, last.facts.output, skipped, lacks)
+
+    def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
+        """Look at what a fill is going to read, before anything of it is read.
+
+        Args:
+            filler: The definition that fills the table.
+            table: The table.
+            anew: Whether the fill replaces all that the table holds, whatever was read for it.
+        """
+        reads = self.tasks.tables_read(filler)
+        looked = Looked(reads, input_states(self.warehouse.lakehouse, reads))
+        parent = filler.model.kind.parent_by_commits
+        return looked if parent is None else self._by_commits(looked, parent, table, anew)
+
+    def _by_commits(
+        self, looked: Looked, parent: ModelName, table: PhysicalTable, anew: bool
+    ) -> Looked:
+        """Add the commits of a parent that its reader has not seen.
+
+        Raises:
+            ExecutionError: The parent is no Iceberg table of the project's catalog.
+        """
+        key = self.tasks.key_of(parent)
+        read = next((read for read in looked.reads if read.key == key), None)
+        state = looked.inputs.states.get(key)
+        if read is None or state is None:
+            raise ExecutionError(
+                f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
+                hint="read it whole: choose another kind for its reader",
+            )
+        metadata = self.warehouse.lakehouse.table_metadata(read.ref)
+        seen = None if anew else self._seen(table, key)
+        found = range_since(commit_line(metadata, state.read_id, read.key), seen)
+        return replace(looked, commits={parent: found}, anew=found.since is None)
+
+    def _seen(self, table: PhysicalTable, key: str) -> int | None:
+        """Return the last commit of a parent that is in a table, if nobody else wrote the table."""
+        last = self.warehouse.store.facts.latest([table.id]).get(table.id)
+        if last is None or last.facts.inputs is None or key not in last.facts.inputs:
+            return None
+        holds = self._holds(table, last.as_skipped().commit)
+        return last.facts.inputs[key].read_id if holds else None
+
+    def facts(
+        self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
+    ) -> FillFacts:
+        """Return what a fill is to remember.
+
+        Args:
+            looked: What its tables held before it began; what changed since may have been read.
+            output: Digests of what it wrote.
+            table: The table.
+            interval: What was filled (UTC).
+        """
+        after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
+        inputs: Mapping[str, InputState] | None = looked.inputs.states
+        pinned = {self.tasks.key_of(parent) for parent in looked.commits}
+        if moved(looked.inputs, after, [r for r in looked.reads if r.key not in pinned]):
+            inputs = None
+        if output is not None and not output.whole:
+            plan_id = self.tasks.plan.id
+            earlier = self.warehouse.store.facts.overlapping(table.id, interval, plan_id)
+            output = compared(output, earlier)
+        return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
+
+    def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
+        """Say whether a table's rows are still those of its last fill, and nobody else's."""
+        metadata = self.warehouse.lakehouse.table_metadata(table.ref)
+        for found in commit_line(metadata, head_of(metadata, table.branch), table.id):
+            if found.snapshot_id == commit:
+                return True
+            if not found.quiet:
+                return False
+        return False
+
+
+def unchanged_inputs(
+    warehouse: Warehouse, reads: tuple[TableRead, ...], was: Mapping[str, InputState]
+) -> Mapping[str, InputState] | None:
+    """Return what tables hold now if that is what they held, else None."""
+    now = input_states(warehouse.lakehouse, reads, was)
+    if now.unknown or any(True for _ in changed_inputs(was, now.states)):
+        return None
+    return now.states
+
+
+def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
+    """Add the models whose table is that of one that was skipped; they save nothing more.
+
+    Args:
+        plan: What was applied.
+        skipped: By the models in whose name the tables are filled.
+    """
+    tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
+    told = {tables[name]: found for name, found in skipped.items() if name in tables}
+    twins = {
+        name: replace(told[table], seconds=0.0, bytes=0)
+        for name, table in tables.items()
+        if table in told and name not in skipped
+    }
+    return {**skipped, **twins}
+
+
+NOTHING_KNOWN: Mapping[str, InputState] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What tables hold.
+
+    Args:
+        states: By the tables' keys.
+        unknown: Names of tables of which it cannot be told: no Iceberg tables of this catalog.
+    """
+
+    states: Mapping[str, InputState]
+    unknown: tuple[str, ...] = ()
+
+
+def input_states(
+    lakehouse: Lakehouse,
+    reads: Sequence[TableRead],
+    known: Mapping[str, InputState] = NOTHING_KNOWN,
+) -> Inputs:
+    """Look up what tables hold.
+
+    Args:
+        lakehouse: The catalog.
+        reads: The tables, and what is read of them.
+        known: Earlier answers: where a table's metadata file is that of one, nothing is read.
+    """
+    pointers = lakehouse.catalog.pointers([read.ref for read in reads])
+    states: dict[str, InputState] = {}
+    unknown: list[str] = []
+    for read in reads:
+        pointer = pointers.get(read.ref) if read.foreign is None else None
+        before = known.get(read.key)
+        if pointer is None or pointer.kind != TABLE:
+            unknown.append(read.key if read.foreign else str(read.ref))
+        elif before is not None and before.file and _is_same(before, read, pointer):
+            states[read.key] = before
+        else:
+            try:
+                states[read.key] = _state(lakehouse, read, pointer)
+            except (VdeError, OSError):
+                unknown.append(str(read.ref))
+    return Inputs(states, tuple(unknown))
+
+
+def moved(before: Inputs, after: Inputs, reads: Sequence[TableRead]) -> bool:
+    """Say whether somebody may have read one thing and another: a table changed in between."""
+    if before.unknown or after.unknown:
+        return True
+    for read in reads:
+        one, other = before.states[read.key], after.states[read.key]
+        # Others may take a table's state back to what it was; each step has a file of its own.
+        if one.file != other.file if read.external else one.read_id != other.read_id:
+            return True
+    return False
+
+
+def _file(read: TableRead, pointer: Pointer) -> str:
+    """Name a metadata file where it alone says what `main` holds."""
+    return "" if read.branch is not None else pointer.location.rpartition("/")[2]
+
+
+def _is_same(before: InputState, read: TableRead, pointer: Pointer) -> bool:
+    return before.file == _file(read, pointer) and before.columns == read.columns
+
+
+def _state(lakehouse: Lakehouse, read: TableRead, pointer: Pointer) -> InputState:
+    metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
+    line = commit_line(metadata, head_of(metadata, read.branch), read.key)
+
+    def output(commit: int) -> Output | None:
+        return lakehouse.store.facts.output(read.key, commit)
+
+    found = state_of(line, read.columns, output)
+    schema = int(metadata["current-schema-id"]) if read.external else None
+    return replace(found, schema_id=schema, file=_file(read, pointer))
+
+
+def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> Plan:
+    """Note in a plan which models have nothing new to compute.
+
+    What reads a table that the plan fills may be skipped, too, when its rows come out as before;
+    only the run itself can tell.
+
+    Args:
+        warehouse: Where the tables are.
+        plan: The plan of a run.
+        state: What it was made from.
+    """
+    resolver = Resolver(
+        plan.environment,
+        plan.entries,
+        plan.snapshots,
+        {model.table.id: model.table for model in plan.models if model.table},
+    )
+    reads = {
+        model.name: _reads(plan, model, state, resolver, warehouse.settings.catalog)
+        for model in plan.models
+        if model.skippable
+    }
+    tables = [model.table.id for model in plan.models if model.skippable and model.table]
+    last = warehouse.store.facts.latest(tables)
+    filled: set[str] = set()
+    told: set[str] = set()
+    models = []
+    for model in plan.models:
+        if model.builds and model.table is not None:
+            skips = None
+            if model.skippable and not model.restate and model.table.id in last:
+                found, read = last[model.table.id], reads[model.name]
+                skips = _skips(warehouse, found, read, filled)
+            if skips is None:
+                filled.add(model.table.id)
+            elif model.table.id in told:
+                skips = replace(skips, seconds=0.0, bytes=0)  # What is shared is saved once.
+            told.add(model.table.id)
+            model = replace(model, skips=skips)
+        models.append(model)
+    return replace(plan, models=tuple(models))
+
+
+def _reads(
+    plan: Plan, model: PlannedModel, state: WarehouseState, resolver: Resolver, catalog: str
+) -> tuple[TableRead, ...]:
+    assert model.table is not None
+    snapshot = plan.snapshots[model.snapshot_id or ""]
+    target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    definition = state.snapshots.get(model.table.snapshot_id)
+    filler = choose_filler(model.table, snapshot, definition, target) or snapshot
+    return tables_read(filler, resolver, catalog)
+
+
+def _skips(
+    warehouse: Warehouse, last: LastFill, reads: tuple[TableRead, ...], filled: set[str]
+) -> Skipped | None:
+    was = last.facts.inputs
+    if was is None or any(read.key in filled for read in reads):
+        return None
+    return last.as_skipped() if unchanged_inputs(warehouse, reads, was) is not None else None

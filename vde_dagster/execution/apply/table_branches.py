@@ -1,0 +1,451 @@
+"""The branch on which one attempt writes a table, the lease for it, and moving `main`.
+
+Engines write to a branch that belongs to one attempt of one plan. Iceberg knows no leases, and a
+writer that stalled past its lease would otherwise commit to a table that is long published.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
+from vde_dagster.lakehouse.metadata.fill_summaries import (
+    BranchName,
+    CommittedFill,
+    committed_fills,
+    parse_branch,
+)
+from vde_dagster.lakehouse.metadata.table_metadata import (
+    ancestors,
+    fast_forward,
+    head_of,
+    history,
+    without_branch,
+)
+from vde_dagster.lakehouse.publishing.commit import Change, change_table, read_table
+from vde_dagster.planning.engine_tasks import FillResult
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.table_contents import FillFacts
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state import Lease, StateStore
+from vde_dagster.state.db.leases import table_lease
+from vde_dagster.state.fills.table_commits import (
+    PendingInterval,
+    TableCommit,
+    TableShownError,
+    forget_pending,
+    record_pending,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """What earlier attempts left of a table.
+
+    Args:
+        recorded: What need not be filled again (UTC).
+        snapshot_ids: The commits on our branch that hold recorded ranges.
+        commits: All commits on our branch beyond `main`, oldest first.
+    """
+
+    recorded: IntervalSet
+    snapshot_ids: frozenset[int]
+    commits: tuple[BranchCommit, ...]
+
+
+@dataclass(slots=True)
+class Target:
+    """Where one attempt writes one table.
+
+    Args:
+        branches: The table's branches, as the holder of its lease changes them.
+        own: The branch of this attempt.
+        waits: Whether the rows become visible with the plan's publication only; so does what is
+            written after somebody else has published the table.
+    """
+
+    branches: TableBranches
+    own: BranchName
+    waits: bool
+
+    @property
+    def table(self) -> PhysicalTable:
+        """The table as it was when the attempt came to it."""
+        return self.branches.table
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch of this attempt."""
+        return str(self.own)
+
+    def take_over(self, plan_id: str, *, restate: bool, outdated: bool) -> LeftOver:
+        """Continue where earlier attempts left off, of what can still be told to be whole.
+
+        Args:
+            plan_id: The plan.
+            restate: Whether ranges are filled again that were filled before the plan.
+            outdated: Whether what the plan has computed was computed from rows that are gone.
+        """
+        store, table = self.branches.lakehouse.store, self.table
+        if not table.created:
+            return LeftOver(table.intervals, frozenset(), ())
+        if self.branches.lakehouse.recover():
+            table = store.tables.get(table.id)
+        pending = [i for i in store.pending.of_plan(plan_id) if i.table_id == table.id]
+        commits = self.branches.take_over(self.own, self.waits)
+        ids = {item.iceberg_snapshot_id for item in pending} - {None}
+        whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
+        # What is not recorded may have been made of rows that were restated since.
+        stale = bool(commits or pending) and self._has_stale(plan_id)
+        if outdated or stale or (pending and not whole):
+            # What was recorded is not all there: nothing of it can be built upon.
+            if pending:
+                self._forget(pending)
+            if commits and (self.waits or stale):
+                self.reset(None)
+                commits = ()
+            pending = []
+        filled = table.intervals
+        if restate:
+            ours = (row for row in store.fills.log(table.id) if row.plan_id == plan_id)
+            filled = IntervalSet.of(Interval(row.start_at, row.end_at) for row in ours)
+        recorded = filled | IntervalSet.of(item.interval for item in pending)
+        known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
+        return LeftOver(recorded, known, commits)
+
+    def _has_stale(self, plan_id: str) -> bool:
+        """Say whether commits on our branch may be older than what they are made of."""
+        store = self.branches.lakehouse.store
+        since = store.outdated.since(self.table.id)
+        if since is None:
+            return False
+        record = store.plans.record(plan_id)
+        # A branch that waits has our plan's commits alone, any other may have older ones.
+        return not self.waits or record is None or since >= record.created_at
+
+    def reset(self, snapshot_id: int | None) -> None:
+        """Take the last commits off our branch; without one to go back to, remove it."""
+        self.branches.reset(self.own, snapshot_id)
+
+    def record(
+        self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
+    ) -> None:
+        """Record a filled and audited range: for the publication, or by moving `main` to it.
+
+        Args:
+            interval: The range (UTC).
+            result: The commit on our branch that holds it.
+            facts: What the fill read and wrote, when known.
+            last: Whether the attempt writes nothing more to the table.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+        """
+        if not self.waits:
+            try:
+                return self.branches.advance(self.own, interval, result, facts, last=last)
+            except TableShownError:
+                self.waits = True
+        waiting = PendingInterval(
+            plan_id=self.own.plan_id,
+            table_id=self.table.id,
+            branch=self.branch,
+            interval=interval,
+            iceberg_snapshot_id=result.iceberg_snapshot_id,
+            rows=result.rows,
+            bytes=result.bytes,
+            seconds=result.seconds,
+            facts=facts,
+        )
+        record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
+
+    def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
+        """Record that a slot counts as filled with the publication, though nothing was computed.
+
+        Args:
+            interval: The slot (UTC).
+            rows: The rows that the table has.
+            facts: What the skip remembers; they say whose rows those are.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+        """
+        waiting = PendingInterval(
+            self.own.plan_id, self.table.id, "", interval, None, rows, facts=facts
+        )
+        record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
+
+    def _forget(self, pending: list[PendingInterval]) -> None:
+        branches = self.branches
+        store, plan_id = branches.lakehouse.store, pending[0].plan_id
+        forget_pending(store, branches.lease, plan_id, self.table.id)
+
+
+ATTEMPTS = 20
+PAUSE_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class BranchCommit:
+    """A commit on a branch beyond `main`.
+
+    Args:
+        snapshot_id: The commit.
+        fill: What it says it filled, or None.
+    """
+
+    snapshot_id: int
+    fill: CommittedFill | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableBranches:
+    """The branches of one table, as the holder of its lease changes them.
+
+    Args:
+        lakehouse: The catalog.
+        table: The table.
+        lease: The lease on it; every change demands it.
+    """
+
+    lakehouse: Lakehouse
+    table: PhysicalTable
+    lease: Lease
+
+    def take_over(self, own: BranchName, published_with_plan: bool) -> tuple[BranchCommit, ...]:
+        """Continue on a branch of our own where an attempt that ended left off.
+
+        Args:
+            own: The branch of this attempt.
+            published_with_plan: Whether the table waits for the plan's publication; then only
+                the same plan's work is taken.
+
+        Returns:
+            The commits beyond `main` that are on our branch now, oldest first.
+        """
+        metadata = self.lakehouse.table_metadata(self.table.ref)
+        branches = {name: parse_branch(name) for name in metadata.get("refs", {})}
+        usable = [
+            (name, parsed)
+            for name, parsed in branches.items()
+            if parsed is not None
+            and (parsed.plan_id == own.plan_id if published_with_plan else parsed.shared)
+            and _descends_from(metadata, self.table.branch, name)
+            and (beyond := _beyond(metadata, self.table.branch, name))
+            # Branches of a preview lie in the same table, and are none of ours.
+            and all(
+                commit.fill is None or commit.fill.table_id == self.table.id for commit in beyond
+            )
+        ]
+        usable.sort(key=lambda item: (item[1].plan_id == own.plan_id, *_age(metadata, item[0])))
+        source = usable[-1][0] if usable else None
+        stale = {
+            name
+            for name, parsed in branches.items()
+            if parsed is not None and parsed.plan_id == own.plan_id
+        }
+        if source is None and not stale:
+            return ()
+        if stale == {source} == {str(own)}:
+            return _beyond(metadata, self.table.branch, str(own))
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            refs = now.get("refs", {})
+            if source is not None and source not in refs:
+                raise ConflictError(
+                    f"the branch '{source}' of {self.table.ref} has just been removed",
+                    hint="apply the plan again",
+                )
+            kept = {n: r for n, r in refs.items() if n not in stale and n != source}
+            if source is not None:
+                kept[str(own)] = refs[source]
+            return {**without_branch(now, location, "", now_ms), "refs": kept}
+
+        moved = self._change(change, "fill.take_over")
+        return _beyond(moved, self.table.branch, str(own))
+
+    def drop(self, name: str) -> None:
+        """Remove a branch if it exists."""
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            has = name in now.get("refs", {})
+            return without_branch(now, location, name, now_ms) if has else None
+
+        self._change(change, "fill.drop_scratch")
+
+    def reset(self, own: BranchName, snapshot_id: int | None) -> None:
+        """Take the last commits off a branch; without a snapshot to go back to, remove it."""
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            ref = now.get("refs", {}).get(str(own))
+            if ref is None:
+                return None
+            changed = without_branch(now, location, str(own), now_ms)
+            if snapshot_id is not None:
+                changed["refs"][str(own)] = {**ref, "snapshot-id": snapshot_id}
+            return changed
+
+        self._change(change, "fill.reset")
+
+    def advance(
+        self,
+        own: BranchName,
+        interval: Interval,
+        result: FillResult,
+        facts: FillFacts | None = None,
+        *,
+        last: bool,
+    ) -> None:
+        """Move `main` to a commit of a branch, and record its range, in one transaction.
+
+        Args:
+            own: The branch.
+            interval: What the commit filled.
+            result: The commit.
+            facts: What the fill read and wrote, when known.
+            last: Whether the branch ends with it.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+            TableShownError: An environment shows the table by now.
+        """
+        table = self.table
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            refs, name = now.get("refs", {}), str(own)
+            if name not in refs or result.iceberg_snapshot_id is None:
+                return None
+            commit = {**refs[name], "snapshot-id": result.iceberg_snapshot_id}
+            at = {**now, "refs": {**refs, name: commit}}
+            moved = fast_forward(at, location, name, None, now_ms, str(table.ref), table.branch)
+            if not last:
+                moved["refs"][name] = refs[name]
+            return moved
+
+        filled = PendingInterval(
+            plan_id=own.plan_id,
+            table_id=table.id,
+            branch=str(own),
+            interval=interval,
+            iceberg_snapshot_id=result.iceberg_snapshot_id,
+            rows=result.rows,
+            bytes=result.bytes,
+            seconds=result.seconds,
+            facts=facts,
+        )
+        self._change(change, "fill.advance", filled)
+
+    def _change(
+        self, change: Change, name: str, filled: PendingInterval | None = None
+    ) -> dict[str, Any]:
+        """Write the table's next metadata and swap its pointer, again when it has moved.
+
+        Other threads commit to the same table while batches run at the same time; a pause by
+        chance lets one of two through that keep getting in each other's way.
+        """
+        attempt = 1
+        while True:
+            try:
+                return self._try_change(change, name, filled)
+            except PointerMovedError:
+                if attempt >= ATTEMPTS:
+                    raise
+            time.sleep(random.uniform(0, PAUSE_SECONDS * attempt))
+            attempt += 1
+
+    def _try_change(
+        self, change: Change, name: str, filled: PendingInterval | None
+    ) -> dict[str, Any]:
+        lakehouse, ref = self.lakehouse, self.table.ref
+        table = read_table(lakehouse, ref)
+        now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+        changed = change(table.metadata, table.location, now_ms)
+        also = TableCommit(
+            lease=self.lease, filled=filled, subject=str(ref), branch=self.table.branch
+        )
+        change_table(lakehouse, table, ref, changed, name, also)
+        return table.metadata if changed is None else changed
+
+
+def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[BranchCommit, ...]:
+    """Return the commits of a branch that another one, or `main`, has not, oldest first."""
+    main = ancestors(metadata, head_of(metadata, base))
+    fills = {fill.iceberg_snapshot_id: fill for fill in committed_fills(metadata, branch)}
+    line = [
+        int(snapshot["snapshot-id"])
+        for snapshot in history(metadata, head_of(metadata, branch))
+        if int(snapshot["snapshot-id"]) not in main
+    ]
+    return tuple(BranchCommit(number, fills.get(number)) for number in reversed(line))
+
+
+def _descends_from(metadata: dict[str, Any], base: str | None, branch: str) -> bool:
+    main = head_of(metadata, base)
+    return main is None or main in ancestors(metadata, head_of(metadata, branch))
+
+
+def _age(metadata: dict[str, Any], branch: str) -> tuple[int, int]:
+    """Order branches by their last commit, then by attempt."""
+    parsed = parse_branch(branch)
+    head = next(history(metadata, head_of(metadata, branch)), None)
+    return (int(head["timestamp-ms"]) if head else 0, parsed.attempt if parsed else 0)
+
+
+TABLE_WAIT_SECONDS = 6 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableLeases:
+    """Leases of tables, for one owner.
+
+    Args:
+        store: The state store.
+        owner: Who takes them.
+        held: Those of tables that an environment shows, by table id, which the apply holds until
+            it publishes.
+    """
+
+    store: StateStore
+    owner: str
+    held: Mapping[str, Lease]
+
+    @classmethod
+    def take(
+        cls, store: StateStore, owner: str, table_ids: Iterable[str], until: ExitStack
+    ) -> TableLeases:
+        """Take the leases of tables that an environment shows.
+
+        They are taken at once in the order of their names: two applies can never wait for each
+        other in a circle.
+
+        Args:
+            store: The state store.
+            owner: Who takes them.
+            table_ids: The tables.
+            until: What gives them back.
+        """
+        held = {
+            table_id: until.enter_context(
+                store.leases.holding(table_lease(table_id), owner, wait_seconds=TABLE_WAIT_SECONDS)
+            ).lease
+            for table_id in sorted(table_ids)
+        }
+        return cls(store, owner, held)
+
+    @contextmanager
+    def guard(self, table: PhysicalTable) -> Iterator[Lease]:
+        """Hold a table's lease for a block, unless the apply holds it already."""
+        if table.id in self.held:
+            yield self.held[table.id]
+            return
+        with self.store.leases.holding(
+            table_lease(table.id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
+        ) as held:
+            yield held.lease

@@ -1,0 +1,59 @@
+"""Statements of models that run once their views are published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.execution.events import VirtualUpdateRan
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.environments.statements import WaitingStatement
+
+
+def run_virtual_update(
+    warehouse: Warehouse,
+    environment: str,
+    owner: str,
+    emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
+) -> tuple[VirtualUpdateRan, ...]:
+    """Run the statements that wait for an environment, each until it has run once at least.
+
+    A statement that fails keeps no other from running; it is run again by the next apply.
+
+    Args:
+        warehouse: Its engine is started, and the environment locked, only when something waits.
+        environment: The environment.
+        owner: Holds the environment's lease meanwhile.
+        emit: Is told what ran, and how it ended.
+
+    Returns:
+        Those that failed, or that are left to somebody who works on the environment now.
+    """
+    store = warehouse.store
+    if not store.virtual_updates.waiting(environment):
+        return ()
+    ran: list[VirtualUpdateRan] = []
+    try:
+        with store.leases.holding(environment_lease(environment), owner):
+            for one in store.virtual_updates.waiting(environment):
+                ran.append(_run(warehouse, environment, one))
+                emit(ran[-1])
+    except ConflictError as error:
+        for one in store.virtual_updates.waiting(environment):
+            ran.append(VirtualUpdateRan(environment, one.model, one.statement, error.message))
+            emit(ran[-1])
+    return tuple(one for one in ran if one.error is not None)
+
+
+def _run(warehouse: Warehouse, environment: str, one: WaitingStatement) -> VirtualUpdateRan:
+    store = warehouse.store
+    try:
+        with store.database.effects.at("virtual_update.run", one.statement):
+            warehouse.engine().run_statement(one.statement)
+    except VdeError as error:
+        # The views are published: what fails now is told, and takes nothing back.
+        store.virtual_updates.failed(one, error.message)
+        return VirtualUpdateRan(environment, one.model, one.statement, error.message)
+    store.virtual_updates.done(one)
+    return VirtualUpdateRan(environment, one.model, one.statement, None)

@@ -1,0 +1,211 @@
+"""The worker pool of an apply: a graph of work run parents first, in slots, by threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.project.dag import AuditOrder, audit_order, parents_first
+
+K = TypeVar("K", bound=Hashable)
+
+POLL_SECONDS = 0.2
+"""The calling thread wakes this often, so that signals and cancellation reach it."""
+
+
+@dataclass
+class GraphResult(Generic[K]):
+    """How the nodes ended.
+
+    Args:
+        done: Nodes whose work succeeded, in order of completion.
+        failed: The exception of each node that failed.
+        skipped: Nodes that were never started, with the failed node that they wait for.
+    """
+
+    done: list[K] = field(default_factory=list)
+    failed: dict[K, Exception] = field(default_factory=dict)
+    skipped: dict[K, K] = field(default_factory=dict)
+
+
+def run_graph(
+    graph: Mapping[K, set[K]],
+    work: Callable[[K], None],
+    *,
+    threads: int,
+    on_wait: Callable[[], None] = lambda: None,
+    on_failure: Callable[[K, Exception, list[K]], None] = lambda node, error, skipped: None,
+    stop: threading.Event | None = None,
+) -> GraphResult[K]:
+    """Run every node after the nodes that it depends on.
+
+    Args:
+        graph: For each node the nodes that must be done before it.
+        work: Does one node's work, in a pool thread.
+        threads: How many nodes run at once.
+        on_wait: Called in the calling thread several times a second while work goes on.
+        on_failure: Called in the calling thread with a failed node and what is skipped for it.
+        stop: When set, no further node is started.
+
+    Returns:
+        How each node ended.
+    """
+    result: GraphResult[K] = GraphResult()
+    waiting = {node: set(parents) for node, parents in graph.items()}
+    running: dict[Future[None], K] = {}
+    with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="vde") as pool:
+        try:
+            while waiting or running:
+                if stop is None or not stop.is_set():
+                    ready = [node for node, parents in waiting.items() if not parents]
+                    for node in ready[: max(1, threads) - len(running)]:
+                        del waiting[node]
+                        running[pool.submit(work, node)] = node
+                if not running:
+                    break
+                finished, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                on_wait()
+                for future in finished:
+                    node = running.pop(future)
+                    error = future.exception()
+                    if error is None:
+                        result.done.append(node)
+                        for parents in waiting.values():
+                            parents.discard(node)
+                        continue
+                    if not isinstance(error, Exception):
+                        raise error
+                    result.failed[node] = error
+                    skipped = _cut_off(node, waiting)
+                    result.skipped.update(dict.fromkeys(skipped, node))
+                    on_failure(node, error, skipped)
+        except BaseException:
+            if stop is not None:
+                stop.set()
+            raise
+    return result
+
+
+def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
+    """Take every node that depends on a failed one out of the waiting ones."""
+    lost = {node}
+    out: list[K] = []
+    changed = True
+    while changed:
+        changed = False
+        for candidate, parents in list(waiting.items()):
+            if parents & lost:
+                lost.add(candidate)
+                out.append(candidate)
+                del waiting[candidate]
+                changed = True
+    return out
+
+
+def audits_of(plan: Plan) -> AuditOrder:
+    """Return when the audits of a plan's models can be run."""
+    found = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    return audit_order({name: snapshot.model for name, snapshot in found.items()})
+
+
+def work_graph(
+    plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
+) -> dict[ModelName, set[ModelName]]:
+    """Return, for each model that is worked on, those that must be done before it.
+
+    Ancestors count through models that are not worked on. Of several models with one table the
+    later ones wait for the first and then find nothing left to do.
+
+    Args:
+        plan: The plan.
+        work: The models that are worked on.
+        audits: What comes before models for the sake of their audits.
+    """
+    after = {
+        model.name: (
+            *plan.snapshots[model.snapshot_id].parents,
+            *audits.before.get(model.name, ()),
+        )
+        for model in plan.models
+        if model.snapshot_id is not None
+    }
+    order: dict[ModelName, set[ModelName]] = {}
+    before: dict[ModelName, set[ModelName]] = {}
+    first_of_table: dict[str, ModelName] = {}
+    for name in parents_first(after):
+        needed: set[ModelName] = set()
+        for parent in after[name]:
+            needed |= {parent} if parent in work else before[parent]
+        before[name] = needed
+        if name in work:
+            order[name] = set(needed)
+            table = work[name].table
+            if table is not None:
+                first = first_of_table.setdefault(table.id, name)
+                if first != name:
+                    order[name].add(first)
+    return order
+
+
+class Slots:
+    """Counts what runs. A model waits for its slot; what helps one takes only what is left over.
+
+    Args:
+        count: How many there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = max(1, count)
+        self._free = self.count
+        self._waiting = 0
+        self._waiting_alone = 0
+        self._taken = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def held(self, *, alone: bool = False) -> Iterator[Callable[[], bool]]:
+        """Hold a slot for a block, after waiting for one.
+
+        Args:
+            alone: Wait until nothing else is done, and let nothing else begin.
+
+        Returns:
+            What says whether nothing else was done in the block so far.
+        """
+        needed = self.count if alone else 1
+        with self._changed:
+            self._waiting += needed
+            self._waiting_alone += alone
+            self._changed.wait_for(
+                lambda: self._free >= needed and (alone or not self._waiting_alone)
+            )
+            self._waiting -= needed
+            self._waiting_alone -= alone
+            beside = self._free < self.count
+            self._free -= needed
+            self._taken += 1
+            taken = self._taken
+        try:
+            yield lambda: not beside and self._taken == taken
+        finally:
+            self.give_back(needed)
+
+    def take_spare(self) -> bool:
+        """Take a slot that nobody waits for, to be given back; say whether there was one."""
+        with self._changed:
+            spare = self._free > self._waiting
+            self._free -= spare
+            self._taken += spare
+            return spare
+
+    def give_back(self, slots: int = 1) -> None:
+        """Give slots back."""
+        with self._changed:
+            self._free += slots
+            self._changed.notify_all()

@@ -1,0 +1,416 @@
+"""Comparison of a model in two versions: by commits, by row lineage, or whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.pinned_reads import PinnedVersion
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.lakehouse.publishing.table_history import (
+    change_line,
+    field_ids,
+    identifier_columns,
+)
+from vde_dagster.planning.changes.columns import (
+    ColumnEvent,
+    ColumnPair,
+    ViewColumn,
+    column_events,
+    pair_columns,
+)
+from vde_dagster.planning.changes.commits import ByCommits, ByLineage, read_by
+from vde_dagster.planning.changes.query import (
+    MARKS,
+    Step,
+    changes_query,
+    is_comparable,
+    no_changes,
+    of_commits,
+    of_lineage,
+    of_versions,
+)
+from vde_dagster.planning.environments.resolver import column_map, qualified
+from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.environments.pins import Pin
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.environment import Environment
+
+
+Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChanges:
+    """What changed in a model from one version of an environment to another.
+
+    Who has the rows of the earlier version, makes `events` of its columns, takes away the rows
+    that are `delete` or `update_before` and adds those that are `insert` or `update_after`, has the
+    rows of the later one.
+
+    Args:
+        environment: The environment.
+        model: The model.
+        since: The earlier version's number; 0 for the time before any.
+        until: The later version's.
+        publication_id: The publication that made the later version.
+        method: How they are found.
+        why: For `resync`, why they cannot be told, so that the view has to be read anew.
+        events: What changed of its columns.
+        key: Columns by which images of one row are paired, or none.
+        columns: (name, Spark SQL type) of the answer.
+        query: Spark SQL that returns them; any session with the project's catalog can run it.
+        steps: Where each version is told for itself, what each changed, of those that did.
+    """
+
+    environment: str
+    model: ModelName
+    since: int
+    until: int
+    publication_id: str
+    method: Method
+    why: str | None
+    events: tuple[ColumnEvent, ...]
+    key: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    query: str
+    steps: tuple[ModelChanges, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "environment": self.environment,
+            "model": str(self.model),
+            "from": self.since,
+            "to": self.until,
+            "publication": self.publication_id,
+            "method": self.method,
+            "why": self.why,
+            "columns_changed": [event.to_json() for event in self.events],
+            "key": list(self.key),
+            "steps": [
+                {
+                    "ordinal": ordinal,
+                    "to": step.until,
+                    "publication": step.publication_id,
+                    "method": step.method,
+                    "key": list(step.key),
+                }
+                for ordinal, step in enumerate(self.steps)
+            ],
+        }
+
+
+def compare_sides(
+    catalog: str,
+    later: Environment,
+    model: ModelName,
+    since: int,
+    before: Side | None,
+    after: Side | None,
+    why: str | None = None,
+    *,
+    ordinal: int = 0,
+    pinned_only: bool = False,
+    by_commits: bool = True,
+) -> ModelChanges:
+    """Find out how two versions of a model are compared.
+
+    Args:
+        catalog: The Spark catalog's name.
+        later: The later version.
+        model: The model.
+        since: The earlier version's number.
+        before: What the earlier version shows; None where it does not show the model.
+        after: What the later one shows; one of them is there.
+        why: Why what the earlier one shows cannot be read.
+        ordinal: What counts this step among others.
+        pinned_only: Whether to read only what versions pin, and so no commit in between.
+        by_commits: Whether Iceberg's log of changes may be read.
+    """
+    compared = _Comparison(
+        catalog, later, model, since, before, after, ordinal, pinned_only, by_commits
+    )
+    return compared.changes(why)
+
+
+def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
+    """Say which column of the earlier version each column of the later one goes on from."""
+    if before is None:
+        return tuple(ColumnPair(column, None) for column in after.columns)
+    same = _same_table(before, after) is not None
+    return pair_columns(before.columns, after.columns, same_table=same)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Two sides that are compared; either is None where its version does not show the model."""
+
+    catalog: str
+    later: Environment
+    model: ModelName
+    since: int
+    before: Side | None
+    after: Side | None
+    ordinal: int
+    pinned_only: bool
+    by_commits: bool
+
+    def changes(self, resync: str | None) -> ModelChanges:
+        before, after = self.before, self.after
+        shown = after or before
+        assert shown is not None
+        pairs = self._pairs(shown)
+        events = () if before is None or after is None else column_events(before.columns, pairs)
+        found = self._result(shown, tuple(events))
+        why = resync or self._why_not(shown)
+        if why is not None:
+            query = no_changes(shown.columns, self._step(), resync=True)
+            return replace(found, method="resync", why=why, events=(), query=query)
+        method, weighed = self._weighed(shown, pairs)
+        if weighed is None:
+            return replace(found, query=no_changes(shown.columns, self._step()))
+        key = _key(shown, pairs) if before is not None and after is not None else ()
+        query = changes_query(weighed, shown.columns, key, self._step())
+        return replace(found, method=method, key=key, query=query)
+
+    def _result(self, shown: Side, events: tuple[ColumnEvent, ...]) -> ModelChanges:
+        own = tuple((column.name, column.type) for column in shown.columns)
+        taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
+        if taken:
+            raise UsageError(
+                f"{self.model} has a column '{min(taken)}', which its changes have, too",
+                hint="give the column another name",
+            )
+        return ModelChanges(
+            environment=self.later.name,
+            model=self.model,
+            since=self.since,
+            until=self.later.version,
+            publication_id=self.later.publication_id,
+            method="nothing",
+            why=None,
+            events=events,
+            key=(),
+            columns=(*MARKS, *own),
+            query="",
+        )
+
+    def _step(self) -> Step:
+        shown = self.after.shown if self.after is not None else None
+        commit = shown.pin.snapshot_id if shown is not None else None
+        return Step(self.ordinal, commit, self.later.version, self.later.publication_id)
+
+    def _pairs(self, shown: Side) -> tuple[ColumnPair, ...]:
+        if self.before is None or self.after is None:
+            return tuple(ColumnPair(column, column) for column in shown.columns)
+        return pair_sides(self.before, self.after)
+
+    def _why_not(self, shown: Side) -> str | None:
+        for side in (self.before, self.after):
+            if side is not None and side.uncertain is not None:
+                return side.uncertain
+        for column in shown.columns:
+            if not is_comparable(column.type):
+                return f"rows cannot be told apart by {column.name}, which is {column.type}"
+        return None
+
+    def _weighed(self, shown: Side, pairs: Sequence[ColumnPair]) -> tuple[Method, str | None]:
+        before, after = self.before, self.after
+        if before is not None and after is not None:
+            if before.query == after.query:
+                return "nothing", None
+            tables = _same_table(before, after)
+            if tables is not None and _in_place(*tables, pairs):
+                way = self._way(*tables)
+                if isinstance(way, ByCommits) and not way.legs:
+                    return "nothing", None
+                if way is not None and (self.by_commits or isinstance(way, ByLineage)):
+                    return self._by_table(way, tables[1], pairs)
+        return "versions", of_versions(
+            before.query if before is not None else None,
+            after.query if after is not None else None,
+            pairs,
+        )
+
+    def _way(self, one: TableAtPin, two: TableAtPin) -> ByCommits | ByLineage | None:
+        lines = (change_line(two.metadata, pinned.pin.snapshot_id) for pinned in (one, two))
+        return read_by(*lines, pinned_only=self.pinned_only)
+
+    def _by_table(
+        self, way: ByCommits | ByLineage, pinned: TableAtPin, pairs: Sequence[ColumnPair]
+    ) -> tuple[Method, str]:
+        table = qualified(pinned.table.ref, self.catalog)
+        if isinstance(way, ByCommits):
+            columns = [pair.after for pair in pairs]
+            types = columns_of(pinned.metadata, None)
+            return "commits", of_commits(way.legs, table, columns, types)
+        older, newer = (_types_at(pinned, one) for one in (way.older, way.newer))
+        return "lineage", of_lineage(way, table, pairs, older, newer)
+
+
+def _same_table(before: Side, after: Side) -> tuple[TableAtPin, TableAtPin] | None:
+    one, two = before.shown, after.shown
+    if one is None or two is None or one.table.ref != two.table.ref:
+        return None
+    return one, two
+
+
+def _schema_at(pinned: TableAtPin, snapshot_id: int | None) -> int | None:
+    found = (s for s in pinned.metadata["snapshots"] if int(s["snapshot-id"]) == snapshot_id)
+    snapshot = next(found, None)
+    return snapshot.get("schema-id") if snapshot is not None else None
+
+
+def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
+    return columns_of(pinned.metadata, _schema_at(pinned, snapshot_id))
+
+
+def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
+    """Say whether rows that no commit touched are the same rows of the view.
+
+    They are where each column is read from one place, or where it is new and its place was made
+    after the earlier version's snapshot was written: then it is NULL in all of these rows.
+    """
+    metadata = two.metadata
+    now = field_ids(metadata, None)
+    then, later = (field_ids(metadata, side.pin.schema_id) for side in (one, two))
+    written: dict[str, int] = {}
+    if one.pin.snapshot_id is not None:
+        written = field_ids(metadata, _schema_at(two, one.pin.snapshot_id))
+    for pair in pairs:
+        place = pair.after.place or ""
+        field = now.get(place)
+        if field is None or later.get(place) != field:
+            return False
+        if pair.before is None:
+            if field in written.values():
+                return False
+        elif pair.before.place != place or then.get(place) != field:
+            return False
+    return True
+
+
+def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
+    """Return the first key whose columns both versions have."""
+    both: dict[str, ViewColumn] = {
+        pair.after.name.lower(): pair.after for pair in pairs if pair.before is not None
+    }
+    for key in shown.keys:
+        if key and all(name in both and _may_be_key(both[name]) for name in key):
+            return tuple(column.name for column in shown.columns if column.name.lower() in key)
+    return ()
+
+
+def _may_be_key(column: ViewColumn) -> bool:
+    return not any(word in column.type.lower() for word in ("map<", "variant"))
+
+
+class TableAtPin(NamedTuple):
+    """A table as a version shows it.
+
+    Args:
+        table: The table.
+        pin: What the version shows of it.
+        metadata: The table's metadata now.
+    """
+
+    table: PhysicalTable
+    pin: Pin
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a version shows of a model.
+
+    Args:
+        query: Spark SQL that reads its rows as they were.
+        columns: Its columns, in order.
+        keys: Sets of columns that tell rows apart, those that people declared first.
+        shown: The table that serves it; None for a query.
+        uncertain: Why the query need not return what the version showed, or None.
+    """
+
+    query: str
+    columns: tuple[ViewColumn, ...]
+    keys: tuple[frozenset[str], ...]
+    shown: TableAtPin | None
+    uncertain: str | None
+
+
+def read_side(
+    warehouse: Warehouse,
+    version: Environment,
+    name: ModelName,
+    reader: PinnedVersion | None = None,
+) -> Side | None:
+    """Find out how a model is read as a version showed it.
+
+    Args:
+        warehouse: The project's warehouse.
+        version: The version.
+        name: The model.
+        reader: What is known of the version already.
+
+    Returns:
+        None where the version does not show the model.
+
+    Raises:
+        UsageError: The data of the version are not known, or gone.
+    """
+    entry = version.entries.get(name)
+    if entry is None:
+        return None
+    reader = reader or PinnedVersion(warehouse, version)
+    query = reader.relation(name)
+    snapshot = reader.snapshots[entry.snapshot_id]
+    if query is None or not snapshot.model.kind.is_shown:
+        raise UsageError(
+            f"{name} is {snapshot.model.kind.name}: environments show nothing of it",
+            hint="ask for the changes of a model that reads it",
+        )
+    keys = [frozenset(name.lower() for name in grain) for grain in snapshot.model.grains]
+    keys += sorted(snapshot.version.unique_keys, key=lambda key: (len(key), sorted(key)))
+    if entry.table_id is None:
+        types = warehouse.engine().analyze(query)
+        made = snapshot.version.columns
+        columns = tuple(
+            ViewColumn(column, type_, made.get(column.lower(), "")) for column, type_ in types
+        )
+        return Side(query, columns, tuple(keys), None, _uncertain(reader, snapshot))
+    table = reader.tables[entry.table_id]
+    assert reader.pins is not None
+    metadata = warehouse.lakehouse.table_metadata(table.ref)
+    shown = TableAtPin(table, reader.pins[table.id], metadata)
+    columns = _of_table(snapshot, shown)
+    named = {column.place: column.name.lower() for column in columns}
+    identifiers = identifier_columns(metadata)
+    if identifiers and all(place in named for place in identifiers):
+        keys.append(frozenset(named[place] for place in identifiers))
+    return Side(query, columns, tuple(keys), shown, None)
+
+
+def _of_table(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, ...]:
+    types = columns_of(shown.metadata, shown.pin.schema_id)
+    versions = {column.name: column.version for column in snapshot.columns}
+    return tuple(
+        ViewColumn(output, types[place], versions[output], place)
+        for output, place in column_map(snapshot, shown.table)
+    )
+
+
+def _uncertain(reader: PinnedVersion, snapshot: Snapshot) -> str | None:
+    if reader.live:
+        tables = ", ".join(sorted(map(str, reader.live)))
+        return f"it reads {tables}, which others write and versions do not pin"
+    by_name = {one.name: one for one in reader.snapshots.values()}
+    why = why_not_repeatable(snapshot, by_name)
+    return f"its query {why}" if why is not None else None

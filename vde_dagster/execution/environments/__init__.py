@@ -1,0 +1,1 @@
+"""Versions of environments: found, compared, audited, rolled back and frozen."""

@@ -1,0 +1,198 @@
+"""Auditing the rows that an environment shows: nothing is filled or published."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ExecutionError
+from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
+from vde_dagster.execution.apply.worker_pool import run_graph
+from vde_dagster.execution.pinned_reads import with_held
+from vde_dagster.execution.plans.make_plans import plan_run
+from vde_dagster.planning.engine_tasks import AuditResult
+from vde_dagster.planning.environments.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.model import Audit
+from vde_dagster.project.selection import select
+from vde_dagster.state.plans.audits import AuditRun
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedRange:
+    """What one audit found in one range of a model.
+
+    Args:
+        model: The model.
+        audit: The audit.
+        interval: The range (UTC).
+        result: What was found.
+    """
+
+    model: ModelName
+    audit: Audit
+    interval: Interval
+    result: AuditResult
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What the audits of an environment found.
+
+    Args:
+        run: Under which they are kept.
+        results: By model in order of the graph, then by audit and range.
+        unbuilt: Models with audits that hold no rows yet.
+    """
+
+    run: AuditRun
+    results: tuple[AuditedRange, ...]
+    unbuilt: tuple[ModelName, ...] = ()
+
+    @property
+    def failed(self) -> tuple[AuditedRange, ...]:
+        """The results that found rows."""
+        return tuple(result for result in self.results if result.result.failed_rows)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an audit found rows that would stop a publication."""
+        return any(result.audit.blocking for result in self.failed)
+
+
+@dataclass
+class EnvironmentAudit:
+    """Audits one environment.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: The environment's name.
+        patterns: Which models, as `select` has them; all by default.
+        labels: Only these audits, by their labels; all by default.
+        stop: When set, no further model is begun.
+    """
+
+    warehouse: Warehouse
+    environment: str
+    patterns: Sequence[str] = ()
+    labels: Collection[str] | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        plan = plan_run(self.warehouse, self.environment, save=False, only_read=True)
+        self.run_id = f"audit-{self.environment}-{uuid.uuid4().hex[:10]}"
+        self._plan = replace(plan, id=self.run_id)
+        self._tasks = PlanTasks(
+            self._plan, self._resolver(self._plan), Written(), self.warehouse.settings.catalog
+        )
+
+    def run(self) -> AuditReport:
+        """Run the audits, and keep what they find.
+
+        Raises:
+            UsageError: There is no such environment, or a pattern matches nothing.
+            ExecutionError: Spark failed, or the work was cancelled.
+        """
+        plan, store = self._plan, self.warehouse.store
+        run = AuditRun(self.run_id, self.environment, plan.base_version)
+        snapshots = {
+            model.name: plan.snapshots[model.snapshot_id]
+            for model in plan.models
+            if model.snapshot_id is not None and model.name in plan.entries
+        }
+        chosen = select(
+            {name: found.model for name, found in snapshots.items()},
+            self.patterns,
+            self.warehouse.changed_files,
+        )
+        work = {
+            name: ranges
+            for name, found in snapshots.items()
+            if name in chosen and found.model.audits and (ranges := self._ranges(name)) is not None
+        }
+        found: dict[ModelName, list[AuditedRange]] = {name: [] for name in work}
+
+        def audit(name: ModelName) -> None:
+            table = self._table(name)
+            for interval in work[name]:
+                tasks = self._tasks.audits(snapshots[name], table, interval, None)
+                for one, task in tasks:
+                    if self.labels is None or one.label in self.labels:
+                        result = self.warehouse.engine().audit(task)
+                        store.audits.save(task, table.id if table else None, result, run=run)
+                        found[name].append(AuditedRange(name, one, interval, result))
+
+        try:
+            ended = run_graph(
+                {name: set() for name in work},
+                audit,
+                threads=self.warehouse.settings.concurrency,
+                stop=self.stop,
+            )
+        finally:
+            if any(found.values()):
+                store.audits.finish(run)
+        for name, error in ended.failed.items():
+            raise ExecutionError(f"{name}: its audits could not be run: {error}") from error
+        if self.stop.is_set():
+            raise ExecutionError("the audits were cancelled", hint="what they found is kept")
+        results = [item for items in found.values() for item in _in_order(items)]
+        return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
+
+    def _ranges(self, name: ModelName) -> list[Interval] | None:
+        """Return what of a model is audited; None when it has no rows of its own to look at."""
+        snapshot = self._snapshot(name)
+        table = self._table(name)
+        if table is None:
+            kind = snapshot.model.kind
+            return [self._tasks.latest_slot(snapshot)] if kind.is_audited else None
+        ranges = list(table.intervals)
+        # Audits of a table that is made whole look at all of it, whichever slot it was made for.
+        return ranges if snapshot.is_incremental else ranges[-1:]
+
+    def _snapshot(self, name: ModelName) -> Snapshot:
+        return self._plan.snapshots[self._plan.entries[name].snapshot_id]
+
+    def _table(self, name: ModelName) -> PhysicalTable | None:
+        table_id = self._plan.entries[name].table_id
+        return self._tasks.target.tables[table_id] if table_id is not None else None
+
+    def _resolver(self, plan: Plan) -> Resolver:
+        store = self.warehouse.store
+        production = store.environments.get(PRODUCTION)
+        entries = production.entries.values() if production else ()
+        ids = {entry.table_id for entry in plan.entries.values() if entry.table_id}
+        shown = store.environments.get(plan.environment)
+        resolver = Resolver(
+            environment=plan.environment,
+            entries=_as_shown(plan, shown),
+            snapshots=plan.snapshots,
+            tables=store.tables.load(sorted(ids)),
+            production=frozenset(entry.table_id for entry in entries if entry.table_id),
+        )
+        return with_held(self.warehouse, resolver)
+
+
+def _as_shown(plan: Plan, shown: Environment | None) -> dict[ModelName, Entry]:
+    """Return a plan's entries, those that the environment holds at earlier states with these."""
+    held = shown.held if shown is not None else {}
+    return {
+        name: replace(entry, held=held.get(entry.table_id or ""))
+        for name, entry in plan.entries.items()
+    }
+
+
+def _in_order(items: list[AuditedRange]) -> list[AuditedRange]:
+    labels = list(dict.fromkeys(item.audit.label for item in items))
+    return sorted(items, key=lambda item: (labels.index(item.audit.label), item.interval))

@@ -1,0 +1,314 @@
+"""Differences between environments, the data that versions pin, and rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName, quote, split_identifier
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.environments.published_version import published_entry, published_version
+from vde_dagster.execution.plans.make_plans import no_environment
+from vde_dagster.lakehouse.publishing.pins import growth_between
+from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.plan.compare_snapshots import classify
+from vde_dagster.planning.plan.plan import Category, Change
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table_diff import SchemaDiff, TableDiff
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.engine import Engine
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.project.model import Model
+    from vde_dagster.state.environments.pins import Pin
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A model that two environments do not show alike.
+
+    Args:
+        name: The model.
+        change: How it differs.
+        category: What that means for its data, or None.
+        new: Its snapshot in the one environment, or None.
+        old: Its snapshot in the other, or None.
+    """
+
+    name: ModelName
+    change: Change
+    category: Category | None
+    new: Snapshot | None
+    old: Snapshot | None
+
+    @property
+    def columns(self) -> dict[str, list[str]]:
+        """Names of the columns that are added, removed, and changed in meaning or type."""
+        before = {c.name: (c.version, c.type) for c in self.old.columns} if self.old else {}
+        after = {c.name: (c.version, c.type) for c in self.new.columns} if self.new else {}
+        return {
+            "added": [name for name in after if name not in before],
+            "removed": [name for name in before if name not in after],
+            "changed": [n for n, what in after.items() if n in before and before[n] != what],
+        }
+
+
+def compare_environments(
+    warehouse: Warehouse, new: Environment, old: Environment
+) -> tuple[Difference, ...]:
+    """Compare what an environment shows with what another one does; stores nothing.
+
+    Args:
+        warehouse: The project's warehouse.
+        new: The environment, or version of one, whose changes are told.
+        old: The one that it is compared with.
+    """
+    differing = [
+        name for name in {**new.entries, **old.entries} if _id(new, name) != _id(old, name)
+    ]
+    ids = {one for name in differing for one in (_id(new, name), _id(old, name)) if one}
+    snapshots = warehouse.store.snapshots.load(ids)
+    found = []
+    for name in sorted(differing):
+        one, two = snapshots.get(_id(new, name) or ""), snapshots.get(_id(old, name) or "")
+        change, category = classify(one, two)
+        found.append(Difference(name, change, category, one, two))
+    return tuple(found)
+
+
+def named_environment(warehouse: Warehouse, text: str) -> Environment:
+    """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
+
+    Raises:
+        UsageError: There is no such environment or version.
+    """
+    version = published_version(warehouse.store, text)
+    if version is not None:
+        return version
+    name = environment_name(text)
+    found = warehouse.store.environments.get(name)
+    if found is None:
+        raise no_environment(warehouse.store, name)
+    return found
+
+
+def _id(environment: Environment, name: ModelName) -> str | None:
+    entry = environment.entries.get(name)
+    return entry.snapshot_id if entry is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class DataDifference:
+    """A model of which two versions show other rows, or may do.
+
+    Args:
+        name: The model.
+        same_table: Whether one table serves both.
+        before: Rows in the other version, when known.
+        after: Rows in the version, when known.
+        added: Rows that commits in between wrote, in one table and when known.
+        removed: Rows that commits in between deleted or wrote anew.
+    """
+
+    name: ModelName
+    same_table: bool
+    before: int | None
+    after: int | None
+    added: int | None
+    removed: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "model": str(self.name),
+            "same_table": self.same_table,
+            "rows_before": self.before,
+            "rows": self.after,
+            "rows_added": self.added,
+            "rows_removed": self.removed,
+        }
+
+
+def compare_data(
+    warehouse: Warehouse, new: Environment, old: Environment
+) -> tuple[DataDifference, ...]:
+    """Compare what two versions pin, by Iceberg's metadata; no rows are read.
+
+    Args:
+        warehouse: The project's warehouse.
+        new: The version whose changes are told.
+        old: The one that it is compared with.
+
+    Returns:
+        The models that both show, with their own table, as of another snapshot or table. What one
+        of them has no pin of is left out.
+    """
+    pins = warehouse.store.pins
+    now, then = (pins.at(one.name, one.version) for one in (new, old))
+    found = []
+    for name in sorted(new.entries.keys() & old.entries.keys()):
+        one = now.get(new.entries[name].table_id or "")
+        two = then.get(old.entries[name].table_id or "")
+        if one is None or two is None:
+            continue
+        same = one.table_id == two.table_id
+        if same and one.snapshot_id == two.snapshot_id:
+            continue
+        added, removed = _growth(warehouse, one, two) if same else (None, None)
+        found.append(DataDifference(name, same, two.rows, one.rows, added, removed))
+    return tuple(found)
+
+
+def _growth(warehouse: Warehouse, new: Pin, old: Pin) -> tuple[int | None, int | None]:
+    """Add up the commits between two snapshots; going back, what was added is removed."""
+    with warehouse.store.database.reading() as conn:
+        places = warehouse.store.pins.places(conn, [new.table_id])
+    ref, _ = places[new.table_id]
+    metadata = warehouse.lakehouse.table_metadata(ref)
+    growth = growth_between(metadata, old.snapshot_id, new.snapshot_id)
+    return growth.added, growth.removed
+
+
+Rows = Sequence[tuple[Any, ...]]
+SAMPLES = ("differing", "only_source", "only_target")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some of the rows of a kind.
+
+    Args:
+        columns: The names of their columns.
+        rows: Their values.
+    """
+
+    columns: tuple[str, ...]
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two tables differ.
+
+    Args:
+        source: The one, as it is called in Spark.
+        target: The other.
+        keys: The columns that rows are compared by.
+        schema: How the columns differ.
+        rows: Numbers of rows: `source`, `target`, `joined`, `identical`, `differing`,
+            `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows whose key
+            another row has too).
+        columns: Numbers of differing values by column that both have.
+        not_compared: Columns whose types have no equality.
+        samples: Some rows, by `SAMPLES`.
+    """
+
+    source: str
+    target: str
+    keys: tuple[str, ...]
+    schema: SchemaDiff
+    rows: Mapping[str, int]
+    columns: Mapping[str, int]
+    not_compared: tuple[str, ...]
+    samples: Mapping[str, Sample]
+
+
+def tables_of_environments(
+    warehouse: Warehouse, environments: str, model: str
+) -> tuple[str, str, tuple[str, ...]]:
+    """Return the views of a model in two environments, and its grain as the first one has it.
+
+    Args:
+        warehouse: The project's warehouse.
+        environments: `source:target`.
+        model: The model.
+
+    Raises:
+        UsageError: There is no such environment or model, or it has no view.
+    """
+    first, _, second = environments.partition(":")
+    name = ModelName.parse(model, warehouse.settings.default_namespace)
+    shown: list[tuple[str, Model]] = []
+    for text in (first, second):
+        environment = environment_name(text)
+        known, entry = published_entry(warehouse.store, environment, name)
+        found = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model
+        if not found.kind.is_shown:
+            raise UsageError(
+                f"{name} is {found.kind.name}: environments have no view of it",
+                hint="compare the models that read it",
+            )
+        shown.append((known.views.quoted(name, warehouse.settings.catalog), found))
+    grains = shown[0][1].grains
+    return shown[0][0], shown[1][0], grains[0] if grains else ()
+
+
+def table_in_spark(warehouse: Warehouse, text: str) -> str:
+    """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    parts = split_identifier(text)
+    if len(parts) == 2:
+        parts = [warehouse.settings.catalog, *parts]
+    if len(parts) != 3 or not all(parts):
+        raise UsageError(
+            f"'{text}' is no table's name",
+            hint="write schema.table, catalog.schema.table, or two environments as dev:prod MODEL",
+        )
+    return ".".join(map(quote, parts))
+
+
+def compare_tables(
+    engine: Engine,
+    source: str,
+    target: str,
+    keys: Sequence[str],
+    *,
+    where: str | None = None,
+    limit: int = 10,
+) -> Comparison:
+    """Compare two tables by a key.
+
+    Args:
+        engine: Reads them.
+        source: The one, quoted.
+        target: The other.
+        keys: Columns that tell rows apart.
+        where: Spark SQL that the rows of both have to meet.
+        limit: The most rows of each sample.
+
+    Raises:
+        UsageError: A table is not there, or a key is no column of both.
+        ExecutionError: Spark failed.
+    """
+    types = [dict(engine.query(f"SELECT * FROM {one}", 1)[0]) for one in (source, target)]
+    diff = TableDiff(source, target, keys, types[0], types[1], where)
+    rows, columns = diff.read_counts(engine.query(diff.counts())[1][0])
+    for side, word in enumerate(("source", "target")):
+        total, distinct = engine.query(diff.sizes(side))[1][0]
+        rows[word], rows[f"repeated_{word}"] = total, total - distinct
+    differing = [name for name, count in columns.items() if count]
+    queries = {
+        "differing": diff.differing(differing) if differing else None,
+        "only_source": diff.only(0) if rows["only_source"] else None,
+        "only_target": diff.only(1) if rows["only_target"] else None,
+    }
+    samples = {}
+    for kind, query in queries.items():
+        if query is not None and limit:
+            named, found = engine.query(query, limit)
+            samples[kind] = Sample(tuple(name for name, _ in named), found)
+    return Comparison(
+        source,
+        target,
+        diff.keys,
+        SchemaDiff.of(types[0], types[1]),
+        rows,
+        columns,
+        diff.not_compared,
+        samples,
+    )

@@ -1,0 +1,168 @@
+"""Published versions by name (`prod`, `prod@41`, `prod@2026-11-01`), and models in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.times import instant_text, parse_time
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.make_plans import no_environment
+from vde_dagster.planning.environments.environment import Entry, Environment, environment_name
+from vde_dagster.state import StateStore
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
+
+_GREATEST = 2**31 - 1
+"""Versions are integers of 32 bits in the database."""
+
+_CLOCKS_DIFFER = timedelta(minutes=1)
+"""By which a time may lie ahead: machines agree to within some seconds."""
+
+
+def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
+    """Return the version of an environment that a text names; None where it names no version.
+
+    Args:
+        store: The state store.
+        text: An environment's name, perhaps with `@` and a version's number or a time (UTC).
+        at: A time (UTC), in place of what follows `@`: the version that was current then.
+
+    Raises:
+        UsageError: There is no such environment or version, two are named, or the time is to come.
+    """
+    name, sign, meant = text.partition("@")
+    name = environment_name(name)
+    if sign and at is not None:
+        raise UsageError(f"'{text}' names a version, and --at another", hint="give one of them")
+    if not sign and at is None:
+        return None
+    meant = at if at is not None else meant.strip()
+    number = version_number(meant)
+    if number is None:
+        number = _number_at(store, name, meant)
+    found = store.versions.at(name, number)
+    if found is None:
+        raise _unknown(store, name, f"no version {meant[:40]}")
+    if store.versions.is_end(name, number):
+        raise UsageError(
+            f"version {number} of '{name}' is its end: it was dropped",
+            hint=f"see: vde history {name}",
+        )
+    return found
+
+
+def version_number(text: str) -> int | None:
+    """Return the number of a version that a text is; None for others, such as a time.
+
+    One that no database can hold stands for the greatest, which no version has.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) if len(text) < 10 else _GREATEST
+
+
+def _number_at(store: StateStore, name: str, text: str) -> int:
+    now = store.database.clock.now()
+    at = parse_time(text, "the time of a version", now)
+    if at > now + _CLOCKS_DIFFER:
+        raise UsageError(
+            f"{_shown(at)} is yet to come, so nobody knows what '{name}' shows then",
+            hint=f"without a time it is what '{name}' shows now",
+        )
+    number = store.versions.number_at(name, at)
+    if number is None:
+        raise _unknown(store, name, f"no version that is as old as {_shown(at)}")
+    return number
+
+
+def _unknown(store: StateStore, name: str, what: str) -> UsageError:
+    kept = store.versions.history(name)
+    if not kept:
+        from vde_dagster.execution.plans.make_plans import no_environment
+
+        return no_environment(store, name)
+    first, last = kept[-1], kept[0]
+    return UsageError(
+        f"environment '{name}' has {what}",
+        hint=f"its versions are {first.version} (of {_shown(first.published_at)}) to "
+        f"{last.version}; history_days says how long they are kept",
+    )
+
+
+def _shown(at: datetime) -> str:
+    return instant_text(at)
+
+
+def published_entry(
+    store: StateStore, environment: str, name: ModelName
+) -> tuple[Environment, Entry]:
+    """Return an environment as it was published, and a model's entry in it.
+
+    Raises:
+        UsageError: There is no such environment, or it shows no such model.
+    """
+    known = store.environments.get(environment)
+    if known is None:
+        raise no_environment(store, environment)
+    entry = known.entries.get(name)
+    if entry is None:
+        raise UsageError(
+            f"environment '{environment}' shows no model '{name}'",
+            hint=suggest(str(name), [str(one) for one in known.entries], "models"),
+        )
+    return known, entry
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """Where an environment has a model.
+
+    Args:
+        model: The model.
+        environment: The environment.
+        view: Its view in Spark, quoted; None for what has none.
+        table: The table that holds its rows, quoted; None where a view of its query is all.
+        branch: The Iceberg branch that has them; None for `main`.
+    """
+
+    model: ModelName
+    environment: str
+    view: str | None
+    table: str | None
+    branch: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "model": str(self.model),
+            "environment": self.environment,
+            "view": self.view,
+            "table": self.table,
+            "branch": self.branch,
+        }
+
+
+def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:
+    """Name the table of a model in an environment; asks the state store alone.
+
+    Raises:
+        UsageError: There is no such environment, or it shows no such model.
+    """
+    name = ModelName.parse(model, warehouse.settings.default_namespace)
+    known, entry = published_entry(warehouse.store, environment, name)
+    catalog = warehouse.settings.catalog
+    if entry.table_id is None:
+        snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+        shown = snapshot.model.kind.is_shown
+        return TableName(
+            name, environment, known.views.quoted(name, catalog) if shown else None, None
+        )
+    table = warehouse.store.tables.get(entry.table_id)
+    quoted = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
+    return TableName(name, environment, known.views.quoted(name, catalog), quoted, table.branch)

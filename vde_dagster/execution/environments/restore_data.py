@@ -1,0 +1,390 @@
+"""The data of a rollback: tables set back to a version's pins, and columns restored.
+
+Production owns what it shows: all that it showed goes back together, so that the ranges that
+counted as filled do so again. Another environment owns the tables that nobody else shows. What
+these read may be live tables that stay as they are, so of a table that goes back only those ranges
+count as filled again that nobody has computed anew, or given up, since: the others may be made of
+rows that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot
+from vde_dagster.lakehouse.metadata.fill_summaries import INTERVAL_KEY
+from vde_dagster.lakehouse.metadata.table_metadata import history
+from vde_dagster.lakehouse.publishing.pins import read_heads
+from vde_dagster.lakehouse.publishing.publication import Return
+from vde_dagster.lakehouse.publishing.table_history import is_quiet
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, Held
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, redo
+from vde_dagster.state.environments.pin_history import filled_now, load_filled
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.state import StateStore
+    from vde_dagster.state.environments.pins import Head, Pin
+
+
+@dataclass(frozen=True, slots=True)
+class GoingBack:
+    """What becomes of the tables of an old version.
+
+    Args:
+        returns: By table id, those that go back, or whose filled ranges do.
+        changed: By table id, where rows that readers find are others then (UTC).
+        rows: By table id, how many rows the tables that move have then, when known.
+        models: By table id, the models that the tables serve.
+        held: By table id, what is shown of tables that are others' and stay where they are.
+        others: By environment and table id, what others hold on to of tables that move.
+    """
+
+    returns: Mapping[str, Return] = field(default_factory=dict)
+    changed: Mapping[str, IntervalSet] = field(default_factory=dict)
+    rows: Mapping[str, int | None] = field(default_factory=dict)
+    models: Mapping[str, tuple[ModelName, ...]] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, Held]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[ModelName]:
+        """The models whose rows, or filled ranges, change."""
+        return {name for table_id in self.returns for name in self.models[table_id]}
+
+    @property
+    def moved(self) -> set[ModelName]:
+        """The models whose rows change."""
+        moving = (one.table_id for one in self.returns.values() if one.moves)
+        return {name for table_id in moving for name in self.models[table_id]}
+
+    def rows_of_models(self) -> dict[ModelName, int | None]:
+        """Return how many rows the models have then whose rows change, when known."""
+        return {
+            name: self.rows[table_id]
+            for table_id, one in self.returns.items()
+            if one.moves
+            for name in self.models[table_id]
+        }
+
+    def as_change(self) -> Changed | None:
+        """Return what others have made of the rows that go; None where no row does."""
+        if not any(one.moves for one in self.returns.values()):
+            return None
+        names: dict[ModelName, IntervalSet] = {}
+        for table_id, ranges in self.changed.items():
+            for name in self.models[table_id]:
+                names[name] = names.get(name, IntervalSet()) | ranges
+        return Changed(self.changed, {}, {name: ranges for name, ranges in names.items() if ranges})
+
+
+def going_back(warehouse: Warehouse, current: Environment, old: Environment) -> GoingBack:
+    """Find out what becomes of the tables of an old version; changes nothing.
+
+    Args:
+        warehouse: The project's warehouse.
+        current: The environment's current version.
+        old: The version that is to be shown again.
+
+    Raises:
+        UsageError: The version has no pins, or what they name is gone.
+    """
+    return _Looking(warehouse, current, old).all()
+
+
+class _Looking:
+    """One look at what the tables of an old version are now, and were."""
+
+    def __init__(self, warehouse: Warehouse, current: Environment, old: Environment) -> None:
+        self.warehouse, self.store, self.old = warehouse, warehouse.store, old
+        self.current = current
+        self.models: dict[str, list[ModelName]] = {}
+        for name, entry in old.entries.items():
+            if entry.table_id is not None and entry.held is None:
+                self.models.setdefault(entry.table_id, []).append(name)
+        self.pins = self._pins()
+        with self.store.database.reading() as conn:
+            self.places = self.store.pins.places(conn, self.pins)
+            known = self.store.pins.heads(conn, self.pins)
+            refs = [ref for ref, _ in self.places.values()]
+            pointers = warehouse.lakehouse.catalog.pointers(refs, conn)
+            self.filled = filled_now(conn, self.pins)
+        self.heads = read_heads(warehouse.lakehouse, self.places, pointers, known)
+        gone = self.pins.keys() - self.heads.keys()
+        for table_id in gone:
+            ref, _ = self.places[table_id]
+            if ref in pointers:  # its file is lost, which this says
+                read_metadata(warehouse.lakehouse.files, pointers[ref].location, str(ref))
+        if gone:
+            raise self._refused(gone, "the catalog has no tables for {models} any more")
+
+    def all(self) -> GoingBack:
+        production = self.old.name == PRODUCTION
+        moving = {one for one in self.pins if self._moves(one)}
+        metadata = self.warehouse.lakehouse.files.each(self._metadata, sorted(moving))
+        lines = {one: self._lines(one, found) for one, found in metadata}
+        shown = self.store.shown.others(self.old.name, moving) if moving else {}
+        held = {} if production else {one: self.pins[one].held for one in shown}
+        own = {one: line for one, line in lines.items() if one not in held}
+        if production:
+            returns = {
+                one: self._return(one, self._was_filled(one), lines.get(one), exactly=True)
+                for one in self.pins
+                if self._differs(one)
+            }
+        else:
+            returns = self._still_true(own)
+        others: dict[str, dict[str, Held]] = {}
+        for table_id, names in shown.items() if production else ():
+            for name in names:
+                others.setdefault(name, {})[table_id] = _held(self.heads[table_id])
+        unmoved = dict.fromkeys(self.pins.keys() - held.keys(), IntervalSet())
+        return GoingBack(
+            returns,
+            {**unmoved, **{one: line.ranges for one, line in own.items()}},
+            {one: self.pins[one].rows for one in moving},
+            {one: tuple(sorted(names)) for one, names in self.models.items()},
+            held,
+            others,
+        )
+
+    def _pins(self) -> dict[str, Pin]:
+        if self.models and self.store.versions.is_before_end(self.old.name, self.old.version):
+            raise self._refused((), "the environment was dropped since, and data of then go")
+        pins = self.store.pins.at(self.old.name, self.old.version)
+        unknown = {one for one in self.models if one not in pins or pins[one].filled is None}
+        if unknown:
+            raise self._refused(unknown, "what {models} held then was not written down")
+        return {one: pins[one] for one in self.models}
+
+    def _moves(self, table_id: str) -> bool:
+        return self.heads[table_id].snapshot_id != self.pins[table_id].snapshot_id
+
+    def _was_filled(self, table_id: str) -> IntervalSet:
+        return load_filled(self.pins[table_id].filled or "")
+
+    def _differs(self, table_id: str) -> bool:
+        now = self.filled.get(table_id, IntervalSet())
+        return self._moves(table_id) or now != self._was_filled(table_id)
+
+    def _return(
+        self, table_id: str, filled: IntervalSet, lines: _Lines | None, *, exactly: bool
+    ) -> Return:
+        ref, branch = self.places[table_id]
+        return Return(
+            ref,
+            table_id,
+            self.pins[table_id].snapshot_id,
+            filled,
+            self.heads[table_id].snapshot_id,
+            branch,
+            self.old.published_at if exactly else None,
+            lines.commits_left if lines is not None else frozenset(),
+            lines.commits_found if lines is not None else frozenset(),
+        )
+
+    def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
+        """Return the tables that move, with what of them is made of rows that are there."""
+        ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
+        fillers = self.store.snapshots.load(sorted(ids))
+        given_up = self.store.outdated.of_tables(lines)
+        found = {}
+        for table_id, line in lines.items():
+            snapshot = fillers[self.old.entries[self.models[table_id][0]].snapshot_id]
+            was, now = self._was_filled(table_id), self.filled.get(table_id, IntervalSet())
+            kept = (was & now) - line.left - given_up.get(table_id, IntervalSet())
+            filled = was - _redone(snapshot, was, was - kept)
+            found[table_id] = self._return(table_id, filled, line, exactly=False)
+        return found
+
+    def _metadata(self, table_id: str) -> tuple[str, dict[str, Any]]:
+        head, (ref, _) = self.heads[table_id], self.places[table_id]
+        files = self.warehouse.lakehouse.files
+        metadata = read_metadata(files, head.location, str(ref), table_id)
+        # What it goes back to may have been damaged since anybody last read it.
+        check_snapshot(files, metadata, self.pins[table_id].snapshot_id, str(ref))
+        return table_id, metadata
+
+    def _lines(self, table_id: str, metadata: dict[str, Any]) -> _Lines:
+        pin, head = self.pins[table_id], self.heads[table_id]
+        kept = {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
+        if pin.snapshot_id is not None and pin.snapshot_id not in kept:
+            raise self._refused([table_id], "what {models} held then was expired")
+        return _Lines.between(metadata, pin, head)
+
+    def _refused(self, table_ids: Collection[str], why: str) -> UsageError:
+        why = why.format(models=self._names(table_ids))
+        which = f"version {self.old.version} of '{self.old.name}'"
+        return UsageError(
+            f"the data of {which} cannot be restored: {why}",
+            hint=self._hint(),
+        )
+
+    def _hint(self) -> str:
+        return (
+            "show its definitions over today's data: "
+            f"vde rollback {self.old.name} --to {self.old.version} --definitions-only"
+        )
+
+    def _names(self, table_ids: Collection[str]) -> str:
+        names = sorted(str(name) for one in table_ids for name in self.models[one])
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return ", ".join(names[:5]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What lies between two snapshots of a table.
+
+    Args:
+        left: Where the commits wrote that readers find now, and will not (UTC).
+        found: Where the commits wrote that they will find, and do not now (UTC).
+        commits_left: Those commits that readers find now, and will not.
+        commits_found: Those that they will find, and do not now.
+    """
+
+    left: IntervalSet
+    found: IntervalSet
+    commits_left: frozenset[int]
+    commits_found: frozenset[int]
+
+    @property
+    def ranges(self) -> IntervalSet:
+        """Where readers find other rows (UTC)."""
+        return self.left | self.found
+
+    @classmethod
+    def between(cls, metadata: dict[str, Any], pin: Pin, head: Head) -> _Lines:
+        before = list(history(metadata, pin.snapshot_id))
+        after = list(history(metadata, head.snapshot_id))
+        then = frozenset(int(one["snapshot-id"]) for one in before)
+        now = frozenset(int(one["snapshot-id"]) for one in after)
+        both = then & now
+        if not both and then and now:
+            # They have no commit in common that is kept: anything may be different.
+            return cls(EVERYTHING, EVERYTHING, now, then)
+        return cls(_written(after, both), _written(before, both), now - both, then - both)
+
+
+def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> IntervalSet:
+    ranges: list[Interval] = []
+    for snapshot in line:
+        summary = snapshot.get("summary", {})
+        if snapshot["snapshot-id"] in without or is_quiet(summary):
+            continue
+        if INTERVAL_KEY not in summary:
+            return EVERYTHING
+        ranges.append(Interval.parse(summary[INTERVAL_KEY]))
+    return IntervalSet.of(ranges)
+
+
+def _held(head: Head) -> Held:
+    return Held(head.snapshot_id, head.schema_id, head.rows)
+
+
+def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
+    """Return what of a table has to be computed again when ranges of it are not true."""
+    kind = snapshot.model.kind
+    if not kind.restatable or meaning_of(kind).filled_once:
+        return IntervalSet()
+    if snapshot.is_incremental and kind.restates_whole and lost:
+        return filled
+    return redo(snapshot, filled, lost).intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """A model that is shown again as it was, by a table that other definitions filled since.
+
+    Args:
+        name: The model.
+        again: Columns that are shown again; NULL in the rows that were filled since.
+        gone: Columns that are no longer shown; the table keeps them.
+        filled: What was filled since, and stays as it is (UTC).
+    """
+
+    name: ModelName
+    again: tuple[str, ...]
+    gone: tuple[str, ...]
+    filled: IntervalSet
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say it for people."""
+        out = []
+        if self.gone:
+            out.append(f"no longer shows {', '.join(self.gone)}")
+        if self.again:
+            out.append(f"shows {', '.join(self.again)} again")
+        if self.filled:
+            nulls = f", NULL in {', '.join(self.again)}" if self.again else ""
+            since = f"({self.filled.text}){nulls}"
+            out.append(f"keeps the rows that other definitions filled since {since}")
+        return tuple(out) or ("keeps its table, which nothing filled since",)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "columns_again": list(self.again),
+            "columns_gone": list(self.gone),
+            "filled_since": self.filled.to_json(),
+        }
+
+
+def reverted(
+    store: StateStore,
+    current: Environment,
+    old: Environment,
+    state: WarehouseState,
+    among: Iterable[ModelName],
+    moved: Collection[ModelName] = (),
+) -> tuple[Reverted, ...]:
+    """Say which models of an old version are shown by tables that changed in place since.
+
+    Args:
+        store: The state store.
+        current: The environment's current version.
+        old: The version that is to be shown again.
+        state: The snapshots and tables of the old version.
+        among: The models that differ.
+        moved: Those whose tables go back: what was filled since is gone.
+    """
+    found = []
+    for name in sorted(among):
+        before, now = old.entries[name], current.entries.get(name)
+        if now is None or before.table_id is None or now.table_id != before.table_id:
+            continue
+        if not state.tables[before.table_id].mixed:
+            continue
+        was = state.snapshots[before.snapshot_id]
+        shown = store.snapshots.load([now.snapshot_id])[now.snapshot_id]
+        had, has = {c.version for c in was.columns}, {c.version for c in shown.columns}
+        again = tuple(column.name for column in was.columns if column.version not in has)
+        gone = tuple(column.name for column in shown.columns if column.version not in had)
+        kept = name not in moved
+        filled = _filled_since(store, old, name, before.table_id) if kept else IntervalSet()
+        found.append(Reverted(name, again, gone, filled))
+    return tuple(found)
+
+
+def _filled_since(
+    store: StateStore, old: Environment, name: ModelName, table_id: str
+) -> IntervalSet:
+    """Return what was filled of a table since a model was shown otherwise, and with that."""
+    changed = store.versions.first_change(old.name, old.version, name)
+    if changed is None:
+        return IntervalSet()
+    at, plan_id = changed
+    return IntervalSet.of(
+        Interval(row.start_at, row.end_at)
+        for row in store.fills.log(table_id)
+        if row.recorded_at >= at or row.plan_id == plan_id
+    )

@@ -1,0 +1,368 @@
+"""Publishing an earlier version of an environment again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.execution.apply.publish import define_views, dropped_views
+from vde_dagster.execution.apply.virtual_update import run_virtual_update
+from vde_dagster.execution.environments.restore_data import (
+    GoingBack,
+    Reverted,
+    going_back,
+    reverted,
+)
+from vde_dagster.execution.events import VirtualUpdateRan
+from vde_dagster.execution.plans.gather_state import complete_state
+from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.publishing.mirror import unmirrored
+from vde_dagster.lakehouse.publishing.publication import Holding
+from vde_dagster.planning.environments.environment import Entry, Environment, Held
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
+from vde_dagster.planning.rendering.views import view_refs, virtual_update
+from vde_dagster.planning.snapshots.snapshot import in_order
+from vde_dagster.state.db.leases import environment_lease, table_lease
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.table import TableRef
+    from vde_dagster.state import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """What a rollback published, or would publish.
+
+    Args:
+        environment: The environment's new version, equal to an old one.
+        restored: The old version's number.
+        missing: What is to be computed, by model that the rollback changed: what was not filled
+            then, or is made of rows that are gone; `vde run` computes it.
+        failed_statements: What was to run on the published views and failed.
+        reverted: Models whose tables changed in place since, with what they show now.
+        moved: Models whose tables go back to what they held, each with how many rows that is,
+            when known.
+        held: Models of tables that are others', shown as they were until the next plan or run.
+        holding: By other environment, the models of which it goes on showing what it showed.
+        definitions_only: Whether the data stay as they are.
+    """
+
+    environment: Environment
+    restored: int
+    missing: dict[ModelName, IntervalSet]
+    failed_statements: tuple[VirtualUpdateRan, ...] = ()
+    reverted: tuple[Reverted, ...] = ()
+    moved: dict[ModelName, int | None] = field(default_factory=dict)
+    held: tuple[ModelName, ...] = ()
+    holding: dict[str, tuple[ModelName, ...]] = field(default_factory=dict)
+    definitions_only: bool = False
+
+
+def rollback(
+    warehouse: Warehouse,
+    environment: str,
+    version: int | None,
+    who: str,
+    *,
+    definitions_only: bool = False,
+    dry_run: bool = False,
+) -> RollbackResult:
+    """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
+    store = warehouse.store
+    store.project.require_own()
+    store.environments.require_changeable(environment)
+    if not store.environments.exists(environment):
+        raise UsageError(
+            f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"
+        )
+    owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
+    work = _Rollback(warehouse, environment, version, who, definitions_only)
+    if dry_run:
+        return work.prepare().result
+    with store.leases.holding(environment_lease(environment), owner) as held:
+        warehouse.lakehouse.recover()
+        prepared = work.prepare()
+        tables = (table_lease(one.table_id) for one in prepared.publication.returns)
+        with store.leases.holding_all(tables, owner) as leases:
+            published = warehouse.lakehouse.publish(
+                replace(prepared.publication, leases=(held.lease, *leases))
+            )
+    failed = run_virtual_update(warehouse, environment, owner)
+    return replace(prepared.result, environment=published, failed_statements=failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A rollback that nobody has seen yet."""
+
+    publication: Publication
+    result: RollbackResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollback:
+    """A rollback, as it was asked for."""
+
+    warehouse: Warehouse
+    name: str
+    version: int | None
+    who: str
+    definitions_only: bool
+
+    def prepare(self) -> _Prepared:
+        """Find out what is to be published; changes nothing."""
+        warehouse, store = self.warehouse, self.warehouse.store
+        current = store.environments.get(self.name)
+        assert current is not None
+        found = _find(warehouse, current, self.version, data=not self.definitions_only)
+        back = GoingBack() if self.definitions_only else going_back(warehouse, current, found)
+        moved = warehouse.lakehouse.moved_views(self.name)
+        # The history's views were where the setting of their time had them.
+        suffix = warehouse.settings.environment_suffix_target
+        mode = warehouse.settings.virtual_environment_mode
+        old = replace(found, suffix=suffix, mode=mode, entries=_held(found.entries, back.held))
+        if not old.views.same_as(current.views):
+            moved |= {current.views.ref(name) for name in current.entries}
+            moved |= {old.views.ref(name) for name in old.entries}
+        moved |= unmirrored(warehouse.lakehouse, map(old.views.ref, old.entries))
+        part = _part(store, current, old, moved, back.names)
+        state = complete_state(store, part, None, ())
+        _check_tables(part, state)
+        resolver = Resolver(
+            self.name, part.entries, state.snapshots, state.tables, suffix=suffix, mode=mode
+        )
+        own = view_refs(resolver)
+        differing = _differing(current, part, state)
+        in_place = reverted(store, current, part, state, differing, back.moved)
+        # The other views are as they were published, and as they have to be.
+        changed = differing | {name for name, ref in own.items() if ref in moved}
+        if resolver.views.are_tables:
+            changed |= back.moved
+        views = define_views(resolver, warehouse, changed)
+        kept = {old.views.ref(name) for name in old.entries.keys() - part.entries.keys()}
+        now = store.database.clock.now()
+        environment = Environment(
+            name=self.name,
+            version=current.version + 1,
+            entries=old.entries,
+            publication_id=uuid.uuid4().hex,
+            published_at=now,
+            published_by=self.who,
+            expires_at=current.expires_at,
+            note=f"rollback to {old.version}" + self._without_data(),
+            suffix=suffix,
+            mode=mode,
+        )
+        publication = Publication(
+            environment=environment,
+            base_version=current.version,
+            views=views,
+            dropped=dropped_views(current, kept | set(own.values())),
+            statements=virtual_update(resolver, current, warehouse.settings.catalog, now),
+            returns=tuple(sorted(back.returns.values(), key=lambda one: str(one.ref))),
+            sources=() if self.definitions_only else ((self.name, old.version),),
+            changed=back.as_change(),
+            snapshots=state.snapshots,
+            holding=tuple(self._holding(name, back, now) for name in sorted(back.others)),
+        )
+        filled = {one.table_id: one.filled for one in back.returns.values()}
+        result = RollbackResult(
+            environment,
+            old.version,
+            _missing(warehouse, part, state, differing | back.names, filled),
+            (),
+            in_place,
+            dict(sorted(back.rows_of_models().items())),
+            tuple(sorted(name for one in back.held for name in back.models[one])),
+            {
+                one.environment.name: tuple(
+                    sorted(n for n, e in one.environment.entries.items() if e.table_id in tables)
+                )
+                for one in publication.holding
+                for tables in [back.others[one.environment.name]]
+            },
+            self.definitions_only,
+        )
+        return _Prepared(publication, result)
+
+    def _without_data(self) -> str:
+        return ", definitions only" if self.definitions_only else ""
+
+    def _holding(self, name: str, back: GoingBack, now: datetime) -> Holding:
+        """Make the version of another environment that holds what it shows of tables that move."""
+        warehouse, store = self.warehouse, self.warehouse.store
+        other = store.environments.get(name)
+        if other is None:
+            raise ConflictError(
+                f"the environment '{name}' was dropped meanwhile",
+                hint=f"roll back again: vde rollback {self.name}",
+            )
+        entries = _held(other.entries, back.others[name])
+        state = complete_state(store, other, None, ())
+        resolver = Resolver(
+            name, entries, state.snapshots, state.tables, suffix=other.suffix, mode=other.mode
+        )
+        made = replace(
+            other,
+            version=other.version + 1,
+            entries=entries,
+            publication_id=uuid.uuid4().hex,
+            plan_id=None,
+            published_at=now,
+            published_by=self.who,
+            note=f"holds what it showed: {self.name} was rolled back",
+        )
+        return Holding(made, other.version, define_views(resolver, warehouse))
+
+
+def _held(entries: Mapping[ModelName, Entry], held: Mapping[str, Held]) -> dict[ModelName, Entry]:
+    """Return a version's entries, some of which hold what they showed."""
+    return {
+        name: replace(entry, held=entry.held or held.get(entry.table_id or ""))
+        for name, entry in entries.items()
+    }
+
+
+def _find(
+    warehouse: Warehouse, current: Environment, version: int | None, *, data: bool
+) -> Environment:
+    store = warehouse.store
+    if version is not None:
+        old = store.versions.at(current.name, version)
+        if version == current.version:
+            raise UsageError(
+                f"environment '{current.name}' shows version {version} now",
+                hint=f"give an earlier one; they are listed by: vde history {current.name}",
+            )
+        if old is None or version > current.version:
+            kept = [str(v.version) for v in store.versions.history(current.name)]
+            raise UsageError(
+                f"environment '{current.name}' has no earlier version {version}",
+                hint=f"its versions are {', '.join(kept)}",
+            )
+        return old
+    now = _rows(store, current) if data else {}
+    for number in store.versions.differing(current.name, current.version, data=data):
+        if data and store.versions.is_before_end(current.name, number):
+            break
+        old = store.versions.at(current.name, number)
+        if old is None:
+            continue
+        if old.entries != current.entries or (data and _rows(store, old) != now):
+            return old
+    raise UsageError(
+        f"environment '{current.name}' has no earlier version that differs",
+        hint=f"see: vde history {current.name}",
+    )
+
+
+def _rows(store: StateStore, version: Environment) -> dict[str, int | None]:
+    """Return the Iceberg snapshots that a version pins, by table."""
+    pins = store.pins.at(version.name, version.version)
+    return {table_id: pin.snapshot_id for table_id, pin in pins.items()}
+
+
+def _check_tables(old: Environment, state: WarehouseState) -> None:
+    gone = [
+        str(name)
+        for name, entry in old.entries.items()
+        if entry.table_id is not None and entry.table_id not in state.tables
+    ]
+    if gone:
+        raise UsageError(
+            f"version {old.version} of '{old.name}' cannot be restored: the tables of "
+            f"{', '.join(gone)} were cleaned up",
+            hint="check out the code of that time and plan it instead",
+        )
+
+
+def _part(
+    store: StateStore,
+    current: Environment,
+    old: Environment,
+    moved: set[TableRef],
+    returning: Collection[ModelName],
+) -> Environment:
+    """Return an old version without the models that are as they were and that nothing here reads.
+
+    What is needed are the models that differ, those without a table, as their queries may read
+    what differs, those whose views somebody moved or whose tables go back, and what these inherit
+    from their parents.
+    """
+    waiting = {
+        name
+        for name, entry in old.entries.items()
+        if current.entries.get(name) != entry
+        or entry.table_id is None
+        or name in returning
+        or old.views.ref(name) in moved
+    }
+    needed: set[ModelName] = set()
+    while waiting:
+        needed |= waiting
+        found = store.snapshots.load(old.entries[name].snapshot_id for name in waiting)
+        inheriting = (
+            found[entry.snapshot_id]
+            for entry in map(old.entries.__getitem__, waiting)
+            if entry.table_id is None or _inherits_start(found[entry.snapshot_id])
+        )
+        parents = {parent for snapshot in inheriting for parent in snapshot.parents}
+        waiting = (parents & old.entries.keys()) - needed
+    entries = {name: entry for name, entry in old.entries.items() if name in needed}
+    return replace(old, entries=entries)
+
+
+def _inherits_start(snapshot: Snapshot) -> bool:
+    return snapshot.model.start is None and snapshot.model.relative_start is None
+
+
+def _differing(current: Environment, old: Environment, state: WarehouseState) -> set[ModelName]:
+    """Name the models whose views show something else now: a query's with what it reads."""
+    found: set[ModelName] = set()
+    snapshots = in_order(
+        {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
+    )
+    for name, snapshot in snapshots.items():
+        entry = old.entries[name]
+        reads = entry.table_id is None and any(parent in found for parent in snapshot.parents)
+        if reads or current.entries.get(name) != entry:
+            found.add(name)
+    return found
+
+
+def _missing(
+    warehouse: Warehouse,
+    old: Environment,
+    state: WarehouseState,
+    among: set[ModelName],
+    returned: Mapping[str, IntervalSet],
+) -> dict[ModelName, IntervalSet]:
+    window = Window(
+        warehouse.store.database.clock.now(), default_start=warehouse.settings.start_time
+    )
+    snapshots = in_order(
+        {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
+    )
+    starts = infer_starts(snapshots, window)
+    out: dict[ModelName, IntervalSet] = {}
+    for name, snapshot in snapshots.items():
+        table_id = old.entries[name].table_id
+        if table_id is not None and name in among:
+            table = state.tables[table_id]
+            filled = replace(table, intervals=returned.get(table_id, table.intervals)).available
+            missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
+            if missing:
+                out[name] = missing
+    return out

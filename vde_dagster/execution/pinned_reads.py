@@ -1,0 +1,154 @@
+"""Pinned reads: tables at the states that a version of an environment pinned or holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.rendering.render import relation
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.pinned_reads import PinnedTable
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.environments.pins import Pin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from vde_dagster.execution.warehouse import Warehouse
+
+
+@dataclass
+class PinnedVersion:
+    """What the models of a version stand for; reads the definitions of those that are asked for.
+
+    Args:
+        warehouse: The project's warehouse.
+        version: The version.
+        live: The external tables that were asked for, by what reads them too.
+        snapshots: The definitions that were read so far, by id.
+        tables: The tables that were read so far, by id.
+        pins: What the version pins, by table id; None before a table was asked for.
+    """
+
+    warehouse: Warehouse
+    version: Environment
+    live: set[ModelName] = field(default_factory=set)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    tables: dict[str, PhysicalTable] = field(default_factory=dict)
+    pins: dict[str, Pin] | None = None
+    _pinned: dict[str, PinnedTable] = field(default_factory=dict)
+
+    def relation(self, name: ModelName) -> str | None:
+        """Return the query that a name stands for; None for what is no model of the version.
+
+        Raises:
+            UsageError: The data of the version are not known, or gone.
+        """
+        if name not in self.version.entries:
+            return None
+        self._load({name})
+        resolver = Resolver(
+            self.version.name,
+            self.version.entries,
+            self.snapshots,
+            self.tables,
+            pinned=self._pinned,
+        )
+        return relation(name, resolver, self.warehouse.settings.catalog)
+
+    def _load(self, waiting: set[ModelName]) -> None:
+        """Read models, and of those without a table what they read."""
+        entries, store = self.version.entries, self.warehouse.store
+        while waiting:
+            wanted = [entries[name] for name in waiting]
+            found = store.snapshots.load(entry.snapshot_id for entry in wanted)
+            self.snapshots |= found
+            ids = {entry.table_id: entry.name for entry in wanted if entry.table_id}
+            self._load_tables({one: name for one, name in ids.items() if one not in self.tables})
+            queries = [found[entry.snapshot_id] for entry in wanted if entry.table_id is None]
+            self.live |= {one.name for one in queries if one.model.kind.is_external}
+            parents = {parent for one in queries for parent in one.parents}
+            waiting = {
+                name
+                for name in parents & entries.keys()
+                if entries[name].snapshot_id not in self.snapshots
+            }
+
+    def _load_tables(self, models: dict[str, ModelName]) -> None:
+        store = self.warehouse.store
+        if models and self.pins is None:
+            self.pins = store.pins.at(self.version.name, self.version.version)
+        pins = self.pins or {}
+        for table_id, name in models.items():
+            if table_id not in pins:
+                raise self._not_known(name)
+        tables = store.tables.load(models)
+        states = {one.id: (one.ref, pins[one.id].held) for one in tables.values()}
+        self.tables |= tables
+        found = pinned_tables(self.warehouse.lakehouse, states)
+        self._pinned |= found
+        for table_id, name in models.items():
+            if table_id not in found:
+                raise self._gone(name)
+
+    def _not_known(self, name: ModelName) -> UsageError:
+        return UsageError(
+            f"it is not known what {name} held in version {self.version.version} of "
+            f"'{self.version.name}': it was published before versions pinned their data",
+            hint=f"read a later version: vde history {self.version.name}",
+        )
+
+    def _gone(self, name: ModelName) -> UsageError:
+        shown = self.version
+        if self.warehouse.store.versions.is_before_end(shown.name, shown.version):
+            return UsageError(
+                f"the data of {name} in version {shown.version} of '{shown.name}' are gone: the "
+                "environment was dropped since",
+                hint=f"read a later version: vde history {shown.name}",
+            )
+        return UsageError(
+            f"the data of {name} in version {self.version.version} of '{self.version.name}' are "
+            "gone: another program than vde expired or dropped them",
+            hint="`vde fsck` says what is damaged; read another version, or restore a backup",
+        )
+
+
+def with_held(
+    warehouse: Warehouse, resolver: Resolver, only: Collection[ModelName] | None = None
+) -> Resolver:
+    """Add to a resolver what is to be known of the states that its entries hold tables at.
+
+    Args:
+        warehouse: The project's warehouse.
+        resolver: The environment.
+        only: The models that are asked for, or None for all; queries read others.
+
+    Raises:
+        UsageError: The data of such a state are gone.
+    """
+    entries = list(resolver.entries.values())
+    if only is not None and all(resolver.entries[one].table_id for one in only):
+        entries = [resolver.entries[one] for one in only]
+    held = {
+        entry.table_id: (entry.name, entry.held)
+        for entry in entries
+        if entry.table_id is not None and entry.held is not None
+    }
+    wanted = {one: held[one] for one in held.keys() - resolver.pinned.keys()}
+    if not wanted:
+        return resolver
+    states = {one: (resolver.tables[one].ref, held) for one, (_, held) in sorted(wanted.items())}
+    found = pinned_tables(warehouse.lakehouse, states)
+    gone = sorted(name for one, (name, _) in wanted.items() if one not in found)
+    if gone:
+        raise UsageError(
+            f"the data that '{resolver.environment}' shows of {', '.join(map(str, gone))} are "
+            "gone: another program than vde expired or dropped them",
+            hint="`vde fsck` says what is damaged; restore a backup",
+        )
+    return replace(resolver, pinned={**resolver.pinned, **found})

@@ -1,0 +1,353 @@
+"""Analysis of a plan's queries by an engine before anybody approves it; writes nothing.
+
+Queries are rendered as the apply renders them, over the tables that exist. A table that is not made
+yet is stood in for by a query without rows, of the columns that its own model was found to have, so
+models are looked at in the order of the DAG.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot.errors import SqlglotError
+
+from vde_dagster.base.failures import QueryPlace
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import ExecutionError, ProjectError, VdeError
+from vde_dagster.execution.apply.failure_report import failure_location
+from vde_dagster.execution.apply.worker_pool import audits_of, run_graph, work_graph
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.planning.environments.resolver import Resolver, column_map
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
+from vde_dagster.planning.rendering.render import (
+    only_of_session,
+    relation,
+    render_audit,
+    render_query,
+    render_statements,
+)
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.dag import AuditOrder
+from vde_dagster.project.model import Audit
+from vde_dagster.spark.session.failures import column_of_cast
+from vde_dagster.spark.tables.columns import is_storable
+
+Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What an engine said of a plan's queries.
+
+    Args:
+        analysed: The models whose queries and audits were analysed.
+        left_out: Why others were not.
+        mistakes: What cannot be run, with model, file and line.
+    """
+
+    analysed: tuple[ModelName, ...] = ()
+    left_out: Mapping[ModelName, str] = field(default_factory=dict)
+    mistakes: tuple[ProjectError, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "analysed": [str(name) for name in self.analysed],
+            "left_out": {str(name): why for name, why in self.left_out.items()},
+        }
+
+
+def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
+    """Let the engine analyse every query that a plan changes, and the audits of these models.
+
+    Args:
+        warehouse: Its engine is started only when there is something to analyse.
+        plan: The plan; it need not be stored.
+
+    Raises:
+        StoreError: Spark cannot be had.
+    """
+    ids = [model.table.id for model in plan.models if model.table]
+    tables = {m.table.id: m.table for m in plan.models if m.table} | warehouse.store.tables.load(
+        ids
+    )
+    wanted = {
+        model.name: model
+        for model in plan.models
+        if model.snapshot_id is not None
+        and (model.change is not Change.UNCHANGED or _is_missing(model, tables))
+        and not plan.snapshots[model.snapshot_id].model.kind.is_external
+    }
+    order = audits_of(plan)
+    work = _Analyser(warehouse, plan, tables, {name: [] for name in wanted}, order)
+    asked = [name for name, model in wanted.items() if work.has_queries(model)]
+    if not asked:
+        return Analysis()
+    result = run_graph(
+        work_graph(plan, wanted, order),
+        lambda name: work.look_at(wanted[name]),
+        threads=warehouse.settings.concurrency,
+    )
+    for error in result.failed.values():
+        raise error
+    for name in filter(order.late.__contains__, wanted):
+        work.look_at_late_audits(wanted[name])
+    return Analysis(
+        tuple(name for name in asked if name not in work.left_out),
+        {name: work.left_out[name] for name in wanted if name in work.left_out},
+        tuple(mistake for name in wanted for mistake in work.mistakes[name]),
+    )
+
+
+def _is_missing(model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> bool:
+    return model.table is not None and not tables[model.table.id].created
+
+
+@dataclass
+class _Analyser:
+    """Analyses the queries of one plan; `look_at` is called from several threads."""
+
+    warehouse: Warehouse
+    plan: Plan
+    tables: Mapping[str, PhysicalTable]
+    mistakes: dict[ModelName, list[ProjectError]]
+    order: AuditOrder
+    left_out: dict[ModelName, str] = field(default_factory=dict)
+    _stand_ins: dict[str, str] = field(default_factory=dict)
+    _types: dict[str, dict[str, str]] = field(default_factory=dict)
+    _made: dict[ModelName, Columns | None] = field(default_factory=dict)
+
+    def has_queries(self, planned: PlannedModel) -> bool:
+        """Say whether the engine is needed for a model."""
+        model = self._snapshot(planned).model
+        return bool(model.query is not None or model.audits)
+
+    def look_at(self, planned: PlannedModel) -> None:
+        """Analyse one model's query and audits, and note what its table will look like."""
+        snapshot = self._snapshot(planned)
+        why = self._unknown_parent(snapshot)
+        if why is not None:
+            self.left_out[snapshot.name] = why
+            return
+        table = planned.table
+        if snapshot.model.reads_itself and table is not None and not self._exists(table):
+            known = {column.name: column.type or "STRING" for column in snapshot.columns}
+            self._stand_in(snapshot, table, known)
+        columns: Columns | None = None
+        if not all(map(only_of_session, snapshot.model.pre_statements)):
+            self.left_out[snapshot.name] = "the statements before its query are not run"
+        elif snapshot.model.query is not None:
+            columns = self._query(snapshot)
+        elif snapshot.model.python is not None:
+            self.left_out[snapshot.name] = "its Python code is not run"
+        if self.mistakes[snapshot.name]:
+            return
+        types = _types(snapshot, columns)
+        if planned.table is not None and not self._exists(planned.table) and types:
+            self._stand_in(snapshot, planned.table, dict(types))
+        self._made[snapshot.name] = types
+        self._audits(snapshot, planned.table, types, late=False)
+
+    def look_at_late_audits(self, planned: PlannedModel) -> None:
+        """Analyse the audits that need what waits for the model itself."""
+        snapshot = self._snapshot(planned)
+        if snapshot.name in self._made:
+            self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)
+
+    def _snapshot(self, planned: PlannedModel) -> Snapshot:
+        return self.plan.snapshots[planned.snapshot_id or ""]
+
+    def _unknown_parent(self, snapshot: Snapshot) -> str | None:
+        """Say why nothing can be said of a model: what it reads is not known."""
+        return self._unknown(snapshot.parents)
+
+    def _unknown(self, names: Iterable[ModelName]) -> str | None:
+        for parent in names:
+            if self.mistakes.get(parent):
+                return f"it reads {parent}, which has a mistake"
+            entry = self.plan.entries.get(parent)
+            if entry is None:
+                continue
+            if entry.table_id is None:
+                if parent in self.left_out:
+                    return f"it reads {parent}, which was left out"
+                why = self._unknown_parent(self.plan.snapshots[entry.snapshot_id])
+                if why is not None:
+                    return why
+            elif not self.tables[entry.table_id].created and entry.table_id not in self._stand_ins:
+                return f"it reads {parent}, whose columns' types are not known"
+        return None
+
+    def _query(self, snapshot: Snapshot) -> Columns | None:
+        """Analyse a model's query and what the fill makes of it."""
+        engine = self.warehouse.engine()
+        sql, before = self._rendered(snapshot), self._before(snapshot)
+        try:
+            found = engine.analyze(sql, before)
+        except ExecutionError as error:
+            self._add(snapshot, error)
+            return None
+        problem = _shape_problem(snapshot, sql, found)
+        if problem is not None:
+            self._add(snapshot, problem)
+            return None
+        declared = {c.name.lower(): c.type for c in snapshot.model.columns if c.type}
+        if declared:
+            casts = ", ".join(
+                f"CAST({quote(name)} AS {declared[name.lower()]}) AS {quote(name)}"
+                if name.lower() in declared
+                else quote(name)
+                for name, _ in found
+            )
+            try:
+                found = engine.analyze(f"SELECT {casts} FROM (\n{sql}\n)", before)
+            except ExecutionError as error:
+                column = column_of_cast(error.place.words) if error.place else None
+                error.place = QueryPlace(sql, None, column=column) if column else None
+                self._add(snapshot, error)
+                return None
+        return found
+
+    def _audits(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        types: Columns | None,
+        *,
+        late: bool,
+    ) -> None:
+        model, resolver = snapshot.model, self._resolver()
+        known = {name.lower(): type_ for name, type_ in types or ()}
+        apart = model.kind.interval_column
+        rows = relation(snapshot.name, resolver, self.warehouse.settings.catalog)
+        if not model.kind.is_read:
+            rows = ""
+        if rows is None or (table and not self._exists(table) and table.id not in self._stand_ins):
+            return
+        slot = snapshot.cadence.latest_slot(self.plan.created_at)
+        time_type = known.get(apart.name.lower()) if apart else None
+        if apart and time_type is None:
+            return
+        try:
+            meaning_of(model.kind).audited_rows(model.kind, rows, slot, time_type)
+        except ExecutionError as error:
+            self._add(snapshot, error)
+            return
+        for audit in model.audits:
+            if self.order.is_late(model.name, audit.reads) is not late:
+                continue
+            why = self._unknown(audit.reads)
+            if why is not None:
+                self.left_out.setdefault(model.name, f"its audit {audit.label}: {why}")
+                continue
+            try:
+                sql = render_audit(
+                    audit,
+                    snapshot,
+                    rows,
+                    resolver,
+                    self.warehouse.settings.catalog,
+                    slot,
+                    time_type,
+                )
+                self.warehouse.engine().analyze(sql)
+            except SqlglotError:
+                continue  # It has types that no grammar of SQLGlot's knows.
+            except ExecutionError as error:
+                error.place = None  # It lies in the audit's text, which is not the model's.
+                self._add(snapshot, error, audit)
+
+    def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
+        """Let a query without rows stand for a table; several models may know columns of it."""
+        known = self._types.setdefault(table.id, {})
+        known |= {physical: types[name] for name, physical in column_map(snapshot, table)}
+        made = ", ".join(f"CAST(NULL AS {type_}) AS {quote(name)}" for name, type_ in known.items())
+        self._stand_ins[table.id] = f"(SELECT {made} WHERE false)"
+
+    def _exists(self, table: PhysicalTable) -> bool:
+        return self.tables[table.id].created
+
+    def _rendered(self, snapshot: Snapshot) -> str:
+        slot = snapshot.cadence.latest_slot(self.plan.created_at)
+        catalog = self.warehouse.settings.catalog
+        return render_query(snapshot.model, self._resolver(), catalog, slot, self.plan.created_at)
+
+    def _before(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Render the statements before a query; they change only the session."""
+        resolver, catalog = self._resolver(), self.warehouse.settings.catalog
+        return render_statements(
+            snapshot.model.pre_statements,
+            lambda name: relation(name, resolver, catalog),
+            resolver.views.quoted(snapshot.name, catalog),
+            snapshot.cadence.latest_slot(self.plan.created_at),
+            self.plan.created_at,
+        )
+
+    def _resolver(self) -> Resolver:
+        return Resolver(
+            self.plan.environment,
+            self.plan.entries,
+            self.plan.snapshots,
+            self.tables,
+            stand_ins=self._stand_ins,
+            suffix=self.warehouse.settings.environment_suffix_target,
+            mode=self.warehouse.settings.virtual_environment_mode,
+        )
+
+    def _add(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:
+        what = f"{snapshot.name}: " + (f"audit {audit.label}: " if audit else "")
+        message = error.message.removeprefix("the query failed: ")
+        message = message.removeprefix(f"{snapshot.name}: ")
+        self.mistakes[snapshot.name].append(
+            ProjectError(
+                what + message,
+                hint=error.hint,
+                location=failure_location(error, self.plan, snapshot, audit),
+                models=(snapshot.name,),
+            )
+        )
+
+
+def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | None:
+    """Say what keeps a query's result from being the model's table or view."""
+    names = Counter(name.lower() for name, _ in found)
+    twice = [name for name, number in names.items() if number > 1]
+    if twice:
+        return ExecutionError(
+            f"its query has several columns called '{twice[0]}'",
+            hint="give them different names with AS",
+        )
+    for column in snapshot.computed_columns:
+        if column.name.lower() not in names:
+            return ExecutionError(
+                f"its query has no column '{column.name}'",
+                hint=f"Spark sees {', '.join(name for name, _ in found)}",
+            )
+    declared = {c.name.lower() for c in snapshot.model.columns if c.type}
+    for name, type_ in found:
+        if snapshot.has_table and not is_storable(type_) and name.lower() not in declared:
+            problem = ExecutionError(
+                f"the column '{name}' is of type {type_}, which cannot be stored",
+                hint="cast it in the query, for example CAST(NULL AS STRING)",
+            )
+            problem.place = QueryPlace(sql, None, column=name)
+            return problem
+    return None
+
+
+def _types(snapshot: Snapshot, found: Columns | None) -> Columns | None:
+    """Return the columns with types that a model's readers will see, if all are known."""
+    known = {name.lower(): type_ for name, type_ in found or ()}
+    added = {column.name: column.type for column in snapshot.model.kind.added_columns}
+    out = []
+    for column in snapshot.columns:
+        type_ = added.get(column.name) or known.get(column.name.lower()) or column.type
+        if type_ is None:
+            return None
+        out.append((column.name, type_))
+    return tuple(out) or None

@@ -1,0 +1,316 @@
+"""Gathering the state of the warehouse for the planner, of all models or only some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.contracts import ViewTypes
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.warehouse_state import (
+    Build,
+    Previewed,
+    WarehouseState,
+    rehash,
+)
+from vde_dagster.planning.plan.assign_tables import preview_version
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.project.model import Model
+    from vde_dagster.state import StateStore
+
+
+def gather_state(
+    store: StateStore,
+    environment: str,
+    snapshots: Mapping[ModelName, Snapshot] | None,
+    build: Build,
+    among: Collection[ModelName] | None = None,
+) -> WarehouseState:
+    """Read an environment, production, and every table that may serve the target.
+
+    What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
+
+    Args:
+        store: The state store.
+        environment: The environment to be planned.
+        snapshots: The target's snapshots; the environment's own by default.
+        build: Makes snapshots of definitions with today's canonicaliser.
+        among: Read only what is said of these models, with all that they are made of; where
+            something is to be hashed again, which takes all, everything is read.
+    """
+    target = store.environments.get(environment)
+    production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
+    read = partial(_read, store, snapshots)
+    state = read(target, production) if among is None else _part(read, target, production, among)
+    if state is None:
+        state = read(target, production)
+    state, changed = rehash(state, CANONICALISER, build)
+    kept = {table.id: table for table in changed if not store.tables.rehash(table)}
+    if kept:
+        # Another table has these very hashes: the stored ones stay, and that one serves.
+        stored = store.tables.load(kept)
+        state = replace(state, tables={**state.tables, **stored})
+    if snapshots is None:
+        return state
+    state = with_pinned(store, state, snapshots)
+    return replace(
+        state,
+        view_types=_view_types(store, state, snapshots),
+        previews=find_previews(store, snapshots) if production is not None else {},
+    )
+
+
+def _read(
+    store: StateStore,
+    snapshots: Mapping[ModelName, Snapshot] | None,
+    target: Environment | None,
+    production: Environment | None,
+) -> WarehouseState:
+    if snapshots is None:
+        return complete_state(store, target, production, ())
+    return _with_what_can_be_read(store, target, production, snapshots)
+
+
+def _part(
+    read: Callable[[Environment | None, Environment | None], WarehouseState],
+    target: Environment | None,
+    production: Environment | None,
+    among: Collection[ModelName],
+) -> WarehouseState | None:
+    """Read the state of some models; None when that takes all of them.
+
+    Production's other tables stay guarded: one of them may serve one of these models, too.
+    """
+
+    def part(environment: Environment | None) -> Environment | None:
+        if environment is None:
+            return None
+        entries = environment.entries
+        return replace(environment, entries={n: e for n, e in entries.items() if n in among})
+
+    state = read(part(target), part(production))
+    if any(state.snapshots[key].canonicaliser != CANONICALISER for key in state.held):
+        return None
+    shown = production.tables if production is not None else frozenset[str]()
+    return replace(state, guarded=state.guarded | shown)
+
+
+def with_pinned(
+    store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
+) -> WarehouseState:
+    """Add the tables of physical versions that production does not show, where models name them."""
+    pinned: dict[ModelName, str] = {}
+    tables, read = dict(state.tables), dict(state.snapshots)
+    entries = state.production.entries if state.production is not None else {}
+    for name, snapshot in snapshots.items():
+        pin, entry = snapshot.model.physical_version, entries.get(name)
+        if pin is None or entry is None:
+            continue
+        if state.snapshots[entry.snapshot_id].model.physical_version == pin:
+            continue
+        known = store.tables.of_model(name)
+        fillers = store.snapshots.load({t.snapshot_id for t in known}, unreadable=set())
+        for table in known:
+            filler = fillers.get(table.snapshot_id)
+            if filler is not None and filler.model.physical_version == pin:
+                pinned[name] = table.id
+                tables[table.id], read[filler.id] = table, filler
+    return replace(state, tables=tables, snapshots=read, pinned=pinned) if pinned else state
+
+
+def find_previews(
+    store: StateStore, snapshots: Mapping[ModelName, Snapshot]
+) -> dict[ModelName, tuple[Previewed, ...]]:
+    """Read what environments preview of those models of a project that can change in place.
+
+    Args:
+        store: The state store.
+        snapshots: The project's snapshots.
+    """
+    changing = {name for name, one in snapshots.items() if one.model.kind.in_place is not None}
+    if not changing:
+        return {}
+    shown = [(env, entry) for env, entry in store.shown.previews() if entry.name in changing]
+    ids = sorted({entry.snapshot_id for _, entry in shown})
+    # A damaged definition decides nothing for others.
+    known = store.snapshots.load(ids, unreadable=set())
+    found: dict[ModelName, tuple[Previewed, ...]] = {}
+    for environment, entry in shown:
+        snapshot = known.get(entry.snapshot_id)
+        forward = snapshot.forward if snapshot is not None else None
+        if forward is not None:
+            anew = tuple(store.shown.environments_of(forward.own_id))
+            previewed = Previewed(environment, forward, anew)
+            found[entry.name] = (*found.get(entry.name, ()), previewed)
+    return found
+
+
+def _with_what_can_be_read(
+    store: StateStore,
+    target: Environment | None,
+    production: Environment | None,
+    snapshots: Mapping[ModelName, Snapshot],
+) -> WarehouseState:
+    """Read an environment and production, and mend what is damaged of the target's definitions.
+
+    A damaged definition that the project still has is written again: its id says that it is the
+    same. Of another one nothing is known, and its model is planned as changed.
+    """
+    shown = {
+        entry.snapshot_id
+        for environment in (target, production)
+        if environment is not None
+        for entry in environment.entries.values()
+    }
+    mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)
+    unreadable: set[str] = set()
+    state = complete_state(store, target, production, snapshots.values(), unreadable)
+    if mended:
+        state = replace(state, mended=tuple(snapshot.name for snapshot in mended))
+    return state.without(unreadable) if unreadable else state
+
+
+def _view_types(
+    store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
+) -> ViewTypes:
+    """Read what Spark made of the views that change, and of what they become."""
+    entries = state.base.entries if state.base else {}
+    # By the stored id; the snapshot under it may have been hashed again, and has another one.
+    wanted: dict[str, str] = {}
+    for name, entry in entries.items():
+        old, new = state.snapshots[entry.snapshot_id], snapshots.get(name)
+        if entry.table_id is None and new is not None and new.id != old.id:
+            wanted[entry.snapshot_id] = old.id
+            wanted[new.id] = new.id
+    if not wanted:
+        return {}
+    return {wanted[key]: types for key, types in store.snapshots.view_types(wanted).items()}
+
+
+def complete_state(
+    store: StateStore,
+    target: Environment | None,
+    production: Environment | None,
+    snapshots: Iterable[Snapshot],
+    unreadable: set[str] | None = None,
+) -> WarehouseState:
+    """Add to environments the snapshots and tables that they and a target name.
+
+    What the target has is not read from the store: a snapshot's id covers all that plans compare.
+
+    Args:
+        store: The state store.
+        target: The environment that is planned, or None.
+        production: Production, or None.
+        snapshots: The target's snapshots.
+        unreadable: Gets the ids of stored snapshots that cannot be read, which is no error then.
+
+    Raises:
+        StoreError: What one of the environments shows cannot be read.
+    """
+    known = {snapshot.id: snapshot for snapshot in snapshots}
+    entries = [
+        entry
+        for environment in (target, production)
+        if environment is not None
+        for entry in environment.entries.values()
+    ]
+    fills = {snapshot.fill_version for snapshot in known.values() if snapshot.has_table}
+    # Branches of tables that show the same change in place.
+    fills |= {version for snapshot in known.values() if (version := preview_version(snapshot))}
+    tables: dict[str, PhysicalTable] = {
+        t.id: t for t in store.tables.with_fill_versions(sorted(fills))
+    }
+    named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
+    tables.update(store.tables.load(sorted(named)))
+    shown = {entry.snapshot_id for entry in entries}
+    ids = shown | {table.snapshot_id for table in tables.values()}
+    lost: set[str] = set()
+    read = {**known, **store.snapshots.load(sorted(ids - known.keys()), None, lost)}
+    # Who filled a table first need not be known any more; what an environment shows has to be.
+    if unreadable is None:
+        store.snapshots.load(sorted(lost & shown))
+    else:
+        unreadable |= lost
+    extended = {one.forward.table_id for one in read.values() if one.forward} - tables.keys()
+    tables.update(store.tables.load(sorted(extended)))
+    return WarehouseState(target, production, read, tables)
+
+
+def beside_production(
+    warehouse: Warehouse,
+    models: Mapping[ModelName, Model],
+    snapshots: dict[ModelName, Snapshot],
+) -> dict[ModelName, Snapshot]:
+    """Let models that change in place go on with what production shows of them.
+
+    What a plan would refuse or warn of is left to the plan.
+
+    Args:
+        warehouse: Where production is.
+        models: The definitions.
+        snapshots: Their snapshots, as they are on their own.
+    """
+    if all(snapshot.model.kind.in_place is None for snapshot in snapshots.values()):
+        return snapshots
+    production = warehouse.store.environments.get(PRODUCTION)
+    if production is None:
+        return snapshots
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+    from vde_dagster.planning.plan.forward_only import ForwardOnly, is_concerned
+    from vde_dagster.planning.plan.plan_request import NOTHING_SAID
+
+    entries = {
+        name: entry
+        for name, entry in production.entries.items()
+        if name in snapshots and snapshots[name].model.kind.in_place is not None
+    }
+    state = WarehouseState(
+        None,
+        replace(production, entries=entries),
+        warehouse.store.snapshots.load(sorted({e.snapshot_id for e in entries.values()})),
+        warehouse.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
+        previews=find_previews(warehouse.store, snapshots),
+    )
+    state = with_pinned(warehouse.store, state, snapshots)
+    if not is_concerned(snapshots, state, NOTHING_SAID):
+        return snapshots
+    resolved = ForwardOnly(state, NOTHING_SAID)
+    return warehouse.snapshots_of(models, None, [], revise=resolved.revise)
+
+
+def what_decides(
+    store: StateStore, environment: Environment, names: Iterable[ModelName]
+) -> frozenset[ModelName]:
+    """Return models with all that they are made of, and those that share a table with one of them.
+
+    Args:
+        store: Has the definitions, which are read generation by generation.
+        environment: What shows them.
+        names: The models; those that it does not show are left out.
+
+    Raises:
+        StoreError: A definition cannot be read.
+    """
+    entries = environment.entries
+    twins: dict[str, list[ModelName]] = {}
+    for name, entry in entries.items():
+        if entry.table_id is not None:
+            twins.setdefault(entry.table_id, []).append(name)
+    found: set[ModelName] = set()
+    waiting = {name for name in names if name in entries}
+    while waiting:
+        found |= waiting
+        read = store.snapshots.load(sorted(entries[name].snapshot_id for name in waiting))
+        near = {one for name in waiting for one in twins.get(entries[name].table_id or "", ())}
+        for snapshot in read.values():
+            near.update(snapshot.parents, snapshot.model.audited_against)
+        waiting = {name for name in near if name in entries} - found
+    return frozenset(found)

@@ -1,0 +1,193 @@
+"""A model's query as Spark runs it: rendered, or run without writing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.make_plans import plan_project
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.rendering.render import relation, render_audit, render_query
+from vde_dagster.project.selection import find_model
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.project.model import Model
+    from vde_dagster.sql.trees import ParsedQueries
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The rows that a model's query returns for a range.
+
+    Args:
+        model: The model.
+        interval: The range (UTC).
+        columns: (name, Spark SQL type) in order.
+        rows: The rows.
+        left_out: How many statements before the query were not run.
+    """
+
+    model: ModelName
+    interval: Interval
+    columns: tuple[tuple[str, str], ...]
+    rows: Sequence[tuple[Any, ...]]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    snapshot: Snapshot
+    resolver: Resolver
+    now: datetime
+
+    @property
+    def model(self) -> Model:
+        return self.snapshot.model
+
+    def interval(self, start: datetime | None, end: datetime | None) -> Interval:
+        slot = self.snapshot.cadence.latest_slot(self.now)
+        return Interval(start or slot.start, end or slot.end)
+
+
+def render_model(
+    warehouse: Warehouse,
+    models: Mapping[ModelName, Model],
+    parsed: ParsedQueries,
+    model: str,
+    environment: str,
+    start: datetime | None,
+    end: datetime | None,
+) -> str:
+    """Render a model of the project over an environment; see `Workspace.render`.
+
+    The model's parents are those that a plan for the environment would give it.
+    """
+    name = find_model(models, model, warehouse.settings.default_namespace)
+    definition = models[name]
+    is_audit = not definition.kind.is_read
+    if definition.query is None and not is_audit:
+        raise _no_sql(definition)
+    planned = _plan(warehouse, models, parsed, name, environment)
+    interval = planned.interval(start, end)
+    catalog = warehouse.settings.catalog
+    if is_audit:
+        return ";\n".join(
+            render_audit(audit, planned.snapshot, "", planned.resolver, catalog, interval)
+            for audit in definition.audits
+        )
+    return render_query(definition, planned.resolver, catalog, interval, planned.now)
+
+
+def evaluate_model(
+    warehouse: Warehouse,
+    models: Mapping[ModelName, Model],
+    model: str,
+    environment: str,
+    start: datetime | None,
+    end: datetime | None,
+    limit: int,
+) -> Evaluated:
+    """Run a model's query, or code, over an environment's tables; writes nothing.
+
+    Args:
+        warehouse: The project's warehouse.
+        models: Its models.
+        model: The model's name.
+        environment: Whose tables are read.
+        start: First instant of the range (UTC); by default that of the latest slot.
+        end: Its end, exclusive.
+        limit: The most rows.
+
+    Raises:
+        UsageError: There is no such model, it has neither, or a parent has no table yet.
+        ExecutionError: Spark failed.
+    """
+    name = find_model(models, model, warehouse.settings.default_namespace)
+    definition = models[name]
+    if definition.query is None and definition.python is None:
+        raise _no_sql(definition)
+    planned = _plan(warehouse, models, None, name, environment)
+    for parent in _without_table(planned.snapshot, planned.resolver):
+        raise UsageError(
+            f"{name} reads {parent}, which has no table yet as the files have it",
+            hint=f"compute it: vde apply {environment} --select {parent}",
+        )
+    interval, catalog = planned.interval(start, end), warehouse.settings.catalog
+    if definition.query is not None:
+        sql = render_query(definition, planned.resolver, catalog, interval, planned.now)
+        columns, rows = warehouse.engine().query(sql, limit)
+    else:
+        sources = {
+            parent: query
+            for parent in definition.depends_on
+            if (query := relation(parent, planned.resolver, catalog)) is not None
+        }
+        columns, rows = warehouse.engine().run_python(
+            planned.snapshot, sources, interval, planned.now
+        )
+    left_out = len(definition.pre_statements)
+    return Evaluated(name, interval, tuple(columns), rows[:limit], left_out)
+
+
+def _plan(
+    warehouse: Warehouse,
+    models: Mapping[ModelName, Model],
+    parsed: ParsedQueries | None,
+    name: ModelName,
+    environment: str,
+) -> _Planned:
+    plan = plan_project(
+        warehouse,
+        _made_of(models, name),
+        environment,
+        PlanOptions(skip_backfill=True, remove_models=True),
+        parsed=parsed,
+        save=False,
+        part=True,
+    )
+    resolver = Resolver(
+        environment,
+        plan.entries,
+        plan.snapshots,
+        {planned.table.id: planned.table for planned in plan.models if planned.table},
+    )
+    now = warehouse.store.database.clock.now()
+    return _Planned(plan.snapshots[plan.entries[name].snapshot_id], resolver, now)
+
+
+def _made_of(models: Mapping[ModelName, Model], name: ModelName) -> dict[ModelName, Model]:
+    """Return a model with all that it is made of, and what the audits of these read."""
+    found: set[ModelName] = set()
+    waiting = {name}
+    while waiting:
+        found |= waiting
+        read = (models[one] for one in waiting)
+        near = {one for model in read for one in (*model.depends_on, *model.audited_against)}
+        waiting = (near & models.keys()) - found
+    return {one: model for one, model in models.items() if one in found}
+
+
+def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
+    """Yield what a snapshot reads, itself or through views, and nobody has computed yet."""
+    for parent in snapshot.parents:
+        binding = resolver.resolve(parent)
+        if binding.table is not None and not binding.table.created:
+            yield parent
+        elif binding.table is None and binding.external is None:
+            yield from _without_table(binding.snapshot, resolver)
+
+
+def _no_sql(model: Model) -> UsageError:
+    what = "in Python" if model.python else ""
+    return UsageError(
+        f"{model.name} has no SQL: it is a {model.kind.name} model {what}".rstrip(),
+        hint=f"its file is {model.location.path}",
+    )

@@ -1,0 +1,236 @@
+"""Signals of models: the intervals that they let pass, and the context in which they are called."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from vde_dagster.base.failures import said as told
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import utc
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.missing_intervals import Ready
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Signal
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from vde_dagster.execution.warehouse import Warehouse
+
+
+Pair = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Sequence[Pair]):
+    """The intervals of a range, made when they are looked at: a range may have millions.
+
+    Args:
+        unit: Their length.
+        interval: The range (UTC), of whole units.
+    """
+
+    unit: IntervalUnit
+    interval: Interval
+
+    def __len__(self) -> int:
+        return self.unit.count(self.interval)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Pair]: ...
+    def __getitem__(self, index: int | slice) -> Pair | list[Pair]:
+        numbers = range(len(self))[index]
+        if isinstance(numbers, range):
+            return [self._pair(number) for number in numbers]
+        return self._pair(numbers)
+
+    def _pair(self, number: int) -> Pair:
+        start = self.unit.shift(self.interval.start, number)
+        return start, min(self.unit.shift(start, 1), self.interval.end)
+
+
+def signals_of(
+    environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
+) -> Ready:
+    """Return what asks the signals of models on behalf of a plan.
+
+    They are asked while planning, once. An apply fills what was ready then, for that is what was
+    approved, however much later: what has arrived stays, and what arrives since is for the next
+    run.
+
+    Args:
+        environment: The environment that is planned.
+        now: The plan's instant (UTC).
+        context: Makes the argument `context` of a model's signals.
+    """
+
+    def ready(snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
+        said = {
+            "execution_time": now,
+            "environment": environment,
+            "model": str(snapshot.name),
+            "context": context(snapshot.name),
+        }
+        for signal in snapshot.model.signals:
+            missing = _passing(signal, snapshot, missing, said)
+        return missing
+
+    return ready
+
+
+def _passing(
+    signal: Signal, snapshot: Snapshot, missing: IntervalSet, said: dict[str, Any]
+) -> IntervalSet:
+    from vde_dagster.project.python.files import run_source, where_raised
+
+    out = IntervalSet()
+    try:
+        function = run_source(signal.python)
+        arguments = {**_wanted(function, said), **dict(signal.arguments)}
+        for interval in missing:
+            batch = Batch(snapshot.cadence.unit, interval)
+            answer = function(batch, **arguments)
+            if isinstance(answer, bool):
+                found = IntervalSet((interval,)) if answer else IntervalSet()
+            else:
+                found = _ranges(answer) & IntervalSet((interval,))
+                found = snapshot.cadence.whole(found, IntervalSet((interval,)))
+            out = out | found
+    except (Exception, SystemExit) as error:
+        path, _, _ = signal.python.entrypoint.rpartition(":")
+        raise ProjectError(
+            f"{snapshot.name}: signal '{signal.name}' failed: {told(error)}",
+            hint="a signal returns true, false, or a list of the batch's intervals",
+            location=where_raised(error, Path(path)),
+        ) from error
+    return out
+
+
+def _ranges(answer: Iterable[Any]) -> IntervalSet:
+    return IntervalSet.of(Interval(utc(start), utc(end)) for start, end in answer)
+
+
+def _wanted(function: Callable[..., Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the values that a function has parameters for."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return said
+    return {one.name: said[one.name] for one in list(parameters)[1:] if one.name in said}
+
+
+@dataclass(frozen=True, slots=True)
+class SignalContext:
+    """The argument `context` of signals; Spark starts when one asks for rows, not before.
+
+    Models mean what the environment shows while the plan is made, or what production shows where
+    there is no such environment yet.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: The environment that is planned.
+        execution_time: The plan's instant (UTC).
+        model: The model whose intervals are asked about.
+    """
+
+    warehouse: Warehouse
+    environment: str
+    execution_time: datetime
+    model: ModelName
+
+    @property
+    def engine_adapter(self) -> SignalContext:
+        """This object, under the name by which signals of SQLMesh ask for `fetchdf`."""
+        return self
+
+    @property
+    def logger(self) -> logging.Logger:
+        """A logger named after the model."""
+        return logging.getLogger(f"vde.signal.{self.model}")
+
+    @property
+    def spark(self) -> SparkSession:
+        """A Spark session in which models see nothing of what a signal changes.
+
+        Raises:
+            UsageError: The project's engine is not Spark.
+        """
+        from vde_dagster.spark import SparkEngine
+
+        engine = self.warehouse.engine()
+        if not isinstance(engine, SparkEngine):
+            raise UsageError("this engine has no Spark session", hint="use context.fetchdf")
+        return engine.guest_session
+
+    def var(self, name: str, default: Any = None) -> Any:
+        """Return a variable of `[tool.vde.variables]`, or the default."""
+        known = {key.lower(): value for key, value in self.warehouse.settings.variables.items()}
+        return known.get(name.lower(), default)
+
+    def resolve_table(self, name: str) -> str:
+        """Return the quoted name of the view or table that shows a model, for SQL.
+
+        Raises:
+            UsageError: Nothing is published of it.
+        """
+        settings = self.warehouse.settings
+        model = ModelName.parse(name, settings.default_namespace)
+        shown = self._shown()
+        current = self.warehouse.store.environments.get(shown) if shown else None
+        if current is None or model not in current.entries:
+            raise UsageError(
+                f"nothing is published of {model} that environment '{self.environment}' could read",
+                hint="a signal sees what is published when the plan is made, not what it will fill",
+            )
+        return current.views.quoted(model, settings.catalog)
+
+    def table(self, name: str) -> DataFrame:
+        """Return a published model's rows as a Spark DataFrame."""
+        return self.spark.table(self.resolve_table(name))
+
+    def fetchdf(self, query: str) -> pd.DataFrame:
+        """Run a query over models and tables; return its rows as a pandas DataFrame.
+
+        Raises:
+            UsageError: Spark does not understand the query.
+            ExecutionError: The query failed while it ran.
+        """
+        import pandas as pd
+
+        names, rows = self._rows(query)
+        return pd.DataFrame(rows, columns=names)
+
+    def fetchall(self, query: str) -> list[tuple[Any, ...]]:
+        """Run a query over models and tables; return its rows as tuples."""
+        return self._rows(query)[1]
+
+    def fetchone(self, query: str) -> tuple[Any, ...] | None:
+        """Run a query over models and tables; return its first row, or None."""
+        return next(iter(self._rows(query, 1)[1]), None)
+
+    def _shown(self) -> str | None:
+        exists = self.warehouse.store.environments.exists
+        return next((name for name in (self.environment, PRODUCTION) if exists(name)), None)
+
+    def _rows(self, query: str, limit: int | None = None) -> tuple[list[str], list[Any]]:
+        shown = self._shown()
+        if shown is None:  # Nothing is published yet, so that all names are those of tables.
+            columns, rows = self.warehouse.engine().query(query, limit)
+        else:
+            # The project's own code may read what it likes.
+            from vde_dagster.execution.query.query import query_environment
+
+            found = query_environment(self.warehouse, shown, query, limit, raw=True)
+            columns, rows = found.columns, found.rows
+        return [name for name, _ in columns], list(rows)

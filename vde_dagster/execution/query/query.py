@@ -1,0 +1,321 @@
+"""Queries of an environment or a version of one, and reads of a model without an engine.
+
+No view is read, as views are those of the current version. Model names stand for what they were:
+tables as of their pins, and queries of models without a table over those. External tables have no
+pins; that they are read as they are now is part of the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.execution.pinned_reads import PinnedVersion
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, ViewNames
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.rendering.render import replace_tables
+from vde_dagster.planning.tables.table import ExternalTable, TableRef, external_table
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.table_names import TableNames
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.environment import Held
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The answer to a query.
+
+    Args:
+        columns: (name, Spark SQL type) in order.
+        rows: The rows, as tuples of Python values.
+        publication_id: The publication that the whole answer was read from.
+        version: The version of the environment that it made.
+        read_live: External tables that were read as they are now, though the version is past.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+    publication_id: str
+    version: int
+    read_live: tuple[str, ...] = ()
+
+
+def as_written(
+    warehouse: Warehouse, version: Environment, sql: str
+) -> tuple[str, dict[ModelName, str]]:
+    """Return a query without calls of table functions as it is."""
+    return sql, {}
+
+
+Expand = Callable[["Warehouse", Environment, str], tuple[str, dict[ModelName, str]]]
+"""Replaces calls of table functions by names of tables, and returns what each stands for."""
+
+
+def externals_of(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
+    """Return the external tables that an environment's models read: they have no views."""
+    ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
+    snapshots = warehouse.store.snapshots.load(ids)
+    return {
+        name: external_table(snapshots[snapshot].model)
+        for snapshot, name in ids.items()
+        if snapshot in snapshots and snapshots[snapshot].model.kind.is_external
+    }
+
+
+def names_in_queries(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
+    """Say what names mean in a query: an environment may know other catalogs than the files."""
+    catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
+    return TableNames(settings.catalog, "default", catalogs)
+
+
+_OF_FILES = re.compile(
+    r"NotFound|No such file|does not exist|Parquet|Avro|ORC|footer|EOF|end of|"
+    r"corrupt|Failed to (open|read)|RuntimeIO|Cannot parse|JsonParse|metadata",
+    re.IGNORECASE,
+)
+
+
+def is_of_files(error: BaseException) -> bool:
+    """Say whether an error may come of a file that is missing or damaged."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if _OF_FILES.search(str(cause)):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+ATTEMPTS = 5
+
+
+def query_environment(
+    warehouse: Warehouse,
+    environment: str,
+    sql: str,
+    limit: int | None,
+    *,
+    raw: bool = False,
+    expand: Expand = as_written,
+) -> QueryResult:
+    """Run a query over an environment's views; see `Workspace.query`.
+
+    Spark loads a query's views one by one, so a query can straddle a publication. The
+    publication's id is compared before and after, and the query is run again when it moved.
+    """
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.execution.query.query_rules import check_query, refuse_substitution
+    from vde_dagster.planning.rendering.render import render_environment_query
+
+    written = sql
+    for _ in range(ATTEMPTS):
+        before = warehouse.store.environments.get(environment)
+        if before is None:
+            raise UsageError(
+                f"there is no environment '{environment}'",
+                hint=f"plan and apply it first: vde apply {environment}",
+            )
+        if not warehouse.lakehouse.catalog.promises.keeps_views:
+            return query_version(warehouse, before, written, limit, raw=raw, expand=expand)
+        sql, changes = expand(warehouse, before, written)
+        externals = externals_of(warehouse, before)
+        table_names = names_in_queries(warehouse.settings, externals.values())
+        names, shown = set(before.entries), before.views
+        production = warehouse.store.environments.get(PRODUCTION)
+        elsewhere = set(production.entries) - names if production else set()
+
+        def view(
+            name: ModelName,
+            names: set[ModelName] = names,
+            elsewhere: set[ModelName] = elsewhere,
+            externals: dict[ModelName, ExternalTable] = externals,
+            views: ViewNames = shown,
+            changes: dict[ModelName, str] = changes,
+        ) -> str | None:
+            if name in changes:
+                return changes[name]
+            if name in externals:
+                return externals[name].quoted(warehouse.settings.catalog)
+            if name in names:
+                return views.quoted(name, warehouse.settings.catalog)
+            if name in elsewhere:
+                # Left as it is, the name would silently mean production's view.
+                raise UsageError(
+                    f"environment '{environment}' has no model {name}, only production has",
+                    hint=f"query '{PRODUCTION}', or plan '{environment}' with the model",
+                )
+            return None
+
+        if not raw:
+            # What production alone has is told apart below, with a message of its own.
+            check_query(sql, names | elsewhere | changes.keys(), table_names)
+        try:
+            rendered = render_environment_query(sql, view, table_names)
+        except SqlglotError as error:
+            raise UsageError(
+                f"the query cannot be read: {str(error).splitlines()[0]}",
+                hint="write it in Spark SQL",
+            ) from error
+        if not raw:
+            refuse_substitution(rendered)  # What was escaped in a string is written out here.
+        with warehouse.lakehouse.naming_damage(partial(_read, warehouse, before)):
+            columns, rows = warehouse.engine().query(rendered, limit)
+        after = warehouse.store.environments.get(environment)
+        if after is not None and after.publication_id == before.publication_id:
+            return QueryResult(tuple(columns), tuple(rows), before.publication_id, before.version)
+    raise ConflictError(
+        f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
+        hint="query again",
+    )
+
+
+def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> set[TableRef]:
+    """Return the places of an environment's views and tables, where a file may have failed."""
+    if not is_of_files(error):
+        return set()
+    tables = warehouse.store.tables.load(environment.tables)
+    views = warehouse.lakehouse.published_views(environment.name)
+    return {table.ref for table in tables.values()} | set(views)
+
+
+def query_version(
+    warehouse: Warehouse,
+    version: Environment,
+    sql: str,
+    limit: int | None,
+    *,
+    raw: bool = False,
+    expand: Expand = as_written,
+) -> QueryResult:
+    """Run a query over what a version of an environment showed when it was published.
+
+    Raises:
+        UsageError: The query cannot be read, does more than to read models, or reads a model whose
+            data of that version are not known or gone.
+    """
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.execution.query.query_rules import check_query, refuse_substitution
+
+    sql, changes = expand(warehouse, version, sql)
+    names = names_in_queries(warehouse.settings, externals_of(warehouse, version).values())
+    if not raw:
+        check_query(sql, version.entries.keys() | changes.keys(), names)
+    reader = PinnedVersion(warehouse, version)
+
+    def relation_of(name: ModelName) -> str | None:
+        return f"SELECT * FROM {changes[name]}" if name in changes else reader.relation(name)
+
+    try:
+        rendered = replace_tables(sql, relation_of, names)
+    except SqlglotError as error:
+        raise UsageError(
+            f"the query cannot be read: {str(error).splitlines()[0]}",
+            hint="write it in Spark SQL",
+        ) from error
+    if not raw:
+        refuse_substitution(rendered)
+
+    def may_have_failed(error: Exception) -> set[TableRef]:
+        return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
+
+    with warehouse.lakehouse.naming_damage(may_have_failed):
+        columns, rows = warehouse.engine().query(rendered, limit)
+    live = tuple(sorted(map(str, reader.live)))
+    return QueryResult(tuple(columns), tuple(rows), version.publication_id, version.version, live)
+
+
+def read_published(
+    warehouse: Warehouse, environment: str, model: ModelName, columns: Sequence[str]
+) -> pa.Table:
+    """Read what an environment shows of a model; see `Workspace.read`."""
+    published = warehouse.store.environments.get(environment)
+    if published is None:
+        raise UsageError(
+            f"there is no environment '{environment}'",
+            hint=f"plan and apply it first: vde apply {environment}",
+        )
+    entry = published.entries.get(model)
+    if entry is None:
+        raise UsageError(
+            f"environment '{environment}' has no model {model}",
+            hint=suggest(str(model), map(str, published.entries), "models"),
+        )
+    if entry.table_id is None:
+        raise UsageError(
+            f"{model} has no table of its own, so it can only be read by an engine",
+            hint="read it with Spark, or give its model another kind, such as FULL",
+        )
+    snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+    table = warehouse.store.tables.get(entry.table_id)
+    physical = dict(column_map(snapshot, table))
+    named = {name.lower(): name for name in physical}
+    for column in columns:
+        if column.lower() not in named:
+            raise UsageError(
+                f"{model} has no column '{column}'",
+                hint=suggest(column, physical, "columns"),
+            )
+    shown = [named[column.lower()] for column in columns] or list(physical)
+    wanted = [physical[name] for name in shown]
+    loaded = warehouse.lakehouse.load_table(table.ref)
+    with warehouse.lakehouse.naming_damage(lambda _: [table.ref]):
+        if entry.held is not None:
+            return _as_of(loaded, entry.held, wanted).rename_columns(shown)
+        if table.branch is not None:
+            return _of_branch(loaded, table.branch, wanted).rename_columns(shown)
+        scan = loaded.scan(selected_fields=tuple(set(wanted)))
+        rows: pa.Table = scan.to_arrow().select(wanted).rename_columns(shown)
+        return rows
+
+
+def _of_branch(loaded: Table, branch: str, wanted: Sequence[str]) -> pa.Table:
+    """Read a preview."""
+    head = loaded.snapshot_by_name(branch)
+    assert head is not None
+    return _scan(loaded, head, loaded.schema(), wanted)
+
+
+def _as_of(loaded: Table, held: Held, wanted: Sequence[str]) -> pa.Table:
+    """Read a state of a table, under the columns that it had then."""
+    schema = loaded.schemas().get(held.schema_id, loaded.schema())
+    if held.snapshot_id is None:
+        return schema.as_arrow().empty_table().select(list(wanted))
+    snapshot = loaded.snapshot_by_id(held.snapshot_id)
+    if snapshot is None:
+        raise UsageError(
+            f"the data of {'.'.join(loaded.name())} that are shown are gone: another program than "
+            "vde expired them",
+            hint="`vde fsck` says what is damaged; restore a backup",
+        )
+    return _scan(loaded, snapshot, schema, wanted)
+
+
+def _scan(loaded: Table, snapshot: Snapshot, schema: Schema, wanted: Sequence[str]) -> pa.Table:
+    """Read a snapshot under a schema; one of before knows no columns added since."""
+    import pyarrow
+
+    own = loaded.schema() if snapshot.schema_id is None else loaded.schemas()[snapshot.schema_id]
+    there = [name for name in dict.fromkeys(wanted) if name in own.column_names]
+    rows = loaded.scan(selected_fields=tuple(there), snapshot_id=snapshot.snapshot_id).to_arrow()
+    types = schema.as_arrow()
+    columns = [
+        rows[name].cast(types.field(name).type)
+        if name in there
+        else pyarrow.nulls(rows.num_rows, types.field(name).type)
+        for name in wanted
+    ]
+    return pyarrow.table(columns, names=list(wanted))

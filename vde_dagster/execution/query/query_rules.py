@@ -1,0 +1,193 @@
+"""Rules for queries of an environment: they read its models, and nothing else.
+
+Spark reads any file for ``text.`/etc/passwd` ``, and calls any method of Java for `reflect(…)`, and
+who may query an environment need not own the machine that Spark runs on. Functions are looked for
+among the query's tokens, so that no reading of the grammar can hide one; tables in its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.suggestions import closest
+from vde_dagster.errors import UsageError
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.scanner import SourceText, too_deep
+from vde_dagster.sql.templates import find_jinja
+from vde_dagster.sql.trees import QUERY_WORDS
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+FORBIDDEN_FUNCTIONS = frozenset(
+    {
+        # Any method of any Java class.
+        "reflect",
+        "try_reflect",
+        "java_method",
+        # A name of a table or function that is made while the query runs.
+        "identifier",
+        # They read a file that an argument names.
+        "from_protobuf",
+        "to_protobuf",
+        "read_files",
+        "cloud_files",
+    }
+)
+
+TABLE_FUNCTIONS = frozenset(
+    {
+        "range",
+        "explode",
+        "explode_outer",
+        "posexplode",
+        "posexplode_outer",
+        "inline",
+        "inline_outer",
+        "stack",
+        "json_tuple",
+        "variant_explode",
+        "variant_explode_outer",
+        "collations",
+        "sql_keywords",
+    }
+)
+
+_RAW = "or, if this machine is yours, take --raw"
+
+
+def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> None:
+    """Refuse a query that does anything but read an environment's models and external tables.
+
+    Args:
+        sql: The query, in Spark SQL.
+        known: What it may read.
+        names: What names of tables mean.
+
+    Raises:
+        UsageError: It is no query, or it reads or calls something else; says what.
+    """
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import parse_query
+
+    refuse_substitution(sql)
+    source = SourceText(Path("query"), sql)
+    if find_jinja(source) is not None:
+        raise UsageError("Jinja is not read in a query", hint="write it in Spark SQL")
+    if too_deep(source) is not None:
+        raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
+    try:
+        _check_tokens(sql)
+        _check_tree(parse_query(sql), known, names)
+    except SqlglotError as error:
+        raise UsageError(
+            f"the query cannot be read: {str(error).splitlines()[0]}",
+            hint="write one query in Spark SQL",
+        ) from error
+    except RecursionError:
+        raise UsageError(
+            "the query is nested too deeply", hint="write it with fewer brackets"
+        ) from None
+
+
+def refuse_substitution(sql: str) -> None:
+    """Refuse `${env:HOME}`, which Spark replaces before it reads the SQL, in strings too.
+
+    Args:
+        sql: The query as it was written, or as it is handed to Spark.
+
+    Raises:
+        UsageError: It has `${` in it.
+    """
+    if "${" in sql:
+        raise UsageError(
+            "'${' is not allowed in a query: Spark puts settings and environment variables there",
+            hint=f"write concat('$', '{{…') where a text has it, {_RAW}",
+        )
+
+
+def _check_tokens(sql: str) -> None:
+    from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+
+    from vde_dagster.sql.trees import untranslated
+
+    tokens = untranslated("spark").tokenize(sql)
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise UsageError("the query is empty", hint="write a SELECT")
+    if tokens[0].text.upper() not in QUERY_WORDS:
+        raise _no_query(f"it begins with {tokens[0].text.upper()}")
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.token_type == TokenType.SEMICOLON:
+            raise _no_query("it is more than one statement")
+        if token.token_type == TokenType.STRING or following is None:
+            continue
+        if following.text == "(" and token.text.lower() in FORBIDDEN_FUNCTIONS:
+            raise UsageError(
+                f"the function {token.text.lower()} is not allowed in a query",
+                hint=f"do without it, {_RAW}",
+            )
+
+
+def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames) -> None:
+    from sqlglot import exp
+
+    from vde_dagster.sql.trees import tables_read
+
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise _no_query(f"it is a statement, {type(tree).__name__.upper()}")
+    writes = tree.find(exp.Into, exp.DML, exp.DDL, exp.Command)
+    if writes is not None and not isinstance(writes, exp.Query):
+        raise _no_query(f"it has {type(writes).__name__.upper()} in it")
+    if tree.find(exp.QueryTransform) is not None:
+        raise UsageError(
+            "TRANSFORM … USING, which runs a program, is not allowed in a query",
+            hint=f"do without it, {_RAW}",
+        )
+    if tree.find(exp.Parameter, exp.SessionParameter, exp.Placeholder) is not None:
+        raise UsageError(
+            "a query has no variables and no parameters", hint="write the value itself"
+        )
+    for node in tree.find_all(exp.Table, exp.Lateral, exp.TableFromRows):
+        if not isinstance(node.this, exp.Identifier | exp.Query):
+            _check_table_function(node)
+    for table in tables_read(tree):
+        _check_table([part.name for part in table.parts], known, names)
+
+
+def _check_table_function(node: exp.Expr) -> None:
+    from vde_dagster.sql.reading import name_of_call
+
+    name = name_of_call(node.this)
+    qualified = bool(node.args.get("db") or node.args.get("catalog"))
+    if name not in TABLE_FUNCTIONS or qualified:
+        shown = f"from {name}(…)" if name else node.sql(dialect="spark")
+        raise UsageError(
+            f"a query cannot read {shown}",
+            hint=f"it reads models, external tables and {', '.join(sorted(TABLE_FUNCTIONS))}; "
+            f"{_RAW}",
+        )
+
+
+def _check_table(parts: list[str], known: Collection[ModelName], names: TableNames) -> None:
+    written = ".".join(part if part.isidentifier() else quote(part) for part in parts)
+    if names.model_name_or_none(parts) in known:
+        return
+    near = closest(written, [str(one) for one in known])
+    advice = f"did you mean '{near}'?" if near else "`vde info` lists the models"
+    raise UsageError(
+        f"'{written}' is neither a model of the environment nor an external table that one reads",
+        hint=f"{advice}; {_RAW}",
+    )
+
+
+def _no_query(why: str) -> UsageError:
+    return UsageError(
+        f"this is not one query: {why}", hint="write one SELECT; nothing else is run here"
+    )

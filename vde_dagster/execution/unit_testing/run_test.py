@@ -1,0 +1,410 @@
+"""Running a unit test: rows for the parents in, the model's rows out, compared."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import ExecutionError, ProjectError, shortened
+from vde_dagster.execution.unit_testing.check_tests import check_test
+from vde_dagster.planning.intervals.interval import Interval, utc
+from vde_dagster.project.model import Model, TestTable, UnitTest
+from vde_dagster.sql.scanner import SourceText, scan
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.engine import Engine
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
+LONGEST_SUMMARY = 300
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """How a unit test ended.
+
+    Args:
+        test: The test.
+        differences: What differs, by the query (`query`) or common table expression.
+        error: Why the model could not be run at all, or None.
+    """
+
+    __test__ = False
+
+    test: UnitTest
+    differences: tuple[tuple[str, RowDifference], ...] = ()
+    error: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model returned what was expected."""
+        return not self.differences and self.error is None
+
+    @property
+    def summary(self) -> str:
+        """What went wrong, in a few words."""
+        if self.error is not None:
+            return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
+        missing = sum(len(found.missing) for _, found in self.differences)
+        unexpected = sum(len(found.unexpected) for _, found in self.differences)
+        return f"rows missing: {missing}, unexpected: {unexpected}"
+
+
+def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
+    """Run a test on Spark; nothing is written.
+
+    Args:
+        test: The test.
+        snapshots: The project's models.
+        engine: The engine.
+
+    Raises:
+        ProjectError: See `check_test`.
+    """
+    snapshot = check_test(test, snapshots)
+    differences: list[tuple[str, RowDifference]] = []
+    try:
+        for part, expected in _expectations(test):
+            if part is not None and snapshot.model.python is not None:
+                continue
+            columns, rows = rows_of(test, snapshots, engine, part)
+            differences.append((part or "query", _difference(expected, columns, rows, engine)))
+    except ExecutionError as error:
+        return TestResult(test, error=error.message)
+    return TestResult(test, tuple((part, found) for part, found in differences if found))
+
+
+def rows_of(
+    test: UnitTest,
+    snapshots: Mapping[ModelName, Snapshot],
+    engine: Engine,
+    part: str | None = None,
+) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+    """Return the columns, with their types, and rows that a test's model makes of its inputs.
+
+    Args:
+        test: The test.
+        snapshots: The project's models.
+        engine: The engine.
+        part: A common table expression of the query, or None for the whole.
+
+    Raises:
+        ProjectError: The query has no such expression.
+        ExecutionError: Spark failed.
+    """
+    snapshot = snapshots[test.model]
+    if test.tested is not None:
+        snapshot = replace(snapshot, model=test.tested)
+    sources = {
+        parent: as_query(table, _types(snapshots.get(parent))) for parent, table in test.inputs
+    }
+    if snapshot.model.python is not None:
+        return _run_python(test, snapshot, sources, engine)
+    return engine.query(_query(test, snapshot.model, sources, part))
+
+
+def ctes_of(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[str, ...]:
+    """Return the names of the common table expressions of a test's model, in order."""
+    model = test.tested or snapshots[test.model].model
+    return _ctes(model.query) if model.query else ()
+
+
+def _expectations(test: UnitTest) -> list[tuple[str | None, TestTable]]:
+    """List (common table expression, or None for the whole query; its expected rows)."""
+    whole = [(None, test.expected)] if test.expected is not None else []
+    return [*whole, *test.ctes]
+
+
+def _types(snapshot: Snapshot | None) -> dict[str, str | None]:
+    if snapshot is None:
+        return {}
+    return {column.name: column.type for column in snapshot.columns}
+
+
+def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None) -> str:
+    """Render the model's query, or one of its common table expressions, over the test's rows."""
+    from vde_dagster.planning.rendering.render import replace_tables
+    from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
+
+    assert model.query is not None
+    sql = replace_tables(model.query, sources.get)
+    if part is not None:
+        sql = _select_cte(test, sql, part)
+    interval, now = _times(test)
+    values = time_variable_values(interval.start, interval.end, now)
+    sql = substitute_time_variables(sql, values)
+    return sql if test.execution_time is None else with_frozen_time(sql, now)
+
+
+def _select_cte(test: UnitTest, sql: str, name: str) -> str:
+    from vde_dagster.sql.outline import with_clause
+
+    clause = with_clause(sql)
+    if clause is None or name not in _ctes(sql):
+        raise ProjectError(
+            f"the test '{test.name}' expects rows of '{name}', which {test.model} does not define",
+            hint="name a common table expression of the query",
+            location=test.location,
+        )
+    return f"{clause} SELECT * FROM {quote(name)}"
+
+
+def _ctes(sql: str) -> tuple[str, ...]:
+    from vde_dagster.sql.reading import parse_query
+
+    with_ = parse_query(sql).args.get("with_")
+    return tuple(cte.alias for cte in with_.expressions) if with_ is not None else ()
+
+
+def _times(test: UnitTest) -> tuple[Interval, datetime]:
+    start = test.start or EPOCH
+    end = test.end or (start + timedelta(days=1) if test.start else NEVER)
+    return Interval(start, end), test.execution_time or end
+
+
+def _run_python(
+    test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
+) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+    from vde_dagster.planning.rendering.render import only_of_session, render_statements
+
+    interval, now = _times(test)
+    statements = tuple(filter(only_of_session, snapshot.model.pre_statements))
+    before = render_statements(statements, sources.get, "this_model", interval, now)
+    return engine.run_python(snapshot, sources, interval, now, before)
+
+
+def _difference(
+    expected: TestTable,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[tuple[Any, ...]],
+    engine: Engine,
+) -> RowDifference:
+    """Compare rows after Spark has cast the expected ones to the types that the model has."""
+    types = {name.lower(): type_ for name, type_ in columns}
+    _check_columns(expected.columns, types)
+    partial = expected.partial or expected.query is not None
+    mentioned = {column.lower() for column in expected.columns}
+    names = [name for name, _ in columns if not partial or name.lower() in mentioned]
+    if expected.query is not None:
+        got, wanted = engine.query(expected.query)
+        names = [name for name, _ in got]
+        _check_columns(names, types)
+        if any(type_ != types[name.lower()] for name, type_ in got):  # 3 for a DECIMAL's 3.00.
+            cast = ", ".join(
+                f"CAST({quote(name)} AS {types[name.lower()]}) AS {quote(name)}" for name in names
+            )
+            query = expected.query.rstrip().rstrip(";")
+            _, wanted = engine.query(f"SELECT {cast} FROM (\n{query}\n) AS expected")
+    else:
+        ordered = TestTable(
+            expected.columns, expected.rows, tuple((c, types[c.lower()]) for c in expected.columns)
+        )
+        rest = {name: type_ for name, type_ in columns if name.lower() not in mentioned}
+        query = as_query(ordered, rest if not partial else {})
+        listed = ", ".join(quote(name) for name in names)
+        _, wanted = engine.query(f"SELECT {listed} FROM ({query}) AS expected")
+    positions = [[name.lower() for name, _ in columns].index(name.lower()) for name in names]
+    actual = [tuple(row[position] for position in positions) for row in rows]
+    return compare_rows(names, wanted, actual)
+
+
+def _check_columns(names: Sequence[str], types: Mapping[str, str]) -> None:
+    unknown = [name for name in names if name.lower() not in types]
+    if unknown:
+        raise ExecutionError(
+            f"the model returns no column {', '.join(unknown)}; it returns {', '.join(types)}"
+        )
+
+
+SIGNIFICANT_DIGITS = 9
+"""Floats are equal when they agree in this many digits: sums depend on Spark's order of rows."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """How two multisets of rows differ.
+
+    Args:
+        columns: The compared columns.
+        missing: Rows that were expected and not returned.
+        unexpected: Rows that were returned and not expected.
+    """
+
+    columns: tuple[str, ...]
+    missing: tuple[Row, ...]
+    unexpected: tuple[Row, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.unexpected)
+
+
+def compare_rows(
+    columns: Sequence[str], expected: Iterable[Row], actual: Iterable[Row]
+) -> RowDifference:
+    """Compare rows without regard to their order.
+
+    Args:
+        columns: The columns of both.
+        expected: The rows that should be there, as often as they occur.
+        actual: The rows that are there.
+    """
+    wanted = [(_key(row), row) for row in expected]
+    found = [(_key(row), row) for row in actual]
+    return RowDifference(
+        tuple(columns),
+        _left_over(wanted, Counter(key for key, _ in found)),
+        _left_over(found, Counter(key for key, _ in wanted)),
+    )
+
+
+def _left_over(rows: list[tuple[str, Row]], others: Counter[str]) -> tuple[Row, ...]:
+    left = []
+    for key, row in rows:
+        if others[key]:
+            others[key] -= 1
+        else:
+            left.append(row)
+    return tuple(left)
+
+
+def _key(value: Any) -> str:
+    """Write a value so that equal values have equal texts, whatever they hold."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "nan"
+        return f"{value:.{SIGNIFICANT_DIGITS}g}" if value else "0"
+    if isinstance(value, Decimal):
+        return str(value.normalize()) if value else "0"
+    if isinstance(value, dict):
+        items = sorted((_key(key), _key(item)) for key, item in value.items())
+        return f"{{{items}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_key(item) for item in value)}]"
+    return f"{type(value).__name__}:{value!r}"
+
+
+_WITHOUT_BRACKETS = ("current_date", "current_timestamp", "localtimestamp")
+_CALLED = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
+
+
+def with_frozen_time(sql: str, now: datetime) -> str:
+    """Replace what asks for the time by an instant: CURRENT_DATE, `now()`, `unix_timestamp()` ….
+
+    Args:
+        sql: A Spark SQL query.
+        now: The instant; days and wall clocks are those of UTC.
+    """
+    lowered = sql.lower()
+    if not any(word in lowered for word in _CALLED):
+        return sql
+    values = _values(now.astimezone(timezone.utc))
+    tokens = list(scan(SourceText(Path("query"), sql)))
+    pieces: list[str] = []
+    done = 0
+    for index, token in enumerate(tokens):
+        word = token.text.lower()
+        if token.kind != "word" or word not in _CALLED:
+            continue
+        before = tokens[index - 1].text.upper() if index else ""
+        behind = [one.text for one in tokens[index + 1 : index + 3]]
+        is_call = behind == ["(", ")"]
+        is_name = before in (".", "AS", "@") or behind[:1] in (["."], ["("])
+        if is_call or (word in _WITHOUT_BRACKETS and not is_name):
+            if before in (".", "@"):
+                continue
+            pieces += [sql[done : token.start], values[word]]
+            done = tokens[index + 2].end if is_call else token.end
+    return "".join([*pieces, sql[done:]])
+
+
+def _values(now: datetime) -> dict[str, str]:
+    day = f"DATE '{now.date().isoformat()}'"
+    wall = now.replace(tzinfo=None).isoformat(sep=" ")
+    instant = f"TIMESTAMP '{wall}+00:00'"
+    return {
+        "current_date": day,
+        "curdate": day,
+        "current_timestamp": instant,
+        "now": instant,
+        "localtimestamp": f"TIMESTAMP_NTZ '{wall}'",
+        "unix_timestamp": f"{int(now.timestamp())}L",
+    }
+
+
+def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
+    """Write a test's table as a Spark SQL query that returns its rows.
+
+    Args:
+        table: The table.
+        types: Spark SQL type by column, of every column that the query is to have; a column that
+            the test does not mention is NULL. The test's own declarations win.
+    """
+    if table.query is not None:
+        return table.query
+    declared = dict(table.types)
+    columns = list(dict.fromkeys([*table.columns, *types]))
+    rows = table.rows or ((None,) * len(table.columns),)
+    selects = []
+    for row in rows:
+        values = dict(zip(table.columns, row, strict=True))
+        selects.append(
+            "SELECT "
+            + ", ".join(
+                f"{literal(values.get(column), declared.get(column, types.get(column)))}"
+                f" AS {quote(column)}"
+                for column in columns
+            )
+        )
+    query = " UNION ALL ".join(selects)
+    return query if table.rows else f"{query} WHERE FALSE"
+
+
+def literal(value: Any, type_: str | None) -> str:
+    """Write a value as Spark SQL.
+
+    Args:
+        value: What YAML read; an instant without a zone is UTC.
+        type_: The column's Spark SQL type, to which it is cast, or None to leave it as it is.
+    """
+    text = _untyped(value, type_)
+    return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text
+
+
+def _untyped(value: Any, type_: str | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, int | Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{utc(value).replace(tzinfo=None).isoformat(sep=' ')}+00:00'"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, Mapping):
+        return _struct_or_map(value, type_)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"ARRAY({', '.join(_untyped(item, None) for item in value)})"
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _struct_or_map(value: Mapping[Any, Any], type_: str | None) -> str:
+    pairs = ", ".join(f"{_untyped(str(k), None)}, {_untyped(v, None)}" for k, v in value.items())
+    if type_ and type_.upper().startswith("MAP"):
+        return f"CAST(MAP({pairs}) AS {type_})"
+    struct = f"NAMED_STRUCT({pairs})"
+    return f"CAST({struct} AS {type_})" if type_ else struct

@@ -1,0 +1,158 @@
+"""The report of a unit test as texts of a bounded size, for the state's outbox and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import shortened
+from vde_dagster.execution.unit_testing.run_test import RowDifference, TestResult
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+
+MAX_ROWS = 20
+"""Of the missing and of the unexpected rows: what goes beyond is counted and not told."""
+_LONGEST_CELL = 200
+_LONGEST_ERROR = 4_000
+
+Cells = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldDifference:
+    """How the rows of a query, or of one of its CTEs, differ from the expected ones.
+
+    Args:
+        part: `query`, or the CTE.
+        columns: The compared columns.
+        missing: Expected and not returned, the first of them.
+        unexpected: Returned and not expected, the first of them.
+        missing_rows: How many are missing.
+        unexpected_rows: How many are unexpected.
+    """
+
+    part: str
+    columns: tuple[str, ...]
+    missing: tuple[Cells, ...]
+    unexpected: tuple[Cells, ...]
+    missing_rows: int
+    unexpected_rows: int
+
+    @classmethod
+    def of(cls, part: str, found: RowDifference) -> ToldDifference:
+        """Write rows as texts."""
+        return cls(
+            part,
+            found.columns,
+            _cells(found.missing),
+            _cells(found.unexpected),
+            len(found.missing),
+            len(found.unexpected),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTest:
+    """How a unit test ended, and on whose behalf it ran.
+
+    Args:
+        model: The tested model.
+        snapshot: The id of its snapshot.
+        test: The test's name.
+        file: Its file, relative to the project.
+        place: Its file and line.
+        summary: What went wrong, or None when it passed.
+        error: Why the model could not be run at all, or None.
+        differences: What differs.
+        remembered: Whether it was not run, as it had passed before on the same model.
+        environment: The environment of the plan, or None of a test that ran by itself.
+        plan: The plan, or None.
+    """
+
+    model: ModelName
+    snapshot: str
+    test: str
+    file: str
+    place: str
+    summary: str | None
+    error: str | None
+    differences: tuple[ToldDifference, ...]
+    remembered: bool
+    environment: str | None
+    plan: str | None
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        result: TestResult,
+        *,
+        remembered: bool = False,
+        environment: str | None = None,
+        plan: str | None = None,
+    ) -> ToldTest:
+        """Tell a result.
+
+        Args:
+            snapshot: The tested model.
+            result: How the test ended.
+            remembered: Whether it was not run.
+            environment: The environment of the plan that it ran with.
+            plan: That plan.
+        """
+        test, error = result.test, result.error
+        return cls(
+            model=test.model,
+            snapshot=snapshot.id,
+            test=test.name,
+            file=test.location.path.as_posix(),
+            place=str(test.location),
+            summary=None if result.passed else result.summary,
+            error=None if error is None else shortened(error, _LONGEST_ERROR),
+            differences=tuple(ToldDifference.of(*found) for found in result.differences),
+            remembered=remembered,
+            environment=environment,
+            plan=plan,
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model returned what was expected."""
+        return self.summary is None
+
+    @property
+    def id(self) -> str:
+        """The same whoever tells it, and another one when the plan is tried with another end."""
+        rows = repr([asdict(found) for found in self.differences])
+        found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
+        return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
+        """Read what `to_json` returned, lists in the place of tuples included."""
+        differences = [
+            ToldDifference(
+                item["part"],
+                tuple(item["columns"]),
+                tuple(map(tuple, item["missing"])),
+                tuple(map(tuple, item["unexpected"])),
+                item["missing_rows"],
+                item["unexpected_rows"],
+            )
+            for item in data["differences"]
+        ]
+        model = ModelName(*data["model"])
+        return cls(**{**data, "model": model, "differences": tuple(differences)})
+
+
+def _cells(rows: Sequence[tuple[Any, ...]]) -> tuple[Cells, ...]:
+    return tuple(
+        tuple(None if value is None else shortened(str(value), _LONGEST_CELL) for value in row)
+        for row in rows[:MAX_ROWS]
+    )

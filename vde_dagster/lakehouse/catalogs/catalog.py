@@ -1,0 +1,248 @@
+"""What an Iceberg catalog has to do, and what it can promise.
+
+A catalog keeps names and where each is at: its pointer, a metadata file. Everything above it (who
+writes files, what the state records with a change, what is cleaned up) is the same for all; what
+a catalog cannot promise is made up for there (see `settle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.tables.table import TableRef
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from sqlalchemy import Connection
+
+
+VIEW = "VIEW"
+TABLE = "TABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """What a catalog can promise of a set of changes.
+
+    Args:
+        atomic_with_state: Changes can be part of a transaction of the state store.
+        atomic_views: Changes of several views happen all together or not at all.
+        multi_table: Changes of several tables happen all together or not at all.
+        keeps_views: Environments have views there, which a publication replaces by compare and
+            swap. Where it is not so, an environment is what the state says.
+        keeps_files: A pointer that was swapped names the metadata file that it was swapped to.
+            Where it is not so, the catalog makes the same change in a file of its own.
+    """
+
+    atomic_with_state: bool
+    atomic_views: bool
+    multi_table: bool
+    keeps_views: bool = True
+    keeps_files: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where a table or view is at.
+
+    Args:
+        location: Its metadata file.
+        kind: `VIEW` or `TABLE`.
+        change: The metadata file that its last change of ours was made from, where the catalog
+            makes changes in files of its own.
+    """
+
+    location: str
+    kind: str
+    change: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One pointer's change.
+
+    Args:
+        ref: Whose.
+        kind: `VIEW` or `TABLE`.
+        before: The metadata file that it has to be at; None when there may be no such name.
+        after: The one that it goes to; None to remove it.
+        becomes: What it is from then on, where a table takes a view's place or a view a table's.
+        metadata: What `after` says, where it is at hand.
+    """
+
+    ref: TableRef
+    kind: str
+    before: str | None
+    after: str | None
+    becomes: str | None = None
+    metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def is_possible(self, pointer: Pointer | None) -> bool:
+        """Say whether a pointer is where this change demands it."""
+        if pointer is None or self.before is None:
+            return pointer is None and self.before is None
+        return pointer.location == self.before and pointer.kind == self.kind
+
+    def is_done(self, pointer: Pointer | None) -> bool:
+        """Say whether a pointer is where this change puts it."""
+        if pointer is None or self.after is None:
+            return pointer is None and self.after is None
+        return self.after in (pointer.location, pointer.change)
+
+
+class PointerMovedError(ConflictError):
+    """A pointer is not where it was read.
+
+    Args:
+        ref: Whose.
+        kind: `VIEW` or `TABLE`.
+    """
+
+    def __init__(self, ref: TableRef, kind: str) -> None:
+        super().__init__(
+            f"the {kind.lower()} {ref} was changed by somebody else during the publication",
+            hint="plan again; if a program other than vde replaces views here, stop it first",
+        )
+        self.ref = ref
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCatalog:
+    """How Spark reaches a catalog.
+
+    Args:
+        properties: Properties below `spark.sql.catalog.<name>`.
+        packages: Maven coordinates that it needs beside Iceberg's own.
+        driver: The Java class without which it cannot work, or None.
+        database: The file that it needs a folder for, or None.
+    """
+
+    properties: Mapping[str, str] = field(repr=False)
+    packages: tuple[str, ...] = ()
+    driver: str | None = None
+    database: str | None = None
+
+
+class ViewMirror(Protocol):
+    """Views that follow environments in a catalog where they decide nothing; see `mirror`."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there are to be any; otherwise those that were are taken away."""
+        ...
+
+    def load(self, ref: TableRef) -> dict[str, Any] | None:
+        """Return a view's metadata, or None where there is none."""
+        ...
+
+    def write(self, ref: TableRef, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+        """Make a view, or make another one of it.
+
+        Raises:
+            ConflictError: Something else has the name.
+            StoreError: The catalog cannot be reached; the change may have happened.
+        """
+        ...
+
+    def drop(self, ref: TableRef) -> None:
+        """Remove a view, if it is there."""
+        ...
+
+
+class Catalog(Protocol):
+    """An Iceberg catalog; `within` is a transaction of the state store to take part in.
+
+    A catalog that is not `atomic_with_state` leaves `within` alone: its changes happen at once.
+    """
+
+    @property
+    def name(self) -> str:
+        """The catalog's name, the same as in Spark."""
+        ...
+
+    @property
+    def promises(self) -> Promises:
+        """What it can promise."""
+        ...
+
+    @property
+    def mirror(self) -> ViewMirror | None:
+        """Views that follow environments, where publications keep none there."""
+        ...
+
+    def pointers(
+        self, refs: Iterable[TableRef], within: Connection | None = None
+    ) -> dict[TableRef, Pointer]:
+        """Look up the pointers of the given names; absent ones are left out.
+
+        Raises:
+            StoreError: The catalog cannot be reached.
+        """
+        ...
+
+    def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
+        """List every table and view."""
+        ...
+
+    def in_use(self, locations: Sequence[str]) -> set[str]:
+        """Return those of some metadata files that a pointer names."""
+        ...
+
+    def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
+        """Compare and swap pointers: create, move or remove tables and views.
+
+        Args:
+            swaps: The changes; no more than one where the catalog does not promise that several
+                happen together.
+            within: The state's transaction.
+
+        Raises:
+            PointerMovedError: One of them is not at `before`; nothing was changed.
+            StoreError: The catalog cannot be reached; the changes may have happened.
+        """
+        ...
+
+    def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
+        """Return those of the namespaces that the catalog has."""
+        ...
+
+    def create_namespaces(
+        self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
+    ) -> None:
+        """Create namespaces, each with its properties, that the catalog has not yet."""
+        ...
+
+    def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
+        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
+        ...
+
+    def load_table(self, ref: TableRef) -> Table:
+        """Return a table as PyIceberg has it.
+
+        Raises:
+            NoSuchTableError: There is no such table; PyIceberg's own error.
+        """
+        ...
+
+    def for_spark(self) -> SparkCatalog:
+        """Say how Spark reaches it."""
+        ...
+
+
+def require_unmoved(pointers: Mapping[TableRef, Pointer], swaps: Sequence[Swap]) -> None:
+    """Make sure that every pointer is where its change demands it.
+
+    Args:
+        pointers: Where they are.
+        swaps: What is to be done.
+
+    Raises:
+        PointerMovedError: One of them is elsewhere.
+    """
+    for swap in swaps:
+        if not swap.is_possible(pointers.get(swap.ref)):
+            raise PointerMovedError(swap.ref, swap.kind)

@@ -1,0 +1,262 @@
+"""Rows of one commit: how many per interval, and a few of them, read without an engine.
+
+Iceberg keeps the least and the greatest value of every file's columns. A file whose time column
+stays within one range is counted from the manifest alone; of others that one column is read.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import TimeColumn
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.state.db.rows import to_micros
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+
+_BATCH_ROWS = 1 << 20
+_DAY = 86_400_000_000
+_YEAR_ONE = -62_135_596_800_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a commit added to a range.
+
+    Args:
+        rows: Rows.
+        bytes: Bytes of the files that hold them; None when one of them holds another range's too.
+    """
+
+    rows: int
+    bytes: int | None
+
+
+def interval_figures(
+    lakehouse: Lakehouse,
+    ref: TableRef,
+    snapshot_id: int,
+    column: TimeColumn,
+    intervals: Sequence[Interval],
+) -> list[Figures] | None:
+    """Count what one commit added to each of some ranges, without an engine.
+
+    Args:
+        lakehouse: The catalog.
+        ref: The table.
+        snapshot_id: The commit, on whatever branch.
+        column: The column that tells which range a row belongs to.
+        intervals: Disjoint ranges (UTC), in order of time.
+
+    Returns:
+        The figures of each range; None when the commit's files do not say it: it has expired, or
+        they are not Parquet.
+    """
+    table = lakehouse.load_table(ref)
+    files = _added_files(table, snapshot_id)
+    if files is None:
+        return None
+    field = table.schema().find_field(column.name)
+    instant = _reader(column)
+    counts = _Counts(intervals)
+    for file in files:
+        bounds = _bounds(file, field.field_id, field.field_type)
+        ends = [instant(value) for value in bounds] if bounds is not None else []
+        place = counts.place(*ends) if len(ends) == 2 else None
+        if place is not None:
+            counts.rows[place] += file.record_count
+            counts.sizes[place] = _plus(counts.sizes[place], file.file_size_in_bytes)
+        elif str(file.file_format).rpartition(".")[2] != "PARQUET":
+            return None
+        else:
+            _count_rows(table.io, file, column, instant, counts)
+    return [Figures(*pair) for pair in zip(counts.rows, counts.sizes, strict=True)]
+
+
+class _Counts:
+    def __init__(self, intervals: Sequence[Interval]) -> None:
+        self.starts = [to_micros(interval.start) for interval in intervals]
+        self.ends = [to_micros(interval.end) for interval in intervals]
+        self.rows = [0] * len(intervals)
+        self.sizes: list[int | None] = [0] * len(intervals)
+
+    def place(self, first: int, last: int) -> int | None:
+        """Return the range that holds both of two instants."""
+        found = bisect_right(self.starts, first) - 1
+        return found if found >= 0 and last < self.ends[found] and last >= first else None
+
+    def add(self, instant: int, rows: int) -> None:
+        """Count rows of a file that holds several ranges' rows."""
+        found = self.place(instant, instant)
+        if found is not None:
+            self.rows[found] += rows
+            self.sizes[found] = None
+
+    def step(self) -> int:
+        """Return the greatest duration of which all ranges are multiples."""
+        return math.gcd(*self.starts, *self.ends)
+
+
+def _plus(size: int | None, more: int) -> int | None:
+    return None if size is None else size + more
+
+
+def _added_files(table: Table, snapshot_id: int) -> list[DataFile] | None:
+    from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
+
+    snapshot = table.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        return None
+    return [
+        entry.data_file
+        for manifest in snapshot.manifests(table.io)
+        if manifest.added_snapshot_id == snapshot_id
+        for entry in manifest.fetch_manifest_entry(table.io)
+        if entry.status == ManifestEntryStatus.ADDED
+        and entry.data_file.content == DataFileContent.DATA
+    ]
+
+
+def _bounds(file: DataFile, field_id: int, type_: Any) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value; texts may be cut after 16 characters."""
+    from pyiceberg.conversions import from_bytes
+
+    lower: Mapping[int, bytes] = file.lower_bounds or {}
+    upper: Mapping[int, bytes] = file.upper_bounds or {}
+    if field_id not in lower or field_id not in upper:
+        return None
+    ends = from_bytes(type_, lower[field_id]), from_bytes(type_, upper[field_id])
+    if any(isinstance(value, str) and len(value) >= 16 for value in ends):
+        return None
+    return ends
+
+
+def _reader(column: TimeColumn) -> Callable[[Any], int]:
+    """Return a function that takes a stored value to microseconds since 1970 (UTC)."""
+    kind = column.type.lower()
+    if kind == "date":
+        return lambda value: int(value) * _DAY
+    if kind.startswith("timestamp"):
+        return int
+    pattern = column.pattern
+
+    def parsed(value: Any) -> int:
+        at = datetime.strptime(str(value), pattern)
+        return to_micros(at.replace(tzinfo=timezone.utc))
+
+    return parsed
+
+
+def _count_rows(
+    io: FileIO,
+    file: DataFile,
+    column: TimeColumn,
+    instant: Callable[[Any], int],
+    counts: _Counts,
+) -> None:
+    for value, rows in _values(io, file.file_path, column.name, counts):
+        counts.add(instant(value), rows)
+
+
+def _values(io: FileIO, path: str, column: str, counts: _Counts) -> Iterator[tuple[Any, int]]:
+    """Yield the values of a file's column and how often each is there; instants are rounded down.
+
+    Rounding is to what all ranges are multiples of, so that a year of microseconds is few values.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow.parquet import ParquetFile
+
+    step = counts.step()
+    # Division goes towards zero, so it begins before all instants.
+    first = counts.starts[0] - step * ((counts.starts[0] - _YEAR_ONE) // step + 1)
+    with io.new_input(path).open() as stream:
+        for batch in ParquetFile(stream).iter_batches(_BATCH_ROWS, columns=[column]):
+            values = batch.column(0)
+            if pa.types.is_timestamp(values.type):
+                micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+                since = pc.divide(pc.subtract(micros, first), step)
+                values = pc.add(pc.multiply(since, step), first)
+            elif pa.types.is_date(values.type):
+                values = values.cast(pa.date32()).cast(pa.int32())
+            for pair in pc.value_counts(values):
+                if pair["values"].is_valid:
+                    yield pair["values"].as_py(), pair["counts"].as_py()
+
+
+_BOUNDS = {"date": "%Y-%m-%d", "timestamp": "%Y-%m-%dT%H:%M:%S.%f+00:00"}
+_BOUNDS |= {"timestamp_ltz": _BOUNDS["timestamp"], "timestamp_ntz": "%Y-%m-%dT%H:%M:%S.%f"}
+
+
+def import_readers() -> None:
+    """Import what reading rows needs, before there are threads.
+
+    It imports more of SQLAlchemy than the state store does; two threads that do so at once can see
+    half a module.
+    """
+    import pyiceberg.catalog.sql  # noqa: F401
+
+
+def some_rows(
+    lakehouse: Lakehouse,
+    table: PhysicalTable,
+    snapshot_id: int,
+    columns: Sequence[tuple[str, str]],
+    *,
+    time_column: str | None,
+    intervals: Sequence[Interval],
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Read rows of a commit, from the first of the given ranges that has any.
+
+    Args:
+        lakehouse: The catalog.
+        table: The table.
+        snapshot_id: The Iceberg snapshot, on whatever branch.
+        columns: (name to give, physical column), in order.
+        time_column: The physical column that tells ranges apart; None where there is none.
+        intervals: Ranges (UTC) to look in, in order; a column of text or numbers has none.
+        limit: The most rows to read.
+    """
+    from pyiceberg.expressions import AlwaysTrue
+
+    physical = [name for _, name in columns]
+    kinds = {column.name: (column.type or "").lower() for column in table.columns}
+    bound = _BOUNDS.get(kinds.get(time_column or "", ""))
+    filters: list[BooleanExpression] = [AlwaysTrue()]
+    if time_column is not None and bound is not None:
+        filters = [_within(time_column, interval, bound) for interval in intervals]
+    loaded = lakehouse.load_table(table.ref)
+    for row_filter in filters:
+        scan = loaded.scan(
+            row_filter=row_filter,
+            selected_fields=tuple(physical),
+            snapshot_id=snapshot_id,
+            limit=limit,
+        )
+        rows = scan.to_arrow().select(physical).to_pylist()
+        if rows:
+            return [{name: row[column] for name, column in columns} for row in rows]
+    return []
+
+
+def _within(column: str, interval: Interval, bound: str) -> BooleanExpression:
+    from pyiceberg import expressions
+
+    # Their constructors take a name and a value, which their annotations do not say.
+    at_least: Any = expressions.GreaterThanOrEqual
+    below: Any = expressions.LessThan
+    start, end = (f"{at:{bound}}" for at in (interval.start, interval.end))
+    return expressions.And(at_least(column, start), below(column, end))

@@ -1,0 +1,232 @@
+"""Reading manifest lists and manifests so that a damaged one is said by its name.
+
+A file that was cut may look like a shorter one: PyIceberg takes an Avro file that ends inside a
+block for its end, and whoever deletes what nobody names would delete what the lost part names. So
+the structure of the whole file is looked at first, then the length and the counts that the file
+above it says, and whether it is that of the commit that names it.
+Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import MISSING, DamagedFileError
+from vde_dagster.lakehouse.io.files import MetadataFiles
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO, InputFile
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+
+
+_SYNC = 16
+
+
+class _InMemory:
+    """A file that was read: what PyIceberg's readers ask of an `InputFile` and its `FileIO`."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def new_input(self, location: str) -> Any:
+        return self
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        return io.BytesIO(self._data)
+
+
+def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) -> list[ManifestFile]:
+    """Read the manifest list of an Iceberg snapshot.
+
+    Args:
+        files: Reads it.
+        snapshot: The snapshot as the table's metadata has it.
+        what: Whose it is, for messages.
+
+    Raises:
+        DamagedFileError: It is missing, damaged or of another snapshot.
+    """
+    from pyiceberg.manifest import read_manifest_list
+
+    location, said = snapshot["manifest-list"], f"the manifest list of {what}"
+    data = files.read_whole(location, said)
+    header = _header(data, said, location)
+    own = header.get("snapshot-id", b"").decode(errors="replace")
+    # A list of nothing says nothing of its snapshot: several may have the same.
+    try:
+        found = list(read_manifest_list(_InMemory(data)))  # type: ignore[arg-type]
+    except Exception as error:  # a damaged file breaks PyIceberg's reader in many ways
+        raise DamagedFileError(said, location, _unreadable(error)) from error
+    if found and own.isdigit() and int(own) != int(snapshot["snapshot-id"]):
+        raise DamagedFileError(said, location, "is that of another commit")
+    if not found and int(snapshot.get("summary", {}).get("total-data-files") or 0):
+        raise DamagedFileError(said, location, "names no manifest")
+    return found
+
+
+def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> list[ManifestEntry]:
+    """Read all entries of a manifest, those of deleted files too.
+
+    Args:
+        files: Reads it.
+        manifest: The manifest as a manifest list has it.
+        what: Whose it is, for messages.
+
+    Raises:
+        DamagedFileError: It is missing, damaged or another one than the list names.
+    """
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    location, said = manifest.manifest_path, f"a manifest of {what}"
+    data = files.read_whole(location, said)
+    _header(data, said, location)
+    if manifest.manifest_length not in (len(data), 0, None):
+        told = f"has {len(data)} bytes in place of {manifest.manifest_length}"
+        raise DamagedFileError(said, location, told)
+    try:
+        found = manifest.fetch_manifest_entry(_InMemory(data), discard_deleted=False)  # type: ignore[arg-type]
+    except Exception as error:  # a damaged file breaks PyIceberg's reader in many ways
+        raise DamagedFileError(said, location, _unreadable(error)) from error
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+    )
+    wanted = [count for count in counts if count is not None and count >= 0]
+    if len(wanted) == len(counts) and sum(wanted) != len(found):
+        told = f"names {len(found)} files in place of {sum(wanted)}"
+        raise DamagedFileError(said, location, told)
+    added = manifest.added_snapshot_id
+    if added is not None and any(
+        entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id not in (None, added)
+        for entry in found
+    ):
+        raise DamagedFileError(said, location, "is that of another commit")
+    return found
+
+
+def check_footer(files: MetadataFiles, data_file: DataFile, what: str) -> None:
+    """Read the footer of a data file, and compare its rows with what its manifest says.
+
+    Raises:
+        DamagedFileError: It is no such file, or one of other rows.
+    """
+    from pyiceberg.manifest import FileFormat
+
+    location = data_file.file_path
+    try:
+        with files.file_io(location).new_input(location).open() as stream:
+            if data_file.file_format == FileFormat.PARQUET:
+                from pyarrow.parquet import ParquetFile
+
+                rows = ParquetFile(stream).metadata.num_rows
+            elif data_file.file_format == FileFormat.ORC:
+                from pyarrow.orc import ORCFile
+
+                rows = ORCFile(stream).nrows
+            else:
+                return
+    except FileNotFoundError as error:
+        raise DamagedFileError(what, location, MISSING) from error
+    except Exception as error:  # Arrow raises what its readers meet
+        raise DamagedFileError(what, location, _unreadable(error)) from error
+    if rows != data_file.record_count:
+        told = f"has {rows} rows in place of {data_file.record_count}"
+        raise DamagedFileError(what, location, told)
+
+
+def whole_avro(io: FileIO) -> FileIO:
+    """Let PyIceberg read no manifest that ends early: it would take it for one of fewer files.
+
+    Args:
+        io: The reader; it is changed, as PyIceberg looks at its class.
+    """
+    read = io.new_input
+
+    def new_input(location: str) -> Any:
+        file = read(location)
+        return _WholeAvro(file) if location.endswith(".avro") else file
+
+    io.new_input = new_input  # type: ignore[method-assign]
+    return io
+
+
+class _WholeAvro:
+    """An Avro file that is looked at before it is read."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        what, location = "a manifest, or a list of manifests,", self._file.location
+        try:
+            with self._file.open() as stream:
+                data = stream.read()
+        except FileNotFoundError as error:
+            raise DamagedFileError(what, location, MISSING) from error
+        _header(data, what, location)
+        return io.BytesIO(data)
+
+
+def _unreadable(error: Exception) -> str:
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"is damaged ({first[:120]})"
+
+
+def _header(data: bytes, what: str, location: str) -> dict[str, bytes]:
+    """Walk through an Avro file to its end, and return what its header says."""
+    if not data:
+        raise DamagedFileError(what, location, "is empty")
+    if data[:4] != b"Obj\x01":
+        raise DamagedFileError(what, location, "is no Avro file")
+    found: dict[str, bytes] = {}
+    try:
+        at = 4
+        while (pairs := _long(data, at))[0]:
+            count, at = pairs
+            if count < 0:
+                count, (_, at) = -count, _long(data, at)
+            for _ in range(count):
+                key, at = _bytes(data, at)
+                found[key.decode()], at = _bytes(data, at)
+        at = pairs[1] + _SYNC
+        sync = data[at - _SYNC : at]
+        while at < len(data):
+            _, at = _long(data, at)
+            size, at = _long(data, at)
+            at += size + _SYNC
+            if size < 0 or data[at - _SYNC : at] != sync:
+                raise IndexError(at)
+        if at != len(data):
+            raise IndexError(at)
+    except (IndexError, ValueError) as error:
+        raise DamagedFileError(what, location, "is cut short or damaged") from error
+    return found
+
+
+def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _long(data, at)
+    if size < 0 or at + size > len(data):
+        raise IndexError(at)
+    return data[at : at + size], at + size
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number as Avro has it: seven bits a byte, zig-zag; return where it ends too."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 70:
+            raise ValueError(at)

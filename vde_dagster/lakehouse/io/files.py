@@ -1,0 +1,393 @@
+"""Metadata files: read, written once under a name never used before, deleted."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import gzip
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
+from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError
+from vde_dagster.lakehouse.io.locations import is_tables_own
+from vde_dagster.state.db.effects import Effects
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as the storage lists it.
+
+    Args:
+        location: Where it lies.
+        bytes: Its size.
+        written_at: When it was last written (UTC), by the storage's clock.
+    """
+
+    location: str
+    bytes: int
+    written_at: datetime
+
+
+def local_path(location: str) -> str | None:
+    """Return the path of a location on this machine, or None for one elsewhere.
+
+    Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
+    percent-encoded, so a name with `%` in it is itself.
+    """
+    if location.startswith("file:"):
+        return "/" + location[len("file:") :].lstrip("/")
+    return None if "://" in location else location
+
+
+class MetadataFiles:
+    """Reading, writing and deleting metadata files, here or in an object store.
+
+    Args:
+        effects: The port for side effects.
+        warehouse: Where most of them lie; says whether waiting for several at once pays.
+        properties: PyIceberg's settings for object stores (`s3.endpoint` …).
+    """
+
+    def __init__(
+        self, effects: Effects, warehouse: str, properties: dict[str, str] | None = None
+    ) -> None:
+        self._effects = effects
+        self._local = local_path(warehouse) is not None
+        self._properties = properties or {}
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Run work that reads or writes on every item, several at once where files are remote."""
+        return [work(item) for item in items] if self._local else each(work, items, _THREADS)
+
+    def read_json(self, location: str) -> dict[str, Any]:
+        """Read a metadata file, gzipped or plain.
+
+        Raises:
+            FileNotFoundError: There is none.
+            DamagedFileError: It is not what Iceberg writes.
+        """
+        from pydantic_core import from_json  # several times as fast as the standard library's
+
+        data = self._read(location)
+        try:
+            parsed = from_json(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        except (ValueError, EOFError, OSError, zlib.error) as error:
+            damage = f"is damaged ({error})" if data else "is empty"
+            raise DamagedFileError("the metadata file", location, damage) from error
+        if not isinstance(parsed, dict) or not parsed.keys() >= _of_kind(parsed):
+            raise DamagedFileError("the metadata file", location, "is no metadata of Iceberg")
+        return parsed
+
+    def read_whole(self, location: str, what: str) -> bytes:
+        """Read a file that has to be there.
+
+        Args:
+            location: Where it lies.
+            what: The file in words, for messages.
+
+        Raises:
+            DamagedFileError: It is not there.
+        """
+        try:
+            return self._read(location)
+        except FileNotFoundError as error:
+            raise DamagedFileError(what, location, MISSING) from error
+
+    def exists(self, location: str) -> bool:
+        """Say whether a file is there."""
+        path = local_path(location)
+        if path is not None:
+            return os.path.exists(path)
+        return self.file_io(location).new_input(location).exists()
+
+    def size(self, location: str) -> int | None:
+        """Return a file's size in bytes, or None when it is not there."""
+        path = local_path(location)
+        if path is not None:
+            return os.path.getsize(path) if os.path.exists(path) else None
+        remote = self.file_io(location).new_input(location)
+        return len(remote) if remote.exists() else None
+
+    def list_files(self, folder: str) -> Iterator[StoredFile]:
+        """Yield every file below a folder; one that is not there has none."""
+        path = local_path(folder)
+        if path is not None:
+            yield from _list_local(path, folder)
+            return
+        from pyarrow.fs import FileSelector, FileType
+
+        filesystem, root = self._filesystem(folder)
+        selector = FileSelector(root, allow_not_found=True, recursive=True)
+        for info in filesystem.get_file_info(selector):
+            if info.type == FileType.File and info.mtime is not None:
+                location = f"{folder}/{info.path.removeprefix(root).lstrip('/')}"
+                yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
+
+    def folders(self, folder: str) -> list[str]:
+        """Name the folders that lie directly in a folder, sorted; one that is not there has none.
+
+        Raises:
+            OSError: The place cannot be read.
+        """
+        path = local_path(folder)
+        if path is not None:
+            if not os.path.isdir(path):
+                return []
+            return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+        from pyarrow.fs import FileSelector, FileType
+
+        filesystem, root = self._filesystem(folder)
+        found = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == FileType.Directory)
+
+    def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
+        """Write new files, and make them survive a power cut where they are on this machine.
+
+        Args:
+            files: (location, content); no location may exist yet.
+            point: The side effect's name.
+
+        Raises:
+            ExecutionError: A file could not be written, or not be flushed to its disk.
+        """
+        listed = list(files)
+        try:
+            self._write_all(listed, point)
+        except OSError as error:
+            if is_no_space(error):
+                raise ExecutionError(
+                    f"no space left for the metadata files of the warehouse: {error}",
+                    hint=NO_SPACE_HINT,
+                ) from error
+            raise ExecutionError(
+                f"a metadata file could not be written: {error}",
+                hint="check the warehouse's disk, and that it can be written to, then try again",
+            ) from error
+
+    def _write_all(self, listed: Sequence[tuple[str, bytes]], point: str) -> None:
+        local = [(path, data) for location, data in listed if (path := local_path(location))]
+        if len(local) == len(listed):
+            with _flushed({os.path.dirname(path) for path, _ in local}):
+                for path, data in local:
+                    self._write_local(path, data, point)
+        else:
+            self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
+
+    def delete_all(
+        self, locations: Iterable[str], point: str, *, keep_folders: bool = False
+    ) -> None:
+        """Delete files; those that are gone already are no error, nor are folders left empty.
+
+        Args:
+            locations: The files.
+            point: The side effect's name.
+            keep_folders: Whether empty folders stay, since others may be about to write there.
+        """
+        folders: set[str] = set()
+        for location in locations:
+            with self._effects.at(point, location):
+                path = local_path(location)
+                if path is None:
+                    self.file_io(location).delete(location)
+                else:
+                    file = Path(path)
+                    file.unlink(missing_ok=True)
+                    # Hadoop's local file system leaves a checksum beside what it wrote.
+                    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+                    folders.add(str(file.parent))
+        for folder in () if keep_folders else folders:
+            if os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
+
+    def delete_tree(self, location: str, point: str) -> None:
+        """Delete everything below a location; nothing there is no error.
+
+        Args:
+            location: The base location of one table, whose unique id is its last part.
+            point: The side effect's name.
+        """
+        with self._effects.at(point, location):
+            path = local_path(location)
+            if path is not None:
+                if os.path.exists(path):
+                    shutil.rmtree(path)
+                return
+            filesystem, root = self._filesystem(location)
+            from pyarrow.fs import FileType
+
+            if filesystem.get_file_info(root).type != FileType.NotFound:
+                filesystem.delete_dir(root)
+
+    def _filesystem(self, location: str) -> Any:
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        scheme, netloc, path = PyArrowFileIO.parse_location(location)
+        io = PyArrowFileIO(dict(self._properties))
+        return io.fs_by_scheme(scheme, netloc), path
+
+    def _read(self, location: str) -> bytes:
+        path = local_path(location)
+        if path is not None:
+            with open(path, "rb", buffering=0) as file:
+                return file.read()
+        with self.file_io(location).new_input(location).open() as stream:
+            data: bytes = stream.read()
+        return data
+
+    def _write_local(self, path: str, data: bytes, point: str) -> None:
+        with self._effects.at(point, path):
+            try:
+                file = open(path, "xb", buffering=0)  # noqa: SIM115
+            except FileNotFoundError:  # Somebody removed a folder that was empty.
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                file = open(path, "xb", buffering=0)  # noqa: SIM115
+            with file:
+                written = file.write(data)
+                while written < len(data):  # A disk that gets full takes a part, then refuses.
+                    written += file.write(memoryview(data)[written:])
+
+    def _write_remote(self, location: str, data: bytes, point: str) -> None:
+        with (
+            self._effects.at(point, location),
+            self.file_io(location).new_output(location).create() as stream,
+        ):
+            stream.write(data)
+
+    def file_io(self, location: str) -> FileIO:
+        """Return PyIceberg's reader for the storage that a location is in."""
+        from pyiceberg.io import load_file_io
+
+        return load_file_io(properties=dict(self._properties), location=location)
+
+
+@contextmanager
+def _flushed(folders: set[str]) -> Iterator[None]:
+    """Make folders, and flush the file systems that hold them, in one call each, at the end.
+
+    A file system tells an error of writing back to whoever had it open before: so it is opened
+    before anything is written.
+
+    Raises:
+        OSError: What was written may not be on the disk.
+    """
+    syncfs = _syncfs()
+    with ExitStack() as stack:
+        opened: dict[int, int] = {}
+        for folder in sorted(folders):
+            os.makedirs(folder, exist_ok=True)
+            device = os.stat(folder).st_dev
+            if device not in opened:
+                opened[device] = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, opened[device])
+        yield
+        for descriptor in opened.values():
+            ctypes.set_errno(0)
+            if syncfs is not None and syncfs(descriptor) == 0:
+                continue
+            code = ctypes.get_errno() if syncfs is not None else errno.ENOSYS
+            if code != errno.ENOSYS:
+                raise OSError(code, os.strerror(code))
+            os.sync()
+
+
+def _syncfs() -> Callable[[int], int] | None:
+    """Return the system call that flushes one file system, where there is one (Linux)."""
+    if os.name != "posix":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+def _list_local(path: str, location: str) -> Iterator[StoredFile]:
+    try:
+        entries = list(os.scandir(path))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        place = f"{location}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _list_local(entry.path, place)
+        elif entry.is_file(follow_symlinks=False):
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # somebody was faster
+            written = datetime.fromtimestamp(found.st_mtime, timezone.utc)
+            yield StoredFile(place, found.st_size, written)
+
+
+def read_metadata(
+    files: MetadataFiles, location: str, what: str, table_id: str | None = None
+) -> dict[str, Any]:
+    """Read a metadata file that a pointer names.
+
+    Args:
+        files: Reads it.
+        location: Where it lies.
+        what: Whose it is, for messages.
+        table_id: The physical table that it has to be of, where that is known.
+
+    Raises:
+        DamagedFileError: The file is missing, or not what it has to be.
+    """
+    said = f"the metadata file of {what}"
+    try:
+        metadata = files.read_json(location)
+    except FileNotFoundError as error:
+        raise DamagedFileError(said, location, MISSING) from error
+    except DamagedFileError as error:
+        raise error.of(said) from error
+    if table_id is not None:
+        base = str(metadata["location"])
+        if "view-uuid" in metadata:
+            raise DamagedFileError(said, location, "is that of a view")
+        if not (is_tables_own(base, table_id) or place_of(location).startswith(place_of(base))):
+            raise DamagedFileError(said, location, "is that of another table")
+    return metadata
+
+
+def place_of(location: str) -> str:
+    """Return a location without what is spelled in several ways: `s3a://a/b`, `file:///a/b`."""
+    path = local_path(location)
+    return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
+
+
+_EVERY = frozenset({"format-version", "location"})
+_TABLES = _EVERY | {"table-uuid", "last-updated-ms", "schemas", "current-schema-id"}
+_VIEWS = _EVERY | {"view-uuid", "versions", "current-version-id", "schemas"}
+
+
+def _of_kind(metadata: dict[str, Any]) -> frozenset[str]:
+    """Return the fields that metadata of a table, or of a view, has at least."""
+    return _VIEWS if "view-uuid" in metadata else _TABLES
+
+
+def encode_metadata(metadata: dict[str, Any]) -> bytes:
+    """Write metadata as the bytes of a metadata file."""
+    from pydantic_core import to_json  # five times as fast as the standard library's
+
+    return to_json(metadata)
+
+
+def each(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """Run work on every item, on so many threads; return the results in the items' order."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, items))

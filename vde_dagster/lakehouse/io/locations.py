@@ -1,0 +1,117 @@
+"""Where files lie, and the settings of object stores in PyIceberg's names and in Iceberg's own.
+
+Sources: https://py.iceberg.apache.org/configuration/#fileio and
+https://iceberg.apache.org/docs/latest/aws/#s3-fileio.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from vde_dagster.planning.tables.table import TableRef
+
+_PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
+
+
+def warehouse_uri(warehouse: str) -> str:
+    """Return a warehouse's URI: one spelling for a folder, whoever asks."""
+    if "://" in warehouse or warehouse.startswith("file:"):
+        return warehouse.rstrip("/")
+    return f"file://{Path(warehouse).resolve()}"
+
+
+def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
+    """Return the base location of a physical table; its last part ends with the unique id."""
+    return f"{warehouse.rstrip('/')}/{ref.namespace}/{ref.name}-{table_id}"
+
+
+def is_tables_own(location: str, table_id: str) -> bool:
+    """Say whether all that lies below a base location is one table's: its name has the id."""
+    return table_id in location.rstrip("/").rsplit("/", 1)[-1]
+
+
+def view_location(warehouse: str, ref: TableRef, unique: str) -> str:
+    """Return a base location for a view that was never used and never will be.
+
+    Args:
+        warehouse: Base location of tables and views.
+        ref: The view's place in the catalog, for people who look at the storage.
+        unique: An id that is never used again.
+    """
+    return f"{warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
+
+
+def is_views_own(location: str, ref: TableRef) -> bool:
+    """Say whether a base location may be that of the view of a name: both folders say it."""
+    namespace, _, name = location.rstrip("/").rpartition("/")
+    of_name = name.startswith(f"{_slug(ref.name)}-")
+    return of_name and namespace.rpartition("/")[2] == _slug(ref.namespace)
+
+
+def next_file(base: str, current: str | None) -> str:
+    """Name the next metadata file of a table: its base location, and a name after the current."""
+    return f"{base}/metadata/{next_name(current)}"
+
+
+def next_name(current: str | None) -> str:
+    """Name the next metadata file; Iceberg counts up the number at its start."""
+    match = _PLAIN_FILE_NUMBER.search(current or "")
+    number = int(match.group(1)) + 1 if match else 0
+    return f"{number:05d}-{uuid.uuid4()}.metadata.json"
+
+
+def _slug(name: str) -> str:
+    """Make a short, plain file name of any name; it is for people, the unique id tells apart."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower())[:48].strip("-") or "x"
+
+
+_IN_SPARK = {
+    "client.access-key-id": "s3.access-key-id",
+    "client.secret-access-key": "s3.secret-access-key",
+    "client.session-token": "s3.session-token",
+    "client.region": "client.region",
+    "s3.access-key-id": "s3.access-key-id",
+    "s3.secret-access-key": "s3.secret-access-key",
+    "s3.session-token": "s3.session-token",
+    "s3.region": "client.region",
+    "s3.endpoint": "s3.endpoint",
+}
+"""Those of PyIceberg's settings that Iceberg's S3FileIO has; the general ones first, as the
+special ones win in PyIceberg."""
+
+_S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+
+
+def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """Return the properties of a Spark catalog that say what PyIceberg's settings say.
+
+    Args:
+        io: PyIceberg's settings; what Iceberg's S3FileIO has no equivalent of is left out.
+        warehouse: Where tables lie; Hadoop's own file systems (`s3a://`, `file:`) take none.
+    """
+    if not warehouse.startswith("s3://"):
+        return {}
+    found = {theirs: io[ours] for ours, theirs in _IN_SPARK.items() if ours in io}
+    if not found:
+        return {}
+    if "s3.endpoint" in found:
+        # PyIceberg puts the bucket into the path where an endpoint is named, unless told not to.
+        virtual = io.get("s3.force-virtual-addressing", "false").lower() in ("true", "1", "yes")
+        found["s3.path-style-access"] = "false" if virtual else "true"
+    return {"io-impl": _S3_FILE_IO, **found}
+
+
+def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """Return what any client is told of an object store: the settings, also by Java's names.
+
+    Nothing is said that the settings do not say.
+
+    Args:
+        io: PyIceberg's settings, or other properties, which are handed on as they are.
+        warehouse: Where tables lie.
+    """
+    found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
+    return {**found, **io}

@@ -1,0 +1,377 @@
+"""`vde fsck`: what is damaged, and what to do about it. Reads only.
+
+It looks at the state's own database, at every pointer of the catalog and every file that pointers
+and kept versions lead to, at every line of the ledger, and in the folders of tables for data files
+that were never committed. It repairs nothing by itself.
+
+Others publish meanwhile. Pointers, views and pins are read in one transaction, and what seems
+wrong is looked at again with what the state says by then: only what was wrong both times is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from sqlalchemy import select
+
+from vde_dagster.errors import DamagedFileError, StoreError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
+from vde_dagster.lakehouse.maintenance.fsck_files import Checked, Damage, Lost, check_files
+from vde_dagster.lakehouse.maintenance.orphans import find_orphans
+from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
+from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.tables.ledger import LedgerTable, read_ledger
+from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+Problem = Literal[
+    "damaged_state",
+    "missing_metadata_file",
+    "damaged_metadata_file",
+    "missing_manifest_list",
+    "damaged_manifest_list",
+    "missing_manifest",
+    "damaged_manifest",
+    "missing_data_file",
+    "damaged_data_file",
+    "view_gone",
+    "view_replaced",
+    "table_gone",
+    "shown_table_not_live",
+    "pin_gone",
+    "shown_table_behind",
+    "stranger",
+    "orphans",
+]
+_RESTORE = "restore the file from a backup, or from the storage's earlier versions of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Args:
+        problem: What kind of thing.
+        subject: The view, table or environment.
+        detail: What exactly.
+        advice: What to do.
+        file: The file that is missing or damaged, where it is one.
+    """
+
+    problem: Problem
+    subject: str
+    detail: str
+    advice: str
+    file: str | None = None
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether somebody cannot read what was published; the rest only takes space."""
+        return self.problem not in ("stranger", "orphans")
+
+    def to_json(self) -> dict[str, str | None]:
+        """Return plain JSON data."""
+        return {
+            "problem": self.problem,
+            "subject": self.subject,
+            "detail": self.detail,
+            "advice": self.advice,
+            "file": self.file,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the catalog and the state say at one time.
+
+    Args:
+        pointers: Every table and view of the catalog.
+        views: The metadata files of what live environments are published with.
+        tables: The ledger's tables by id.
+        pinned: The Iceberg snapshots that kept versions pin, by table.
+        shown: The tables that current versions show.
+    """
+
+    pointers: Mapping[TableRef, Pointer]
+    views: Mapping[TableRef, str]
+    tables: Mapping[str, LedgerTable]
+    pinned: Mapping[TableRef, frozenset[int]]
+    shown: Collection[str]
+
+    @classmethod
+    def read(cls, lakehouse: Lakehouse) -> _State:
+        """Read all of it in one transaction."""
+        store = lakehouse.store
+        with store.database.reading() as conn:
+            pointers = lakehouse.catalog.all_pointers(conn)
+            ledger = read_ledger(conn, (LIVE, TOMBSTONED, DROPPING, DROPPED))
+            tables = {table.id: table for table in ledger}
+            pinned: dict[TableRef, set[int]] = {}
+            for table_id, snapshot in store.pin_history.kept_snapshots(conn):
+                if table_id in tables:
+                    pinned.setdefault(tables[table_id].ref, set()).add(snapshot)
+            return cls(
+                pointers,
+                _published(conn, lakehouse.catalog_name),
+                tables,
+                {ref: frozenset(found) for ref, found in pinned.items()},
+                store.shown.tables(conn),
+            )
+
+    @property
+    def by_ref(self) -> dict[TableRef, LedgerTable]:
+        """The ledger's tables that are no branch of another, by their place."""
+        return {table.ref: table for table in self.tables.values() if table.branch is None}
+
+    def checked(self, refs: Collection[TableRef] | None = None) -> list[Checked]:
+        """Return what vde made, and of that only some places where they are given."""
+        tables = self.by_ref
+        return [
+            Checked(
+                ref,
+                pointer,
+                tables[ref].id if ref in tables and pointer.kind == TABLE else None,
+                self.pinned.get(ref, frozenset()) if pointer.kind == TABLE else frozenset(),
+                ref in tables or pointer.location == self.views.get(ref),
+            )
+            for ref, pointer in self.pointers.items()
+            if (ref in self.views or ref in tables) and (refs is None or ref in refs)
+        ]
+
+
+def fsck(
+    lakehouse: Lakehouse, orphan_grace: timedelta | None = None, *, deep: bool = False
+) -> tuple[Finding, ...]:
+    """Check every pointer, every published view and every table that an environment shows.
+
+    Args:
+        lakehouse: The catalog.
+        orphan_grace: How old a data file is that cannot be committed any more.
+        deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
+
+    Raises:
+        StoreError: The state store cannot be reached.
+    """
+    findings = _database(lakehouse)
+    try:
+        state = _State.read(lakehouse)
+        found = _all(lakehouse, state, None, deep)
+        if found:
+            again = _State.read(lakehouse)
+            refs = {ref for _, ref in found if ref is not None}
+            still = {_key(one) for one, _ in _all(lakehouse, again, refs, deep)}
+            found = [(one, ref) for one, ref in found if _key(one) in still]
+        findings += [one for one, _ in found]
+        findings += _strangers(state.pointers, state.by_ref)
+        grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
+        findings += _orphans(lakehouse, state.tables.values(), state.pointers, grace)
+    except StoreError:
+        if not findings:
+            raise
+    return tuple(findings)
+
+
+def find_damage(lakehouse: Lakehouse, refs: Collection[TableRef]) -> DamagedFileError | None:
+    """Return the first damaged file of some tables and views, after reading of them failed.
+
+    Args:
+        lakehouse: The catalog.
+        refs: Their places.
+    """
+    if not refs:
+        return None
+    damages, _ = check_files(lakehouse.files, _State.read(lakehouse).checked(refs), deep=True)
+    return damages[0].error if damages else None
+
+
+_Found = tuple[Finding, "TableRef | None"]
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.problem, finding.subject, finding.detail
+
+
+def _all(
+    lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None, deep: bool
+) -> list[_Found]:
+    """Return what is damaged, with the place whose files are to be looked at again for it."""
+    damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
+    found: list[_Found] = [(one, None) for one in _views(state.views, state.pointers)]
+    found += [(_damaged(one), one.ref) for one in damages]
+    found += [(one, None) for one in _shown_tables(lakehouse, state)]
+    found += [(one, None) for one in _behind(lakehouse)]
+    found += [(finding, one.ref) for one in lost if (finding := _lost(lakehouse, one))]
+    return found
+
+
+def _database(lakehouse: Lakehouse) -> list[Finding]:
+    """Let SQLite look at its own file; of a server that is its operator's work."""
+    database = lakehouse.store.database
+    if not database.is_sqlite:
+        return []
+    file = str(database.engine.url.database)
+    advice = (
+        "stop everything that uses it and restore it from a backup, or import what "
+        "`vde state export` wrote; until then publish nothing"
+    )
+    try:
+        with database.reading() as conn:
+            told = [str(row[0]) for row in conn.exec_driver_sql("PRAGMA quick_check(10)")]
+    except StoreError as error:
+        told = [error.message]
+    if told == ["ok"]:
+        return []
+    return [Finding("damaged_state", file, f"{file}: {'; '.join(told)}", advice, file)]
+
+
+def _published(connection: Connection, catalog: str) -> dict[TableRef, str]:
+    """Return the metadata file of every view that an environment is published with."""
+    view, head = schema.views.c, schema.environments.c
+    query = (
+        select(view.namespace, view.name, view.metadata_location)
+        .join_from(schema.views, schema.environments, view.environment == head.environment)
+        .where(view.catalog_name == catalog, head.live)
+        .order_by(view.environment, view.namespace, view.name)
+    )
+    return {TableRef(row[0], row[1]): row[2] for row in connection.execute(query)}
+
+
+def _views(views: Mapping[TableRef, str], pointers: Mapping[TableRef, Pointer]) -> list[Finding]:
+    findings = []
+    for ref, location in views.items():
+        pointer = pointers.get(ref)
+        advice = "publish again: vde apply, or vde rollback to the current version"
+        if pointer is None or (pointer.kind != VIEW and pointer.location != location):
+            findings.append(Finding("view_gone", str(ref), "somebody dropped the view", advice))
+        elif pointer.location != location:
+            findings.append(
+                Finding("view_replaced", str(ref), "somebody replaced the view", advice)
+            )
+    return findings
+
+
+def _damaged(damage: Damage) -> Finding:
+    error = damage.error
+    problem: Problem = f"{'missing' if error.is_missing else 'damaged'}_{damage.part}"  # type: ignore[assignment]
+    if damage.kind == VIEW:
+        other = "drop the view's row from the catalog and publish again"
+    elif damage.part == "metadata_file":
+        other = (
+            "drop the table from the catalog, forget its intervals and plan again: it is "
+            "computed anew"
+        )
+    elif damage.is_current:
+        other = "roll back to a version before it, or compute the table anew"
+    else:
+        other = (
+            "leave it: only kept versions need it, which cannot be read or rolled back to "
+            "as long as it is so"
+        )
+    detail = f"{error.what} {error.damage}: {error.file}"
+    return Finding(problem, str(damage.ref), detail, f"{_RESTORE}; or {other}", error.file)
+
+
+def _shown_tables(lakehouse: Lakehouse, state: _State) -> list[Finding]:
+    findings = []
+    # Environments share most of their tables: what is wrong with one is asked once.
+    wrong = {
+        table_id: found
+        for table_id in state.shown
+        if (found := _not_served(table_id, state.tables.get(table_id), state.pointers)) is not None
+    }
+    for environment, entry in lakehouse.store.shown.entries_of(wrong) if wrong else ():
+        problem, detail = wrong[entry.table_id or ""]
+        subject = f"{entry.name} in environment '{environment}'"
+        advice = f"plan and apply again: vde plan {environment}"
+        findings.append(Finding(problem, subject, detail, advice))
+    return findings
+
+
+def _not_served(
+    table_id: str, table: LedgerTable | None, pointers: Mapping[TableRef, Pointer]
+) -> tuple[Problem, str] | None:
+    """Say what is wrong with a table that an environment shows."""
+    if table is None or table.status != LIVE:
+        status = table.status if table else "unknown"
+        return "shown_table_not_live", f"its table {table_id} is {status}"
+    if table.created and table.ref not in pointers:
+        return "table_gone", f"its table {table.ref} is not in the catalog"
+    return None
+
+
+def _lost(lakehouse: Lakehouse, lost: Lost) -> Finding | None:
+    """Name the versions that pin Iceberg snapshots which their table no longer has."""
+    kept = lakehouse.store.pin_history.kept(lost.ref)
+    pins = sorted((name, last) for one in lost.snapshots for name, _, last in kept.get(one, ()))
+    if not pins:
+        return None  # They were forgotten meanwhile.
+    versions = ", ".join(f"{name}@{version}" for name, version in pins)
+    detail = f"Iceberg snapshots were expired that versions pin: {versions}"
+    advice = "another program than vde did so; what those versions showed cannot be read again"
+    return Finding("pin_gone", str(lost.ref), detail, advice)
+
+
+def _behind(lakehouse: Lakehouse) -> list[Finding]:
+    advice = "publish it again: vde apply prod, or vde rollback to the current version"
+    try:
+        behind = behind_the_times(lakehouse)
+    except (DamagedFileError, FileNotFoundError):
+        return []  # That is a finding of its own, and this is asked again when it is mended.
+    return [
+        Finding("shown_table_behind", str(ref), f"{number} snapshots are gone in {source}", advice)
+        for ref, source, number in behind
+    ]
+
+
+def _strangers(
+    pointers: Mapping[TableRef, Pointer], tables: Mapping[TableRef, LedgerTable]
+) -> list[Finding]:
+    namespaces = {ref.namespace for ref in tables}
+    return [
+        Finding(
+            "stranger",
+            str(ref),
+            "it lies among the physical tables, but no plan made it",
+            "the janitor leaves it alone; drop it yourself if nobody needs it",
+        )
+        for ref, pointer in pointers.items()
+        if pointer.kind == TABLE and ref.namespace in namespaces and ref not in tables
+    ]
+
+
+def _orphans(
+    lakehouse: Lakehouse,
+    tables: Iterable[LedgerTable],
+    pointers: Mapping[TableRef, Pointer],
+    grace: timedelta,
+) -> list[Finding]:
+    before = lakehouse.store.database.clock.now() - grace
+    findings = []
+    for table in tables:
+        pointer = pointers.get(table.ref)
+        if table.status != LIVE or pointer is None or pointer.kind != TABLE:
+            continue
+        if table.branch is not None:
+            continue  # Its files are those of the table that it is a branch of.
+        try:
+            found = find_orphans(lakehouse, table, pointer.location, before)
+        except DamagedFileError:
+            continue  # That is a finding of its own.
+        if found.files:
+            detail = (
+                f"{len(found.files)} data files ({found.bytes} bytes) that no metadata of it "
+                f"names, the oldest {found.files[0].location}"
+            )
+            advice = "a run that was killed left them; the janitor deletes them"
+            findings.append(Finding("orphans", str(table.ref), detail, advice))
+    return findings

@@ -1,0 +1,268 @@
+"""Which files that pointers and kept versions lead to are missing or damaged.
+
+From the metadata files down: manifest lists, manifests, data files. What several pointers share
+is read once, files in object stores several at a time. Each damaged file is said once, and what
+lies beside it is looked at all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.errors import MISSING, DamagedFileError
+from vde_dagster.lakehouse.catalogs.catalog import VIEW, Pointer
+from vde_dagster.lakehouse.io.damage import check_footer, read_entries, read_manifests
+from vde_dagster.lakehouse.io.files import MetadataFiles, local_path, place_of, read_metadata
+from vde_dagster.lakehouse.io.locations import is_views_own
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.planning.tables.table import TableRef
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestFile
+
+
+Part = Literal["metadata_file", "manifest_list", "manifest", "data_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A table or view whose files are looked at.
+
+    Args:
+        ref: Its place in the catalog.
+        pointer: Where it is at.
+        table_id: The physical table; None for a view, and for a table that only shows another.
+        pinned: The Iceberg snapshots that kept versions pin.
+        is_ours: Whether the pointer is where vde left it.
+    """
+
+    ref: TableRef
+    pointer: Pointer
+    table_id: str | None = None
+    pinned: frozenset[int] = frozenset()
+    is_ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file that is missing or damaged.
+
+    Args:
+        ref: Whose it is; of a file that several have, one of them.
+        kind: `VIEW` or `TABLE`.
+        part: What kind of file.
+        error: Which, and what is wrong with it.
+        is_current: Whether readers of the table need it now; otherwise those of a version.
+    """
+
+    ref: TableRef
+    kind: str
+    part: Part
+    error: DamagedFileError
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Iceberg snapshots that versions pin and a table's metadata does not have."""
+
+    ref: TableRef
+    snapshots: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A file that is to be looked at: whose, and what is above it."""
+
+    ref: TableRef
+    is_current: bool
+    of: Any
+
+
+def check_files(
+    files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False
+) -> tuple[list[Damage], list[Lost]]:
+    """Look at every file that tables and views lead to.
+
+    Args:
+        files: Reads them.
+        wanted: The tables and views.
+        deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
+    """
+    return _Looking(files, deep).all(wanted)
+
+
+def check_snapshot(
+    files: MetadataFiles,
+    metadata: dict[str, Any],
+    snapshot_id: int | None,
+    what: str,
+    *,
+    deep: bool = False,
+) -> None:
+    """Make sure that all files of an Iceberg snapshot are there and whole.
+
+    Args:
+        files: Reads them.
+        metadata: The table's metadata.
+        snapshot_id: The snapshot; one that the table has not is nothing to look at.
+        what: Whose it is, for messages.
+        deep: Whether the footers of data files are read, too.
+
+    Raises:
+        DamagedFileError: One of them is missing or damaged.
+    """
+    looking, ref = _Looking(files, deep), TableRef("", what)
+    for snapshot in metadata.get("snapshots", []):
+        if int(snapshot["snapshot-id"]) == snapshot_id:
+            looking.below([_Node(ref, True, snapshot)])
+    if looking.damages:
+        raise looking.damages[0].error
+
+
+class _Looking:
+    """One look at all files; collects what is damaged."""
+
+    def __init__(self, files: MetadataFiles, deep: bool) -> None:
+        self.files, self.deep = files, deep
+        self.damages: list[Damage] = []
+
+    def all(self, wanted: Sequence[Checked]) -> tuple[list[Damage], list[Lost]]:
+        lost: list[Lost] = []
+        snapshots: list[_Node] = []
+        for one, found in zip(wanted, self.files.each(self._metadata, wanted), strict=True):
+            if isinstance(found, DamagedFileError):
+                damage = Damage(one.ref, one.pointer.kind, "metadata_file", found, True)
+                self.damages.append(damage)
+            elif found is not None:
+                head, there = found
+                snapshots += [
+                    _Node(one.ref, number == head, snapshot) for number, snapshot in there.items()
+                ]
+                gone = one.pinned - there.keys()
+                if gone:
+                    lost.append(Lost(one.ref, frozenset(gone)))
+        self.below(snapshots)
+        return self.damages, lost
+
+    def below(self, snapshots: Iterable[_Node]) -> None:
+        """Look at manifest lists, at the manifests that they name, and at those's data files."""
+        lists = _once(snapshots, lambda snapshot: snapshot.get("manifest-list"))
+        manifests = _once(
+            self._each(lists, "manifest_list", self._manifests), lambda one: one.manifest_path
+        )
+        data = _once(self._each(manifests, "manifest", self._data), lambda one: one.file_path)
+        sizes = self._listed(data)
+        self._each(data, "data_file", lambda node, what: self._data_file(node, what, sizes))
+
+    def _each(
+        self,
+        nodes: Sequence[_Node],
+        part: Part,
+        look: Callable[[_Node, str], Iterable[Any]],
+    ) -> list[_Node]:
+        """Look at files; return what they name, without the damaged ones."""
+
+        def safely(node: _Node) -> Iterable[Any] | DamagedFileError:
+            try:
+                return look(node, node.ref.name if not node.ref.namespace else str(node.ref))
+            except DamagedFileError as error:
+                return error
+
+        named: list[_Node] = []
+        for node, found in zip(nodes, self.files.each(safely, nodes), strict=True):
+            if isinstance(found, DamagedFileError):
+                self.damages.append(Damage(node.ref, "TABLE", part, found, node.is_current))
+            else:
+                named += [_Node(node.ref, node.is_current, one) for one in found]
+        return named
+
+    def _metadata(
+        self, one: Checked
+    ) -> tuple[int | None, dict[int, dict[str, Any]]] | DamagedFileError | None:
+        """Return a table's head and the snapshots that are looked at, by id."""
+        try:
+            metadata = read_metadata(self.files, one.pointer.location, str(one.ref), one.table_id)
+            if one.pointer.kind == VIEW:
+                return self._view(one, metadata)
+        except DamagedFileError as error:
+            return error
+        if "view-uuid" in metadata:
+            return _other(one, "is that of a view")
+        head = head_of(metadata)
+        needed = one.pinned | {head}
+        return head, {
+            int(snapshot["snapshot-id"]): snapshot
+            for snapshot in metadata.get("snapshots", [])
+            if int(snapshot["snapshot-id"]) in needed
+        }
+
+    def _view(self, one: Checked, metadata: dict[str, Any]) -> DamagedFileError | None:
+        if "view-uuid" not in metadata:
+            return _other(one, "is that of a table")
+        if one.is_ours and not is_views_own(str(metadata["location"]), one.ref):
+            return _other(one, "is that of another view")
+        return None
+
+    def _manifests(self, node: _Node, what: str) -> Collection[ManifestFile]:
+        return read_manifests(self.files, node.of, what)
+
+    def _data(self, node: _Node, what: str) -> Collection[DataFile]:
+        from pyiceberg.manifest import ManifestEntryStatus
+
+        return [
+            entry.data_file
+            for entry in read_entries(self.files, node.of, what)
+            if entry.status != ManifestEntryStatus.DELETED
+        ]
+
+    def _listed(self, data: Iterable[_Node]) -> Mapping[str, int]:
+        """List the folders of data files where asking for each file costs a request."""
+        remote = {
+            node.of.file_path.rpartition("/data/")[0]
+            for node in data
+            if local_path(node.of.file_path) is None and "/data/" in node.of.file_path
+        }
+        found = self.files.each(
+            lambda base: {
+                place_of(file.location): file.bytes
+                for file in self.files.list_files(f"{base}/data")
+            },
+            sorted(remote),
+        )
+        return {place: size for one in found for place, size in one.items()}
+
+    def _data_file(self, node: _Node, what: str, sizes: Mapping[str, int]) -> Collection[Any]:
+        file: DataFile = node.of
+        said = f"a data file of {what}"
+        # What is not in the list may have been written since.
+        size = sizes.get(place_of(file.file_path)) if sizes else None
+        if size is None:
+            size = self.files.size(file.file_path)
+        if size is None:
+            raise DamagedFileError(said, file.file_path, MISSING)
+        if size != file.file_size_in_bytes:
+            told = f"has {size} bytes in place of {file.file_size_in_bytes}"
+            raise DamagedFileError(said, file.file_path, told)
+        if self.deep:
+            check_footer(self.files, file, said)
+        return ()
+
+
+def _other(one: Checked, damage: str) -> DamagedFileError:
+    return DamagedFileError(f"the metadata file of {one.ref}", one.pointer.location, damage)
+
+
+def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
+    """Keep each file once: for those who need it now, where somebody does."""
+    found: dict[str, _Node] = {}
+    for node in nodes:
+        place = location(node.of)
+        if place is None:
+            continue  # a snapshot of format 1 that lists its manifests itself
+        known = found.get(place)
+        if known is None or (node.is_current and not known.is_current):
+            found[place] = node
+    return list(found.values())

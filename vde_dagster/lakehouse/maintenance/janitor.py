@@ -1,0 +1,246 @@
+"""Clean-up by reachability: what no kept version of any environment reaches is removed.
+
+The janitor deletes only what this package's own ledger names, gives a tombstone before it deletes,
+deletes only after the grace time, and checks once more when it does. Every step can be repeated.
+Data files that were never committed are the one thing that no ledger can name: see `orphans`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision, Outcome
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.project.settings import Settings
+from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.gc.retention import Mark
+from vde_dagster.state.store import StateStore
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+@dataclass(frozen=True, slots=True)
+class JanitorReport:
+    """What the janitor decided and did.
+
+    Args:
+        dry_run: Whether it only told.
+        decisions: In the order in which they were taken.
+    """
+
+    dry_run: bool
+    decisions: tuple[Decision, ...]
+
+    @property
+    def acted(self) -> tuple[Decision, ...]:
+        """The decisions that are more than leaving something as it is."""
+        return tuple(decision for decision in self.decisions if decision.outcome != "kept")
+
+    @property
+    def failures(self) -> tuple[Decision, ...]:
+        """The decisions that could not be carried out."""
+        return tuple(decision for decision in self.decisions if decision.outcome == "failed")
+
+    @property
+    def bytes(self) -> int:
+        """What was freed, or in a dry run would be (bytes, as far as known)."""
+        return sum(
+            decision.bytes or 0
+            for decision in self.decisions
+            if decision.outcome in ("done", "planned") and decision.action != "give_up_table"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "dry_run": self.dry_run,
+            "decisions": [decision.to_json() for decision in self.decisions],
+            "failures": len(self.failures),
+            "bytes": self.bytes,
+        }
+
+
+def retention_of(settings: Settings) -> Retention:
+    """Return the retention policy that a project's settings ask for."""
+    return Retention(
+        history_versions=settings.history_versions,
+        history=timedelta(days=settings.history_days),
+        grace=timedelta(hours=settings.janitor_grace_hours),
+        orphan_grace=timedelta(hours=settings.orphan_grace_hours),
+    )
+
+
+def run_janitor(
+    store: StateStore, lakehouse: Lakehouse, settings: Settings, *, dry_run: bool = False
+) -> JanitorReport:
+    """Remove what nothing reaches; see `clean`.
+
+    Raises:
+        StoreError: The state store cannot be reached; nothing was done.
+    """
+    retention = retention_of(settings)
+    keep_snapshots = timedelta(days=settings.snapshot_retention_days)
+    return clean(store, lakehouse, retention, keep_snapshots, dry_run=dry_run)
+
+
+def clean(
+    store: StateStore,
+    lakehouse: Lakehouse,
+    retention: Retention,
+    keep_snapshots: timedelta,
+    *,
+    dry_run: bool = False,
+) -> JanitorReport:
+    """Drop expired environments, then whatever no kept version reaches, then left-over files.
+
+    Args:
+        store: The state store.
+        lakehouse: The catalog.
+        retention: For how long things are kept.
+        keep_snapshots: For how long superseded Iceberg snapshots of live tables are kept.
+        dry_run: Only tell.
+
+    Raises:
+        StoreError: The state store cannot be reached.
+    """
+    from vde_dagster.lakehouse.maintenance import sweep
+    from vde_dagster.lakehouse.maintenance.expiry import expire_snapshots
+
+    run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
+    if not dry_run:
+        lakehouse.recover()
+    _repair_mirror(run)
+    _drop_environments(run)
+    marked = store.retention.mark(retention, write=not dry_run)
+    _tell_mark(run, marked)
+    sweep.drop_tables(run, marked.dropping)
+    sweep.drop_branches(run, marked)
+    expire_snapshots(run, marked.forgotten)
+    sweep.delete_left_over_files(run)
+    sweep.delete_orphans(run)
+    sweep.drop_namespaces(run)
+    _forget_records(run)
+    return JanitorReport(dry_run, tuple(run.decisions))
+
+
+def _repair_mirror(run: Cleaning) -> None:
+    """Put mirrored views back that somebody else, or a writer of long ago, wrote."""
+    from vde_dagster.lakehouse.publishing.mirror import follow, verify
+
+    if run.lakehouse.catalog.mirror is None:
+        return
+    reason = "those that are not as the newest publication left them are written again"
+
+    def work() -> bool:
+        strayed = verify(run.lakehouse)
+        follow(run.lakehouse)
+        return strayed > 0
+
+    if run.lakehouse.store.mirror.views(run.lakehouse.catalog.name):
+        run.act(Decision("repair_mirror", "views", reason, "planned"), work)
+
+
+def _drop_environments(run: Cleaning) -> None:
+    for name in run.store.environments.expired():
+        environment = run.store.environments.get(name)
+        if environment is None or environment.expires_at is None:
+            continue
+        count = len(run.lakehouse.published_views(name))
+        reason = f"it expired at {instant_text(environment.expires_at)} ({count} views)"
+        run.act(
+            Decision("drop_environment", name, reason, "planned"),
+            partial(_drop_environment, run, environment),
+        )
+
+
+def _drop_environment(run: Cleaning, environment: Environment) -> bool:
+    from vde_dagster.lakehouse.publishing.publication import Publication
+
+    store = run.store
+    resource = environment_lease(environment.name)
+    try:
+        held = store.leases.acquire(resource, f"janitor {uuid.uuid4().hex[:8]}")
+    except ConflictError:
+        return False  # somebody works on it just now, and may well renew it
+    try:
+        current = store.environments.get(environment.name)
+        now = store.database.clock.now()
+        if current is None or current.expires_at is None or current.expires_at > now:
+            return False
+        end = replace(
+            current,
+            entries={},
+            publication_id=uuid.uuid4().hex,
+            plan_id=None,
+            published_at=now,
+            published_by="janitor",
+            note="expired",
+        )
+        run.lakehouse.publish(
+            Publication(
+                environment=end,
+                base_version=current.version,
+                leases=(held,),
+                ends_environment=True,
+            )
+        )
+        return True
+    finally:
+        store.leases.release(held)
+
+
+def _forget_records(run: Cleaning) -> None:
+    counts = run.store.records.old(run.retention).counts()
+    if not counts:
+        return
+    subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    reason = (
+        f"they ended more than {run.retention.history.days} days ago, and nothing that is kept "
+        "refers to them"
+    )
+
+    def forget() -> bool:
+        return bool(run.store.records.forget(run.retention).counts())
+
+    run.act(Decision("forget_records", subject, reason, "planned"), forget)
+
+
+def _tell_mark(run: Cleaning, marked: Mark) -> None:
+    from vde_dagster.lakehouse.maintenance.sweep import table_bytes
+
+    outcome: Outcome = "planned" if run.dry_run else "done"
+    for (environment, version), reason in marked.forgotten.items():
+        run.tell(
+            Decision(
+                "forget_version",
+                f"{environment} version {version}",
+                reason,
+                outcome,
+                version=(environment, version),
+            )
+        )
+    for plan_id, reason in marked.dead_plans.items():
+        run.tell(Decision("close_plan", plan_id, reason, outcome))
+    for table in marked.unreachable:
+        reason = "no kept version of any environment, no plan and no lease reaches it"
+        size = table_bytes(run, table)
+        run.tell(Decision("give_up_table", str(table.ref), reason, outcome, size))
+    for table in marked.held_back:
+        reason = "nothing reaches it, but so many tables are given up at once that it has to wait"
+        run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
+    for table in marked.waiting:
+        reason = "it was given up, and the grace time runs"
+        run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
+    if run.dry_run:
+        refs = {table.id: table.ref for table in run.store.ledger.tables()}
+        for table_id, reason in sorted(marked.reasons.items()):
+            if table_id in refs:
+                run.tell(Decision("keep_table", str(refs[table_id]), reason, "kept"))

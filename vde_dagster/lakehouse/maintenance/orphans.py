@@ -1,0 +1,145 @@
+"""Data files that were written into a table's own folder and never committed.
+
+Spark writes data files first and commits them after. Who is killed in between leaves files that
+no ledger can name; they are found by what the table's metadata does not name. Four things make
+sure that no file goes which somebody commits later, or still reads:
+
+- The folder is listed first, and the metadata is read after that. A file that is committed in
+  between is named by the metadata; a file that is written in between is not in the list. The other
+  way round, a file whose commit falls between the two would be in the list and not be named.
+- A file has to be older than the longest run, so whoever wrote it can no longer commit it.
+- A table that somebody holds a lease on is left alone, since a run may be longer than was thought.
+  The lease is looked at after the listing too: whoever takes it later writes new files.
+- Files that only forgotten Iceberg snapshots had are the ledger's: it lets readers finish. The
+  ledger is read after the metadata, since both change in one transaction.
+
+Where a manifest is missing or damaged there is an error, and where the metadata spells places
+otherwise than the storage does nothing is an orphan: unsure means no deletion.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.lakehouse.io.files import StoredFile, place_of, read_metadata
+from vde_dagster.lakehouse.io.locations import is_tables_own
+from vde_dagster.lakehouse.metadata.snapshot_files import named_by_snapshot
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.state.tables.ledger import LedgerTable
+
+
+_DATA = (".parquet", ".orc", ".avro", ".puffin")
+"""How data and delete files end; whatever else lies in the folder is somebody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """The orphans of one table.
+
+    Args:
+        table: The table.
+        files: Its orphans, oldest first.
+    """
+
+    table: LedgerTable
+    files: tuple[StoredFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """How much they take."""
+        return sum(file.bytes for file in self.files)
+
+
+def find_orphans(
+    lakehouse: Lakehouse, table: LedgerTable, pointer: str | None, before: datetime
+) -> Orphans:
+    """Find the files in a table's data folder that nobody names and nobody can commit any more.
+
+    Args:
+        lakehouse: The catalog.
+        table: A table of the ledger.
+        pointer: Its metadata file, as was read some time ago; None when it has none.
+        before: Only files that were written before this instant (UTC), which has to be longer
+            ago than the longest run.
+
+    Raises:
+        DamagedFileError: It cannot be told what the table's metadata names.
+    """
+    none = Orphans(table, ())
+    folder = _own_folder(lakehouse, table, pointer)
+    if folder is None:
+        return none
+    listed = {
+        place_of(file.location): file
+        for file in lakehouse.files.list_files(folder)
+        if file.location.endswith(_DATA) and not os.path.basename(file.location).startswith(".")
+    }
+    left = {place: file for place, file in listed.items() if file.written_at < before}
+    if not left:
+        return none
+    metadata = _newest(lakehouse, table)
+    if metadata is None or table.id in lakehouse.store.leases.tables():
+        return none
+    data_here = data_elsewhere = False
+    for named in _named(lakehouse, metadata, str(table.ref)):
+        for place in map(place_of, named.data):
+            here = place in listed
+            data_here, data_elsewhere = data_here or here, data_elsewhere or not here
+            left.pop(place, None)
+        for place in map(place_of, named.others):
+            left.pop(place, None)
+        if not left:
+            return none
+    if data_elsewhere and not data_here:
+        return none  # all of it is somewhere else: are these the places that were listed?
+    for location in lakehouse.store.publications.files_to_delete():
+        left.pop(place_of(location), None)
+    return Orphans(table, tuple(sorted(left.values(), key=lambda file: file.written_at)))
+
+
+def _own_folder(lakehouse: Lakehouse, table: LedgerTable, pointer: str | None) -> str | None:
+    """Return the folder of data files that are this table's alone, or None."""
+    if pointer is None:
+        return None
+    metadata = read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
+    location = str(metadata["location"]).rstrip("/")
+    return f"{location}/data" if is_tables_own(location, table.id) else None
+
+
+def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:
+    """Return a table's metadata as it is now."""
+    pointer = lakehouse.metadata_location(table.ref)
+    if pointer is None:
+        return None
+    return read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a snapshot, or the metadata itself, names.
+
+    Args:
+        data: Data and delete files.
+        others: Manifests, their lists and statistics.
+    """
+
+    data: Set[str]
+    others: Set[str]
+
+
+def _named(lakehouse: Lakehouse, metadata: dict[str, Any], what: str) -> Iterator[_Named]:
+    """Yield what every kept snapshot names, newest first."""
+    for kind in ("statistics", "partition-statistics"):
+        paths = {item["statistics-path"] for item in metadata.get(kind, [])}
+        yield _Named(frozenset(), paths)
+    known: dict[str, set[str]] = {}
+    for snapshot in reversed(metadata.get("snapshots", [])):
+        named = named_by_snapshot(lakehouse.files, snapshot, known, what)
+        others = {snapshot["manifest-list"], *known}
+        yield _Named(named - others, others)

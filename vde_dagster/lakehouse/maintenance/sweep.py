@@ -1,0 +1,319 @@
+"""The janitor's deletions: tables, branches, left-over files, namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, select
+
+from vde_dagster.errors import DamagedFileError, VdeError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Promises, Swap
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.io.locations import is_tables_own
+from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
+from vde_dagster.lakehouse.maintenance.orphans import find_orphans
+from vde_dagster.lakehouse.metadata.fill_summaries import plan_of_branch
+from vde_dagster.lakehouse.metadata.snapshot_files import unused_files
+from vde_dagster.lakehouse.metadata.table_metadata import without_branch
+from vde_dagster.lakehouse.publishing.commit import Change, TableState, change_table
+from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, shown_without
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
+from vde_dagster.state.environments.publications import PublicationRecord
+from vde_dagster.state.fills.table_commits import TableCommit
+from vde_dagster.state.gc.retention import Mark
+from vde_dagster.state.tables.ledger import LedgerTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
+    """Return the size of a table's current files as its metadata says, or None."""
+    location = run.lakehouse.metadata_location(table.ref) if table.branch is None else None
+    if location is None:
+        return None
+    try:
+        metadata = read_metadata(run.lakehouse.files, location, str(table.ref), table.id)
+    except (DamagedFileError, OSError):
+        return None
+    sizes = [
+        int(s.get("summary", {}).get("added-files-size", 0)) for s in metadata.get("snapshots", [])
+    ]
+    return sum(sizes)
+
+
+def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
+    """Delete tables whose grace time is over: first the catalog's pointer, then the files."""
+    for table in tables:
+        reason = "it was given up, and nobody can have read of it for the grace time"
+        decision = Decision(
+            "drop_table", str(table.ref), reason, "planned", table_bytes(run, table)
+        )
+        run.act(decision, partial(_drop_table, run, table))
+
+
+def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
+    store, lakehouse = run.store, run.lakehouse
+    if table.branch is not None:
+        return _drop_preview(run, table, table.branch)
+    # A table whose creation was cut short is in no catalog, but may have left files here.
+    location = table.location or lakehouse.table_location(table.ref, table.id)
+    pointer = lakehouse.metadata_location(table.ref)
+    if pointer is not None:
+        # A damaged one says nothing of where its files are: they are where the table was made.
+        with suppress(DamagedFileError):
+            location = read_metadata(lakehouse.files, pointer, str(table.ref), table.id)["location"]
+
+    def work(conn: Connection) -> bool:
+        if not store.ledger.start_dropping(conn, table.id, location):
+            return False
+        if pointer is not None:
+            lakehouse.catalog.swap([Swap(table.ref, TABLE, pointer, None)], conn)
+        return True
+
+    if not store.database.run_transaction(work, name="janitor.drop_table"):
+        return False
+    if is_tables_own(location, table.id):
+        lakehouse.files.delete_tree(location, "janitor.delete_tree")
+    store.ledger.finish_dropping(table.id)
+    return True
+
+
+def _drop_preview(run: Cleaning, table: LedgerTable, branch: str) -> bool:
+    """Remove a table that is a branch of another one, and nothing of the other one."""
+    store = run.store
+    if not store.database.run_transaction(
+        lambda conn: store.ledger.start_dropping(conn, table.id, None), name="janitor.drop_table"
+    ):
+        return False
+    _branch_dropper(run, table.ref, branch)()
+    store.ledger.finish_dropping(table.id)
+    return True
+
+
+def drop_branches(run: Cleaning, marked: Mark) -> None:
+    """Remove branches of plans that nobody will apply any more."""
+    store = run.store
+    given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
+    ledger = [
+        table
+        for table in store.ledger.tables()
+        if table.created and table.branch is None and table.id not in given_up
+    ]
+    # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
+    for table, _, metadata in with_metadata(run, ledger):
+        for branch in sorted(metadata.get("refs", {})):
+            plan_id = plan_of_branch(branch)
+            if plan_id is None:
+                continue
+            record = store.plans.record(plan_id)
+            dead = plan_id in marked.dead_plans
+            if record is None or (record.status in ("planned", "applying", "failed") and not dead):
+                continue
+            finished = record.finished_at or record.created_at
+            if not dead and finished + run.retention.grace > store.database.clock.now():
+                continue
+            status = "superseded" if dead else record.status
+            decision = Decision(
+                "drop_branch", f"{table.ref} {branch}", f"its plan is {status}", "planned"
+            )
+            run.act(decision, _branch_dropper(run, table.ref, branch))
+
+
+def with_metadata(
+    run: Cleaning, ledger: Iterable[LedgerTable]
+) -> Iterator[tuple[LedgerTable, str, dict[str, Any]]]:
+    """Yield those tables that the catalog has, with the place and content of their metadata.
+
+    A table whose metadata cannot be read is left alone, and that is said.
+    """
+    ledger = list(ledger)
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    for table in ledger:
+        pointer = pointers.get(table.ref)
+        if pointer is None:
+            continue
+        try:
+            metadata = read_metadata(run.lakehouse.files, pointer, str(table.ref), table.id)
+        except (DamagedFileError, OSError) as error:
+            run.leave(str(table.ref), error)
+            continue
+        yield table, pointer, metadata
+
+
+def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], bool]:
+    def change(metadata: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+        if branch not in metadata.get("refs", {}):
+            return None
+        return without_branch(metadata, location, branch, now_ms)
+
+    return lambda: change_own_table(run, ref, change, "janitor.drop_branch")
+
+
+def change_own_table(
+    run: Cleaning, ref: TableRef, change: Change, name: str, shown_by: Collection[TableRef] = ()
+) -> bool:
+    """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
+
+    Files that only forgotten snapshots have are noted in the same transaction; they are deleted
+    after the grace time, like the files of publications.
+
+    Args:
+        run: The cleaning.
+        ref: The table.
+        change: Makes the metadata.
+        name: What it is for.
+        shown_by: Tables that only show this one, and forget the same snapshots.
+    """
+    lakehouse = run.lakehouse
+    pointer = lakehouse.metadata_location(ref)
+    if pointer is None:
+        return False
+    metadata = read_metadata(lakehouse.files, pointer, str(ref))
+    now_ms = int(run.store.database.clock.now().timestamp() * 1000)
+    changed = change(metadata, pointer, now_ms)
+    if changed is None:
+        return False
+    unused = unused_files(lakehouse.files, metadata, changed, str(ref))
+    shown = shown_without(lakehouse, shown_by, changed, now_ms)
+    if shown:
+        # Known before they are written: those that nothing names are deleted, whatever happens.
+        new = [one.swap.after or "" for one in shown]
+        lakehouse.store.database.run_transaction(
+            lambda conn: run.store.publications.note_unused_files(conn, new), name=f"{name}.note"
+        )
+    unused += [one.swap.before or "" for one in shown]
+    also = TableCommit(unused_files=tuple(unused))
+    change_table(lakehouse, TableState(pointer, metadata), ref, changed, name, also, shown)
+    return True
+
+
+def delete_orphans(run: Cleaning) -> None:
+    """Delete data files of live tables that were written and never committed; see `orphans`."""
+    store, retention = run.store, run.retention
+    grace = retention.uncommitted_grace
+    ledger = [t for t in store.ledger.tables() if t.created and t.branch is None]
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    left = retention.orphan_cap
+    for table in ledger:
+        before = store.database.clock.now() - grace
+        try:
+            found = find_orphans(run.lakehouse, table, pointers.get(table.ref), before)
+        except DamagedFileError as error:
+            run.leave(str(table.ref), error)
+            continue
+        except (VdeError, OSError) as error:
+            reason = "its folder could not be searched for files that were never committed"
+            failed = Decision("delete_orphans", str(table.ref), reason, "failed", error=str(error))
+            run.tell(failed)
+            continue
+        files, waiting = found.files[:left], found.files[left:]
+        left -= len(files)
+        if files:
+            reason = (
+                f"{len(files)} data files that no metadata of it names, older than "
+                f"{grace // timedelta(hours=1)} hours"
+            )
+            size = sum(file.bytes for file in files)
+            decision = Decision("delete_orphans", str(table.ref), reason, "planned", size)
+            run.act(decision, _orphan_deleter(run, [file.location for file in files]))
+        if waiting:
+            reason = (
+                f"{len(waiting)} data files that no metadata of it names, but so many "
+                "are deleted at once that they have to wait"
+            )
+            run.tell(Decision("delete_orphans", str(table.ref), reason, "kept"))
+
+
+def _orphan_deleter(run: Cleaning, locations: list[str]) -> Callable[[], bool]:
+    def work() -> bool:
+        # A writer of today may be about to use the folder of its partition.
+        run.lakehouse.files.delete_all(locations, "janitor.delete_orphan", keep_folders=True)
+        return True
+
+    return work
+
+
+def delete_left_over_files(run: Cleaning) -> None:
+    """Delete what publications left: files never shown, and view files that were replaced."""
+    store = run.store
+    for record in store.publications.uncleaned():
+        since = record.decided_at or record.started_at
+        if record.status == "decided":
+            continue  # its pointers have yet to follow
+        if since + run.retention.grace > store.database.clock.now():
+            continue
+        if record.status == "committed":
+            reason = "they were replaced longer than the grace time ago"
+        elif record.status == "unused":
+            reason = "only Iceberg snapshots that were forgotten have them"
+        else:
+            reason = "they were written for a publication that did not happen"
+        count = len(_deletable(record, run.lakehouse.catalog.promises))
+        decision = Decision("delete_files", f"{count} files", reason, "planned")
+        run.act(decision, _file_deleter(run, record))
+
+
+def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool]:
+    def work() -> bool:
+        status = record.status
+        if status == "intended":
+            # Whoever announced it is long gone; from here on it can no longer happen.
+            status = run.store.publications.resolve(record.id)
+            if status != "aborted":
+                return False
+        files = _deletable(record, run.lakehouse.catalog.promises)
+        in_use = run.lakehouse.catalog.in_use(files)
+        unused = [file for file in files if file not in in_use]
+        run.lakehouse.files.delete_all(unused, "janitor.delete_file")
+        run.store.publications.mark_cleaned(record.id)
+        return bool(unused)
+
+    return work
+
+
+def _deletable(record: PublicationRecord, promises: Promises) -> list[str]:
+    """Name the files that a publication leaves behind once it is decided."""
+    if record.status == "committed":
+        # Replaced table metadata stays: the table's own metadata log names it.
+        kinds = (VIEW.lower(), SHOWN)
+        replaced = [file.previous for file in record.files if file.previous and file.kind in kinds]
+        if promises.keeps_files:
+            return replaced
+        # The catalog made the changes in files of its own.
+        return [*replaced, *(file.location for file in record.files if file.location)]
+    return [file.location for file in record.files if file.location]
+
+
+def drop_namespaces(run: Cleaning) -> None:
+    """Remove namespaces that publications created and that hold nothing any more."""
+    ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
+    with run.store.database.reading() as conn:
+        rows = conn.execute(
+            select(ledger.c.namespace, ledger.c.environment).where(ledger.c.catalog_name == catalog)
+        ).all()
+    occupied = {ref.namespace for ref in run.lakehouse.catalog.all_pointers()}
+    for row in rows:
+        if row.namespace not in occupied:
+            reason = f"environment '{row.environment}' has no views in it any more"
+            decision = Decision("drop_namespace", row.namespace, reason, "planned")
+            run.act(decision, _namespace_dropper(run, row.namespace))
+
+
+def _namespace_dropper(run: Cleaning, namespace: str) -> Callable[[], bool]:
+    ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
+
+    def work(conn: Connection) -> bool:
+        if not run.lakehouse.catalog.drop_namespace(namespace, conn):
+            return False
+        conn.execute(
+            ledger.delete().where(ledger.c.catalog_name == catalog, ledger.c.namespace == namespace)
+        )
+        return True
+
+    return lambda: run.store.database.run_transaction(work, name="janitor.drop_namespace")

@@ -1,0 +1,1 @@
+"""The publish transaction, and what follows it in catalogs of others."""

@@ -1,0 +1,206 @@
+"""The one place that writes metadata files, makes them current, and removes those of a lost race.
+
+A file that is written and never becomes current is nobody's: it goes as soon as it is certain that
+no pointer will name it. Where that is not certain, it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError, UnknownOutcomeError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.publishing.pins import head_in
+from vde_dagster.lakehouse.publishing.view_ledger import move_view
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.fills.table_commits import (
+    TableCommit,
+    announce_commit,
+    check_commit,
+    forget_announced,
+    record_commit,
+)
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.publishing.shown_tables import Made
+
+
+T = TypeVar("T")
+Files = Sequence[tuple[str, bytes]]
+Change = Callable[[dict[str, Any], str, int], "dict[str, Any] | None"]
+"""From a table's metadata, its file and the time (ms since 1970, UTC) to the next metadata."""
+
+_DOUBTS = 12
+
+
+def write_then(
+    lakehouse: Lakehouse,
+    files: Files,
+    points: tuple[str, str],
+    commit: Callable[[], T],
+    may_be_current: Callable[[], bool],
+) -> T:
+    """Write files and make them current; where that fails for certain, remove them.
+
+    Args:
+        lakehouse: The catalog.
+        files: (location, content); no location was ever used.
+        points: The names of the two side effects, writing and removing.
+        commit: Makes the files current.
+        may_be_current: Asked after a failure, whether they may be or become current all the same.
+
+    Raises:
+        ExecutionError: A file could not be written.
+    """
+    try:
+        lakehouse.files.write_all(files, points[0])
+        return commit()
+    except UnknownOutcomeError:
+        raise
+    except Exception:
+        if not may_be_current():
+            lakehouse.files.delete_all([file for file, _ in files], points[1])
+        raise
+
+
+def commit_swap(
+    lakehouse: Lakehouse,
+    swap: Swap,
+    files: Files,
+    name: str,
+    also: TableCommit | None = None,
+    shown: Sequence[Made] = (),
+) -> None:
+    """Write files and change one pointer, in a transaction with what the state says of it.
+
+    On a catalog that takes no part in the transaction, what is to be recorded is announced first:
+    `settle.recover` finds it when the process ends in between.
+
+    Args:
+        lakehouse: The catalog.
+        swap: The pointer's change.
+        files: (location, content) of the files that it needs.
+        name: What it is for; names the transaction and the side effects.
+        also: What the state checks and records.
+        shown: Tables that only show this one, as they are from then on; on a catalog that takes
+            part in the transaction.
+
+    Raises:
+        PointerMovedError: Somebody else was faster.
+        LeaseLostError: The lease of `also` is no longer valid.
+        UnknownOutcomeError: The commit's answer was lost, time and again.
+    """
+    store, catalog, also = lakehouse.store, lakehouse.catalog, also or TableCommit()
+    atomic = catalog.promises.atomic_with_state
+    in_doubt = False
+
+    def work(conn: Connection) -> None:
+        nonlocal in_doubt
+        done = in_doubt and swap.is_done(catalog.pointers([swap.ref], conn).get(swap.ref))
+        if done and atomic:
+            return  # committed before; only the answer was lost
+        if not done:
+            check_commit(store, conn, also)
+            if swap.before is None:
+                catalog.create_namespaces({swap.ref.namespace: {}}, conn)
+            try:
+                catalog.swap([swap, *(one.swap for one in shown)], conn)
+            except PointerMovedError:
+                raise
+            except Exception:
+                in_doubt = in_doubt or not atomic
+                raise
+            in_doubt = in_doubt or not atomic
+        record_commit(store, conn, also)
+        for one in shown:
+            if one.view is not None:
+                move_view(conn, catalog.name, one.view)
+        if not atomic and also.filled is not None:
+            forget_announced(conn, also.filled)
+
+    def commit() -> None:
+        nonlocal in_doubt
+        for number in range(_DOUBTS):
+            try:
+                return store.database.run_transaction(work, name=name, idempotent=False)
+            except UnknownOutcomeError:
+                in_doubt = True
+                if number == _DOUBTS - 1:
+                    raise
+
+    if not atomic:
+        announce_commit(store, also)
+    if swap.metadata is not None and not catalog.promises.keeps_files:
+        files = ()  # the catalog writes one of its own, and nobody reads this one
+    files = [*files, *((one.swap.after or "", one.content) for one in shown)]
+    write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table's metadata and the file that has it."""
+
+    location: str
+    metadata: dict[str, Any]
+
+
+def change_table(
+    lakehouse: Lakehouse,
+    table: TableState,
+    ref: TableRef,
+    changed: dict[str, Any] | None,
+    name: str,
+    also: TableCommit | None = None,
+    shown: Sequence[Made] = (),
+) -> None:
+    """Make a table's next metadata current, in a transaction with what the state says of it.
+
+    Args:
+        lakehouse: The catalog.
+        table: The table as it was read.
+        ref: Its place in the catalog.
+        changed: Its next metadata; None where only the state has something to record.
+        name: What it is for.
+        also: What the state checks and records.
+        shown: Tables that only show this one, as they are from then on.
+
+    Raises:
+        PointerMovedError: Somebody else committed to it since it was read.
+        LeaseLostError: The lease of `also` is no longer valid.
+    """
+    store = lakehouse.store
+    if changed is not None:
+        after = next_file(table.metadata["location"], table.location)
+        swap = Swap(ref, TABLE, table.location, after, metadata=changed)
+        if also is not None and also.filled is not None:
+            head = head_in(changed, after, also.filled.table_id, also.branch)
+            also = replace(also, head=head)
+        commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, also, shown)
+    elif also is not None:
+        said = also
+
+        def work(conn: Connection) -> None:
+            check_commit(store, conn, said)
+            record_commit(store, conn, said)
+
+        store.database.run_transaction(work, name=name)
+
+
+def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:
+    """Read a table's metadata, to change it.
+
+    Raises:
+        ConflictError: There is no such table any more.
+        ExecutionError: Its metadata file is missing.
+    """
+    location = lakehouse.metadata_location(ref)
+    if location is None:
+        raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")
+    return TableState(location, read_metadata(lakehouse.files, location, str(ref)))

@@ -1,0 +1,262 @@
+"""Views that follow environments, in a catalog where they decide nothing.
+
+What they are to be is written with the publication (`want`); after it whoever has the mirror's
+lease writes what is behind (`follow`), and so does whoever comes next after a crash. Every view
+carries the hash of what it was made from, and is read again where another writer may have come
+late: a repair is always to what the newest publication says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError, LeaseLostError, StoreError, VdeError
+from vde_dagster.lakehouse.io.files import each
+from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
+from vde_dagster.lakehouse.publishing.prepare import ref_of
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db.leases import Lease, mirror_lease
+from vde_dagster.state.db.rows import insert_if_absent
+from vde_dagster.state.db.schema import namespaces as namespace_ledger
+from vde_dagster.state.environments.mirror import MirroredView, WantedView
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.publishing.publication import Publication
+
+
+HASH = "vde.mirror"
+"""The view property with the hash of what a view was made from."""
+_TRIES = 3
+_IN_VAIN = 3
+"""After so many views in a row that the catalog did not take, the others wait for the next time."""
+_AT_ONCE = 8
+"""Views that are written at the same time, each on a thread of its own."""
+_WAIT_SECONDS = 75.0
+"""Longer than the lease of a dead writer lasts."""
+
+
+def want(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+    """Write down what a publication makes of mirrored views, in its transaction.
+
+    Raises:
+        ConflictError: A view is another environment's.
+    """
+    mirror, name = lakehouse.catalog.mirror, publication.environment.name
+    if mirror is None:
+        return
+    journal, catalog = lakehouse.store.mirror, lakehouse.catalog.name
+    views = publication.views if mirror.wanted else ()
+    shown = {ref_of(view) for view in views}
+    gone = set(publication.dropped)
+    if publication.ends_environment or not mirror.wanted:
+        gone |= {
+            one.wanted.ref for one in journal.views(catalog, conn) if one.wanted.environment == name
+        }
+    journal.want(
+        conn,
+        catalog,
+        name,
+        [
+            *(WantedView(ref, name, None, None) for ref in sorted(gone - shown, key=str)),
+            *(_wanted(view, name) for view in views),
+        ],
+    )
+    for other in publication.holding if mirror.wanted else ():
+        theirs = [_wanted(view, other.environment.name) for view in other.views]
+        journal.want(conn, catalog, other.environment.name, theirs)
+
+
+def follow(lakehouse: Lakehouse) -> None:
+    """Write the views that are behind; what cannot be written stays behind and says why.
+
+    It raises nothing for a catalog that cannot be reached: the publication has happened, and
+    `vde environments` says since when its mirror is behind.
+    """
+    if lakehouse.catalog.mirror is None:
+        return
+    store, catalog = lakehouse.store, lakehouse.catalog.name
+    for _ in range(_TRIES):
+        waiting = store.mirror.waiting(catalog)
+        if not waiting:
+            return
+        writer = uuid.uuid4().hex
+        try:
+            with store.leases.holding(
+                mirror_lease(catalog), f"mirror {writer}", wait_seconds=_WAIT_SECONDS
+            ) as held:
+                return _write_all(lakehouse, store.mirror.waiting(catalog), writer, held.lease)
+        except LeaseLostError:
+            continue  # stalled; whoever has it now repairs what was written late
+        except ConflictError:
+            return  # somebody writes
+
+
+def verify(lakehouse: Lakehouse) -> int:
+    """Look at every mirrored view, and count those that are not what they were left as.
+
+    Raises:
+        StoreError: The catalog cannot be reached.
+    """
+    mirror, strayed = lakehouse.catalog.mirror, 0
+    if mirror is None:
+        return 0
+    store, catalog = lakehouse.store, lakehouse.catalog.name
+    for view in store.mirror.views(catalog):
+        if view.behind_since is None and not _is_as_wanted(lakehouse, view.wanted):
+            store.mirror.strayed(catalog, view.wanted.ref)
+            strayed += 1
+    return strayed
+
+
+def unmirrored(lakehouse: Lakehouse, refs: Iterable[TableRef]) -> set[TableRef]:
+    """Return those of an environment's views that were to be mirrored and never were wanted."""
+    mirror = lakehouse.catalog.mirror
+    if mirror is None or not mirror.wanted:
+        return set()
+    known = {one.wanted.ref for one in lakehouse.store.mirror.views(lakehouse.catalog.name)}
+    return {ref for ref in refs if ref not in known}
+
+
+def _write_all(
+    lakehouse: Lakehouse, views: Sequence[MirroredView], writer: str, lease: Lease
+) -> None:
+    journal, catalog = lakehouse.store.mirror, lakehouse.catalog.name
+    _make_namespaces(lakehouse, views)
+    in_vain = 0
+    for some in _batches(views):
+        if in_vain >= _IN_VAIN:
+            return  # it would take as long with every view; they stay behind
+        right = _still_right(lakehouse, some)
+        now = lakehouse.store.database.clock.now()
+        due = [
+            view
+            for view in some
+            # Looked at again until nobody can come late.
+            if not (view.wanted in right and view.watched_until and view.watched_until > now)
+        ]
+        begun = journal.begin(catalog, due, writer, lease)
+        errors = each(
+            lambda one, right=right: None if one in right else _failure(lakehouse, one),  # type: ignore[misc]
+            begun,
+            _AT_ONCE,
+        )
+        for error in errors:
+            in_vain = in_vain + 1 if isinstance(error, StoreError) else 0
+        ended = zip(begun, errors, strict=True)
+        failures = [(one, str(error) if error is not None else None) for one, error in ended]
+        journal.end(catalog, failures, writer)
+
+
+def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
+    """Split views that are written at once, few at first: perhaps the catalog takes none."""
+    done, size = 0, 1
+    while done < len(views):
+        yield views[done : done + size]
+        done, size = done + size, min(2 * size, _AT_ONCE)
+
+
+def _still_right(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> list[WantedView]:
+    """Return what views are to be that are not behind, and that the catalog has so."""
+    known = [view.wanted for view in views if view.behind_since is None]
+    found = each(lambda one: _is_still_right(lakehouse, one), known, _AT_ONCE)
+    return [one for one, right in zip(known, found, strict=True) if right]
+
+
+def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
+    """Write a view; return why that was not possible."""
+    try:
+        _write(lakehouse, wanted)
+    except VdeError as error:
+        return error
+    return None
+
+
+def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> None:
+    """Make the views' namespaces; the janitor removes those that were made here and are empty."""
+    catalog = lakehouse.catalog
+    owners = {one.wanted.ref.namespace: one.wanted.environment for one in views if one.wanted.hash}
+    try:
+        missing = owners.keys() - catalog.namespaces(owners)
+        catalog.create_namespaces({name: {"vde.environment": owners[name]} for name in missing})
+    except VdeError:
+        return  # each view says why it cannot be written
+    rows = [
+        {
+            "catalog_name": catalog.name,
+            "namespace": name,
+            "environment": owners[name],
+            "created_at": lakehouse.store.database.clock.now(),
+        }
+        for name in missing
+    ]
+    lakehouse.store.database.run_transaction(
+        lambda conn: insert_if_absent(conn, namespace_ledger, rows), name="mirror.namespaces"
+    )
+
+
+def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
+    mirror = lakehouse.catalog.mirror
+    assert mirror is not None
+    before = mirror.load(wanted.ref)
+    if before is not None and HASH not in before.get("properties", {}):
+        if wanted.hash is None:
+            return  # it is somebody else's by now
+        raise ConflictError(
+            f"the catalog has a view {wanted.ref} that vde did not publish",
+            hint="rename or drop it; vde touches only what is its own",
+        )
+    if wanted.definition is None:
+        if before is not None:
+            mirror.drop(wanted.ref)
+        return
+    definition = _definition(wanted.definition)
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    after = new_view_metadata(definition, before, "", now_ms)
+    after["properties"] = {**after["properties"], HASH: wanted.hash}
+    mirror.write(wanted.ref, before, after)
+
+
+def _is_still_right(lakehouse: Lakehouse, wanted: WantedView) -> bool:
+    try:
+        return _is_as_wanted(lakehouse, wanted)
+    except VdeError:
+        return False
+
+
+def _is_as_wanted(lakehouse: Lakehouse, wanted: WantedView) -> bool:
+    mirror = lakehouse.catalog.mirror
+    assert mirror is not None
+    found = mirror.load(wanted.ref)
+    if wanted.definition is None or found is None:
+        return found is None and wanted.definition is None
+    if found["properties"].get(HASH) != wanted.hash:
+        return False
+    # Somebody may have replaced the query and left the properties.
+    again = new_view_metadata(_definition(wanted.definition), found, "", 0)
+    return bool(again["current-version-id"] == found["current-version-id"])
+
+
+def _wanted(view: ViewDefinition, environment: str) -> WantedView:
+    text = json.dumps(dataclasses.asdict(dataclasses.replace(view, shows=None)))
+    return WantedView(ref_of(view), environment, definition_hash(view), text)
+
+
+def _definition(text: str) -> ViewDefinition:
+    values: dict[str, Any] = json.loads(text)
+    return ViewDefinition(
+        namespace=values["namespace"],
+        name=values["name"],
+        columns=tuple((name, type_, doc) for name, type_, doc in values["columns"]),
+        queries=values["queries"],
+        query_columns=tuple(values["query_columns"]),
+        properties=tuple((key, value) for key, value in values["properties"]),
+        comment=values["comment"],
+    )

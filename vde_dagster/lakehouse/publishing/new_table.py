@@ -1,0 +1,175 @@
+"""Making an unpartitioned table without Spark: its first metadata, and a branch to begin with.
+
+Spark's statement and a branch after it are two commits and a load, which takes longer than the
+first fill of a small table. A branch has to point to a commit, so the table begins with an empty
+one, as Iceberg's own `createBranch` makes it. Source:
+https://iceberg.apache.org/spec/#table-metadata-fields and #manifest-lists.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.io.files import encode_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.types import schema_of
+from vde_dagster.lakehouse.publishing.commit import commit_swap
+from vde_dagster.planning.tables.table import TableRef
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+_DEFAULTS = {"write.parquet.compression-codec": "zstd"}
+"""What Iceberg's library writes into every new table since version 1.4."""
+
+_TOTALS = (
+    "total-records",
+    "total-files-size",
+    "total-data-files",
+    "total-delete-files",
+    "total-position-deletes",
+    "total-equality-deletes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is to be made.
+
+    Args:
+        ref: Its place in the catalog.
+        columns: (name, Spark SQL type, description) in order.
+        location: Where its files go; no other table was ever there.
+        properties: Iceberg table properties.
+        branch: The branch that is written first, if one is known; `main` stays unborn.
+    """
+
+    ref: TableRef
+    columns: tuple[tuple[str, str, str | None], ...]
+    location: str
+    properties: Mapping[str, str]
+    branch: str | None = None
+
+
+def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
+    """Make a table, in a transaction of its own; see `Lakehouse.create_table`."""
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    first = EmptyCommit.new(new.location) if new.branch is not None else None
+    location = next_file(new.location, None)
+    files = [(location, encode_metadata(first_metadata(new, first, now_ms)))]
+    if first is not None:
+        files.append((first.manifest_list, first.content()))
+    try:
+        commit_swap(lakehouse, Swap(new.ref, TABLE, None, location), files, "table.create")
+    except PointerMovedError:
+        return False
+    return True
+
+
+def first_metadata(new: NewTable, first: EmptyCommit | None, now_ms: int) -> dict[str, Any]:
+    """Write a table's first metadata, of format version 2.
+
+    Args:
+        new: The table.
+        first: The commit that its branch begins with.
+        now_ms: Milliseconds since 1970 (UTC).
+
+    Raises:
+        ExecutionError: Iceberg has no such type; the message names the column.
+    """
+    ids = itertools.count(1)
+    schema = schema_of(new.columns, ids)
+    properties = {**_DEFAULTS, **new.properties}
+    properties.pop("format-version", None)
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid.uuid4()),
+        "location": new.location,
+        "last-sequence-number": 0 if first is None else 1,
+        "last-updated-ms": now_ms,
+        "last-column-id": next(ids) - 1,
+        "current-schema-id": 0,
+        "schemas": [schema],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": properties,
+        "current-snapshot-id": -1,
+        "refs": {} if first is None else {new.branch: first.ref()},
+        "snapshots": [] if first is None else [first.snapshot(now_ms)],
+        "statistics": [],
+        "partition-statistics": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyCommit:
+    """A commit without files.
+
+    Args:
+        snapshot_id: Its id.
+        manifest_list: Where its list of no manifests lies.
+    """
+
+    snapshot_id: int
+    manifest_list: str
+
+    @classmethod
+    def new(cls, location: str) -> EmptyCommit:
+        """Think of one, for a table at a location."""
+        snapshot_id = uuid.uuid4().int >> 65  # 63 bits: a positive long, as Iceberg wants it
+        return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
+
+    def ref(self) -> dict[str, Any]:
+        """Return a branch that points to it."""
+        return {"snapshot-id": self.snapshot_id, "type": "branch"}
+
+    def snapshot(self, now_ms: int) -> dict[str, Any]:
+        """Return the commit as table metadata has it."""
+        return {
+            "sequence-number": 1,
+            "snapshot-id": self.snapshot_id,
+            "timestamp-ms": now_ms,
+            "summary": {
+                "operation": "append",
+                "changed-partition-count": "0",
+                **dict.fromkeys(_TOTALS, "0"),
+            },
+            "manifest-list": self.manifest_list,
+            "schema-id": 0,
+        }
+
+    def content(self) -> bytes:
+        """Return the content of the manifest list."""
+        from pyiceberg.manifest import write_manifest_list
+
+        stream = _Kept()
+        with write_manifest_list(2, stream, self.snapshot_id, None, 1, "gzip"):  # type: ignore[arg-type]
+            pass
+        return stream.content
+
+
+class _Kept(io.BytesIO):
+    """A file in memory, as PyIceberg writes one; its content outlives its end."""
+
+    content = b""
+
+    def create(self, overwrite: bool = False) -> _Kept:
+        """Begin to write."""
+        return self
+
+    def close(self) -> None:
+        """Keep what was written."""
+        self.content = self.getvalue()
+        super().close()

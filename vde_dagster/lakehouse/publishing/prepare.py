@@ -1,0 +1,412 @@
+"""Step one of a publication: what has to change, and the content of every new metadata file."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog, Pointer, Swap
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_file, next_name, view_location
+from vde_dagster.lakehouse.metadata.table_metadata import fast_forward, head_of, with_types
+from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
+from vde_dagster.lakehouse.publishing.pins import (
+    PreparedPins,
+    growth_between,
+    head_in,
+    prepare_pins,
+)
+from vde_dagster.lakehouse.publishing.publication import FastForward, Holding, Publication, Return
+from vde_dagster.lakehouse.publishing.rebase import return_to
+from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, Made, shown_tables
+from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.environments.pins import Growth, Head
+from vde_dagster.state.environments.publications import PublishedFile, ReturnedTo
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPublication:
+    """Everything that a publication will do, worked out.
+
+    Args:
+        swaps: The pointers' changes.
+        files: (location, content) of the files to write.
+        published: The ledger's new rows.
+        dropped: Views that leave the ledger.
+        namespaces: Namespaces to create where they are missing.
+        announced: What the publication's record has to know: who comes next may have to finish.
+        pins: What the tables hold that it moves or shows first.
+        sources: Tables that do not move and are only shown, with the files that were read of them.
+    """
+
+    swaps: tuple[Swap, ...]
+    files: tuple[tuple[str, bytes], ...]
+    published: tuple[PublishedView, ...]
+    dropped: tuple[TableRef, ...]
+    namespaces: tuple[str, ...]
+    announced: tuple[PublishedFile, ...]
+    pins: PreparedPins
+    holding: tuple[PreparedHolding, ...] = ()
+    sources: Mapping[TableRef, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedHolding:
+    """What another environment's new version needs beside the pointers' changes.
+
+    Args:
+        holding: The environment.
+        published: The ledger's new rows.
+        pins: What its tables hold.
+    """
+
+    holding: Holding
+    published: tuple[PublishedView, ...]
+    pins: PreparedPins
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """How definitions differ from the catalog.
+
+    Args:
+        created: Views that the catalog has not.
+        replaced: Views that it has with another definition, with their pointers.
+        dropped: Views of the ledger that are no longer wanted, with their pointers.
+        hashes: Hash of every definition, by view.
+    """
+
+    created: tuple[ViewDefinition, ...]
+    replaced: tuple[tuple[ViewDefinition, Pointer], ...]
+    dropped: tuple[tuple[TableRef, Pointer | None], ...]
+    hashes: dict[TableRef, str]
+
+
+def ref_of(definition: ViewDefinition) -> TableRef:
+    """Return a view's place in the catalog."""
+    return TableRef(definition.namespace, definition.name)
+
+
+def differences(
+    catalog: Catalog,
+    connection: Connection,
+    definitions: Sequence[ViewDefinition],
+    dropped: Sequence[TableRef],
+    environment: str | None = None,
+) -> Differences:
+    """Compare definitions with the catalog, reading no file.
+
+    Args:
+        catalog: The catalog.
+        connection: The transaction to read in.
+        definitions: The views that are wanted.
+        dropped: Views that are not; those that no publication made are left alone.
+        environment: Whose views they are; None when that does not matter.
+
+    Raises:
+        ConflictError: A name is taken by a table, by a view that no publication made, or by
+            another environment's.
+    """
+    wanted = {ref_of(definition): definition for definition in definitions}
+    hashes = {ref: definition_hash(definition) for ref, definition in wanted.items()}
+    refs = [*wanted, *dropped]
+    pointers = catalog.pointers(refs, connection)
+    ledger = published_views(connection, catalog.name, refs=refs)
+    created: list[ViewDefinition] = []
+    replaced: list[tuple[ViewDefinition, Pointer]] = []
+    for ref, definition in wanted.items():
+        pointer, known = pointers.get(ref), ledger.get(ref)
+        if pointer is None:
+            created.append(definition)
+            continue
+        if known is None or not _is_ours(pointer, known):
+            raise _in_the_way(ref, pointer)
+        if not _owned(known, environment):
+            raise _of_another(ref, known)
+        current = known.metadata_location == pointer.location and pointer.kind == VIEW
+        if not current or known.definition_hash != hashes[ref]:
+            replaced.append((definition, pointer))
+    gone = [
+        (ref, _ours(pointers.get(ref), ledger[ref]))
+        for ref in dict.fromkeys(dropped)
+        if ref not in wanted and ref in ledger and _owned(ledger[ref], environment)
+    ]
+    return Differences(tuple(created), tuple(replaced), tuple(gone), hashes)
+
+
+def _is_ours(pointer: Pointer, known: PublishedView) -> bool:
+    """Say whether a publication made what is there: a view, or the very table that it left."""
+    return pointer.kind == VIEW or pointer.location == known.metadata_location
+
+
+def _ours(pointer: Pointer | None, known: PublishedView) -> Pointer | None:
+    """Return the pointer if a publication made it: another table there is somebody else's."""
+    return pointer if pointer is not None and _is_ours(pointer, known) else None
+
+
+def _owned(known: PublishedView, environment: str | None) -> bool:
+    return environment is None or known.environment == environment
+
+
+def _of_another(ref: TableRef, known: PublishedView) -> ConflictError:
+    return ConflictError(
+        f"the view {ref} is that of another model in the environment '{known.environment}'",
+        hint="give the model or the environment another name: views of both would have this one",
+    )
+
+
+def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:
+    return ConflictError(
+        f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
+        hint="rename or drop it, or give the model another name; vde touches only what is its own",
+    )
+
+
+def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
+    """Work out a publication's changes and the content of its files; writes nothing.
+
+    Raises:
+        ConflictError: A name is taken, or a table's branch cannot be fast-forwarded.
+        ExecutionError: A pointer names a file that is missing.
+    """
+    catalog = lakehouse.catalog
+    if not catalog.promises.keeps_views:
+        publication = _without_views(publication)
+    environment = publication.environment.name
+    with lakehouse.store.database.reading() as conn:
+        dropped = list(publication.dropped)
+        if publication.ends_environment:
+            dropped.extend(published_views(conn, catalog.name, environment=environment))
+        views = [view for view in publication.views if view.shows is None]
+        shown = [view for view in publication.views if view.shows is not None]
+        keep = {ref_of(view) for view in shown}
+        dropped = [ref for ref in dropped if ref not in keep]
+        found = differences(catalog, conn, views, dropped, environment)
+        namespaces = dict.fromkeys(view.namespace for view in publication.views)
+        moves = _moves(publication)
+        tables = catalog.pointers([move.ref for move in moves], conn)
+        planned = shown_tables(catalog, conn, shown, environment)
+        others = [
+            differences(catalog, conn, one.views, (), one.environment.name)
+            for one in publication.holding
+        ]
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    publication_id = publication.environment.publication_id
+    made = made_views(lakehouse, found, environment, publication_id, now_ms)
+    moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
+    made += [item.made for item in moved]
+    moved_to = {item.made.swap.ref: item.made for item in moved}
+    made += planned.make(lakehouse, moved_to, publication_id, now_ms)
+    own = tuple(item.view for item in made if item.view)
+    holding = []
+    for one, differing in zip(publication.holding, others, strict=True):
+        theirs = made_views(lakehouse, differing, one.environment.name, publication_id, now_ms)
+        published = tuple(item.view for item in theirs if item.view)
+        holding.append(PreparedHolding(one, published, _pins_of(lakehouse, one.environment)))
+        made += theirs
+    gone = [
+        Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
+    ]
+    swaps = (*(item.swap for item in made), *gone)
+    by_ref = {move.ref: move for move in moves}
+    return PreparedPublication(
+        swaps=swaps,
+        files=tuple((item.swap.after or "", item.content) for item in made),
+        published=own,
+        dropped=tuple(ref for ref, _ in found.dropped),
+        namespaces=tuple(namespaces),
+        announced=tuple(announced_file(swap, by_ref.get(swap.ref)) for swap in swaps),
+        pins=_pins(lakehouse, publication, moved),
+        holding=tuple(holding),
+        sources=dict(one.source for one in made if one.source and one.source[0] not in moved_to),
+    )
+
+
+def _without_views(publication: Publication) -> Publication:
+    # Tables in place of views are refused below.
+    tables = tuple(view for view in publication.views if view.shows is not None)
+    holding = tuple(replace(one, views=()) for one in publication.holding)
+    return replace(publication, views=tables, dropped=(), holding=holding)
+
+
+def _pins_of(lakehouse: Lakehouse, environment: Environment) -> PreparedPins:
+    with lakehouse.store.database.reading() as conn:
+        return prepare_pins(lakehouse, conn, environment, frozenset(), {})
+
+
+def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved]) -> PreparedPins:
+    changed = frozenset(item.table.id for item in publication.deployments)
+    known = {item.head.table_id: (item.head, item.growth) for item in moved}
+    environment = publication.environment
+    if publication.ends_environment:
+        environment = replace(environment, entries={})
+    with lakehouse.store.database.reading() as conn:
+        return prepare_pins(lakehouse, conn, environment, changed, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What becomes of one table: its branch moves, its types widen, or both; or it goes back."""
+
+    ref: TableRef
+    table_id: str
+    forward: FastForward | None
+    widened: Mapping[str, str]
+    back: Return | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A table's next metadata, what its readers see then, and what that adds."""
+
+    made: Made
+    head: Head
+    growth: Growth
+
+
+def _moves(publication: Publication) -> list[_Move]:
+    widened = {item.table.ref: item for item in publication.deployments if item.widened}
+    forwards = {item.ref: item for item in publication.fast_forwards}
+    moves = []
+    for ref in dict.fromkeys([*forwards, *widened]):
+        forward, wider = forwards.get(ref), widened.get(ref)
+        table_id = forward.table_id if forward is not None else widened[ref].table.id
+        moves.append(_Move(ref, table_id, forward, dict(wider.widened) if wider else {}))
+    returns = [one for one in publication.returns if one.moves]
+    moves += [_Move(one.ref, one.table_id, None, {}, one) for one in returns]
+    _require_once([*(one.ref for one in publication.fast_forwards), *(r.ref for r in returns)])
+    return moves
+
+
+def _require_once(refs: Sequence[TableRef]) -> None:
+    """Make sure that a table moves once: not its `main` and a preview's branch together."""
+    twice = sorted((ref for ref, number in Counter(refs).items() if number > 1), key=str)
+    if twice:
+        raise ConflictError(
+            f"two branches of {twice[0]} would move at once: models of the environment show the "
+            "table and a preview of it, or two previews",
+            hint="publish the change of the one that changes in place first, or let one model "
+            "read the other",
+        )
+
+
+def announced_file(swap: Swap, move: _Move | None = None) -> PublishedFile:
+    """Say of a pointer's change what whoever has to finish it needs to know.
+
+    Args:
+        swap: The change.
+        move: What becomes of a table.
+    """
+    forward, back = (move.forward, move.back) if move is not None else (None, None)
+    # A table that does not move is one that is only shown, or was.
+    is_shown = swap.kind == TABLE and move is None
+    returned = ReturnedTo(back.expected, back.snapshot_id, back.filled) if back else None
+    return PublishedFile(
+        location=swap.after or "",
+        previous=swap.before,
+        kind=SHOWN if is_shown else swap.kind.lower(),
+        ref=swap.ref,
+        branch=forward.branch if forward else back.into if back else None,
+        table_id=move.table_id if move is not None and (forward or back) else None,
+        returned=returned,
+    )
+
+
+def made_views(
+    lakehouse: Lakehouse,
+    found: Differences,
+    environment: str,
+    publication_id: str,
+    now_ms: int,
+) -> list[Made]:
+    """Make the metadata of views that differ from the catalog; writes nothing.
+
+    Args:
+        lakehouse: The catalog.
+        found: The differences.
+        environment: Whose views they are.
+        publication_id: The publication, which has a folder of its own.
+        now_ms: The time (ms since 1970, UTC).
+    """
+    items: list[tuple[ViewDefinition, Pointer | None]] = [
+        *((definition, None) for definition in found.created),
+        *found.replaced,
+    ]
+    before = lakehouse.files.each(
+        lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), items
+    )
+    # One folder per publication: folders are what takes time when there are many new views.
+    folder = lakehouse.views_folder(publication_id)
+    made = []
+    for (definition, pointer), previous in zip(items, before, strict=True):
+        ref = ref_of(definition)
+        base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
+        try:
+            metadata = new_view_metadata(definition, previous, base, now_ms)
+        except ExecutionError as error:
+            raise ExecutionError(f"the view {ref}: {error.message}", hint=error.hint) from error
+        old = pointer.location if pointer else None
+        location = f"{folder}/{next_name(old)}"
+        view = PublishedView(ref, environment, found.hashes[ref], location)
+        was_table = pointer is not None and pointer.kind == TABLE
+        swap = (
+            Swap(ref, TABLE, old, location, VIEW) if was_table else Swap(ref, VIEW, old, location)
+        )
+        made.append(Made(swap, encode_metadata(metadata), view))
+    return made
+
+
+def _previous(lakehouse: Lakehouse, pointer: Pointer | None, what: str) -> dict[str, Any] | None:
+    if pointer is None or pointer.kind != VIEW:
+        return None
+    return read_metadata(lakehouse.files, pointer.location, what)
+
+
+def _table(
+    lakehouse: Lakehouse,
+    item: _Move,
+    pointers: dict[TableRef, Pointer],
+    now_ms: int,
+) -> _Moved:
+    pointer = pointers.get(item.ref)
+    if pointer is None or pointer.kind != TABLE:
+        raise ConflictError(
+            f"the table {item.ref} is no longer in the catalog",
+            hint="plan again; `vde fsck` says what is damaged",
+        )
+    metadata = read_metadata(lakehouse.files, pointer.location, str(item.ref))
+    moved, forward = metadata, item.forward
+    if forward is not None:
+        moved = fast_forward(
+            moved,
+            pointer.location,
+            forward.branch,
+            forward.expected_main,
+            now_ms,
+            str(item.ref),
+            forward.into,
+        )
+    if item.back is not None:
+        moved = return_to(moved, pointer.location, item.back, now_ms)
+    if item.widened:
+        moved = with_types(moved, pointer.location, item.widened, now_ms)
+    location = next_file(metadata["location"], pointer.location)
+    branch = forward.into if forward is not None else item.back.into if item.back else None
+    head = head_in(moved, location, item.table_id, branch)
+    return _Moved(
+        Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved)),
+        head,
+        growth_between(moved, head_of(metadata, branch), head.snapshot_id),
+    )

@@ -1,0 +1,344 @@
+"""The publish transaction: every pointer, the environment and the plan, all or none.
+
+1. Announce the publication and the files that it will write, so that a crash leaves nothing
+   unowned.
+2. Write the files, under names never used before: nobody reads them yet.
+3. One transaction: check leases, compare and swap every pointer, write the environment's version,
+   turn pending intervals into filled ones, and decide the publication.
+
+On a catalog that takes no part in the state's transaction, the third step compares and decides,
+and the pointers follow; see `settle`.
+
+Files are removed only when the transaction is known to be rolled back. A commit whose answer was
+lost is decided through the publication's row, never guessed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, ScalarResult, select
+
+from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, require_unmoved
+from vde_dagster.lakehouse.publishing.commit import write_then
+from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
+from vde_dagster.lakehouse.publishing.mirror import follow, want
+from vde_dagster.lakehouse.publishing.pins import write_pins
+from vde_dagster.lakehouse.publishing.prepare import PreparedHolding, PreparedPublication, prepare
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication, Return
+from vde_dagster.lakehouse.publishing.shown_tables import require_sources
+from vde_dagster.lakehouse.publishing.view_ledger import forget_views, record_views
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.state.db.rows import insert_if_absent
+from vde_dagster.state.db.schema import namespaces as namespace_ledger
+from vde_dagster.state.environments.pin_history import filled_now, pin_filled, restore_filled
+from vde_dagster.state.fills.table_commits import shown_by_production
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+_ATTEMPTS = 5
+
+
+def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
+    """Make a publication visible, all of it or nothing.
+
+    A publication of a plan that is applied already returns the environment that it made.
+
+    Returns:
+        The environment with the version number, and the publication id, that it got.
+
+    Raises:
+        ConflictError: Somebody else published first, a name is taken, or a table moved.
+        LeaseLostError: A lease of the publication is no longer valid.
+        UnknownOutcomeError: The commit's answer was lost and the store cannot be asked.
+    """
+    recover(lakehouse)
+    done = _applied_already(lakehouse, publication)
+    if done is not None:
+        return done
+    attempt = 1
+    while True:
+        try:
+            return _attempt(lakehouse, publication)
+        except PointerMovedError as error:
+            # Another environment's branch on the same table is no conflict: read it again.
+            if error.kind != TABLE or attempt >= _ATTEMPTS:
+                raise
+        except _NotCommittedError:
+            if attempt >= _ATTEMPTS:
+                raise
+        attempt += 1
+        publication = replace(
+            publication,
+            environment=replace(publication.environment, publication_id=uuid.uuid4().hex),
+        )
+
+
+class _NotCommittedError(StoreError):
+    """A commit's answer was lost, and it was found out that it did not happen."""
+
+
+def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environment | None:
+    """Return the environment as the publication's plan left it, if it was applied before."""
+    store, name = lakehouse.store, publication.environment.name
+    plan_id = publication.plan_id
+    if plan_id is None:
+        return None
+    record = store.plans.record(plan_id)
+    if record is None or record.status != "applied":
+        return None
+    for version in store.versions.history(name):
+        if version.plan_id == plan_id:
+            return store.versions.at(name, version.version)
+    return None
+
+
+def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
+    store, environment = lakehouse.store, publication.environment
+    prepared = prepare(lakehouse, publication)
+    store.publications.intend(
+        environment.publication_id,
+        environment.name,
+        publication.plan_id,
+        environment.published_by,
+        prepared.announced,
+    )
+    # Asked after a failure: nothing was committed, and once it is aborted nothing can be.
+    given_up = False
+
+    def may_be_current() -> bool:
+        nonlocal given_up
+        given_up = store.publications.resolve(environment.publication_id) == "aborted"
+        return not given_up
+
+    try:
+        made = write_then(
+            lakehouse,
+            prepared.files,
+            ("publish.file.write", "publish.file.delete"),
+            lambda: _decide(lakehouse, publication, prepared),
+            may_be_current,
+        )
+    except Exception:
+        if given_up:
+            store.publications.mark_cleaned(environment.publication_id)
+        raise
+    if not lakehouse.catalog.promises.atomic_with_state:
+        settle(lakehouse, environment.publication_id)
+        follow(lakehouse)
+    return made
+
+
+def _decide(
+    lakehouse: Lakehouse, publication: Publication, prepared: PreparedPublication
+) -> Environment:
+    """Commit; where the answer is lost, find out what became of it."""
+    store, environment = lakehouse.store, publication.environment
+    try:
+        return store.database.run_transaction(
+            lambda conn: _commit(conn, lakehouse, publication, prepared),
+            name="publish",
+            idempotent=False,
+        )
+    except UnknownOutcomeError as error:
+        try:
+            status = store.publications.resolve(environment.publication_id)
+            record = store.publications.get(environment.publication_id)
+        except VdeError as unreachable:
+            raise UnknownOutcomeError(
+                f"it is not known whether publication {environment.publication_id} happened: the "
+                "answer to its commit was lost and the state store cannot be asked",
+                hint="run the same command again when the store is back: it looks this up first",
+            ) from unreachable
+        if status != "aborted" and record is not None and record.version is not None:
+            return replace(environment, version=record.version)
+        raise _NotCommittedError(
+            f"publication {environment.publication_id} did not happen: the connection was lost",
+            hint="apply the plan again",
+        ) from error
+
+
+def _commit(
+    conn: Connection,
+    lakehouse: Lakehouse,
+    publication: Publication,
+    prepared: PreparedPublication,
+) -> Environment:
+    """Do everything that becomes visible; raising rolls all of it back."""
+    store, catalog = lakehouse.store, lakehouse.catalog
+    atomic = catalog.promises.atomic_with_state
+    for lease in publication.leases:
+        store.leases.check(conn, lease)
+    store.project.adopt(conn)
+    _leave_production_alone(conn, lakehouse, publication)
+    for source in publication.sources:
+        store.versions.require_kept(conn, *source)
+    if publication.returns:
+        _leave_others_alone(conn, lakehouse, publication)
+    environment = _write_environment(conn, lakehouse, publication)
+    store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
+    _create_namespaces(conn, lakehouse, prepared, environment.name)
+    if atomic:
+        require_sources(catalog, conn, prepared.sources)
+        catalog.swap(prepared.swaps, conn)
+    else:
+        now = catalog.pointers([swap.ref for swap in prepared.swaps])
+        require_unmoved(now, prepared.swaps)
+    for deployment in publication.deployments:
+        store.tables.deploy(conn, deployment.table)
+    record_views(conn, catalog.name, environment.publication_id, prepared.published)
+    forget_views(conn, catalog.name, prepared.dropped)
+    want(conn, lakehouse, publication)
+    if atomic and publication.ends_environment:
+        _drop_namespaces(conn, lakehouse, environment.name)
+    if publication.ends_environment:
+        store.virtual_updates.forget(conn, environment.name)
+        store.environment_statements.forget(conn, environment.name)
+    elif publication.statements:
+        store.virtual_updates.intend(
+            conn, environment.name, publication.plan_id, publication.statements
+        )
+    if publication.before_and_after is not None:
+        store.environment_statements.put(conn, environment.name, publication.before_and_after)
+    if publication.plan_id is not None:
+        if atomic:
+            store.pending.settle(
+                conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
+            )
+        store.pending.settle_skipped(conn, publication.plan_id)
+        if store.plans.record(publication.plan_id, conn) is not None:
+            store.plans.set_status(publication.plan_id, "applied", None, conn)
+    _return_tables(conn, lakehouse, publication)
+    if publication.changed is not None:
+        # Late, so that the plan itself no longer counts among those that may be computing.
+        store.outdated.mark(conn, publication.changed, publication.snapshots)
+    # Last: what counts as filled is pinned, too.
+    write_pins(lakehouse, conn, environment, prepared.pins)
+    pin_filled(conn, environment.name, environment.version, _said(conn, lakehouse, publication))
+    for other in prepared.holding:
+        _hold(conn, lakehouse, publication, other)
+    return environment
+
+
+def _hold(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication, other: PreparedHolding
+) -> None:
+    """Write another environment's version, which shows what tables held that move away."""
+    store, holding = lakehouse.store, other.holding
+    made = store.environments.write_version(conn, holding.environment, holding.base_version)
+    record_views(conn, lakehouse.catalog.name, made.publication_id, other.published)
+    write_pins(lakehouse, conn, made, other.pins)
+    pin_filled(conn, made.name, made.version, _said(conn, lakehouse, publication))
+
+
+def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+    """Let what counted as filled count as filled again, in tables that go back.
+
+    Where they go back later, only what is filled before and after counts in between.
+    """
+    if not publication.returns:
+        return
+    now = filled_now(conn, [one.table_id for one in publication.returns])
+    for one in publication.returns:
+        later = one.moves and not lakehouse.catalog.promises.atomic_with_state
+        filled = one.filled & now.get(one.table_id, IntervalSet()) if later else one.filled
+        restore_filled(conn, one.table_id, filled)
+        lakehouse.store.fills.undo(conn, one.table_id, one.left, undone=True)
+        lakehouse.store.fills.undo(conn, one.table_id, one.found, undone=False)
+        if one.as_of is not None:
+            lakehouse.store.outdated.forget(conn, one.table_id, one.as_of)
+
+
+def _said(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication
+) -> dict[str, IntervalSet]:
+    """Say what counts as filled once a catalog has followed that takes no part in this."""
+    store, plan_id = lakehouse.store, publication.plan_id
+    if lakehouse.catalog.promises.atomic_with_state:
+        return {}
+    said = {one.table_id: one.filled for one in publication.returns}
+    waiting: dict[str, list[Interval]] = {}
+    for item in store.pending.of_plan(plan_id, conn) if plan_id is not None else ():
+        waiting.setdefault(item.table_id, []).append(item.interval)
+    now, outdated = filled_now(conn, waiting), store.outdated.of_tables(waiting, conn)
+    for table_id, ranges in waiting.items():
+        new = IntervalSet.of(ranges) - outdated.get(table_id, IntervalSet())
+        said[table_id] = now.get(table_id, IntervalSet()) | new
+    return said
+
+
+def _leave_production_alone(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication
+) -> None:
+    """Make sure that no other environment's publication moves what production reads."""
+    name = publication.environment.name
+    if name == PRODUCTION:
+        return
+    moving: tuple[FastForward | Return, ...] = (
+        *publication.fast_forwards,
+        *publication.returns,
+    )
+    tables = {item.table_id: item.ref for item in moving}
+    moved = lakehouse.store.shown.shown_by(conn, PRODUCTION, tables)
+    if moved:
+        raise shown_by_production(str(tables[min(moved)]), name)
+
+
+def _leave_others_alone(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+    """Make sure that no table goes back that another environment shows and does not hold."""
+    tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
+    shown = lakehouse.store.shown.others(publication.environment.name, tables, conn)
+    told = {one.environment.name for one in publication.holding}
+    for table_id, names in sorted(shown.items()):
+        if names - told:
+            raise ConflictError(
+                f"'{min(names - told)}' has begun to show {tables[table_id]}, which goes back",
+                hint=f"roll back again: vde rollback {publication.environment.name}",
+            )
+
+
+def _write_environment(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication
+) -> Environment:
+    store, environment = lakehouse.store, publication.environment
+    if not publication.ends_environment:
+        return store.environments.write_version(conn, environment, publication.base_version)
+    version = store.environments.write_drop(conn, environment, publication.base_version)
+    return replace(environment, version=version, entries={})
+
+
+def _create_namespaces(
+    conn: Connection, lakehouse: Lakehouse, prepared: PreparedPublication, environment: str
+) -> None:
+    catalog = lakehouse.catalog
+    present = catalog.namespaces(prepared.namespaces, conn)
+    created = [name for name in prepared.namespaces if name not in present]
+    if catalog.promises.atomic_with_state:
+        properties = {"vde.environment": environment}
+        catalog.create_namespaces(dict.fromkeys(created, properties), conn)
+    rows = [
+        {
+            "catalog_name": catalog.name,
+            "namespace": name,
+            "environment": environment,
+            "created_at": lakehouse.store.database.clock.now(),
+        }
+        for name in created
+    ]
+    insert_if_absent(conn, namespace_ledger, rows)
+
+
+def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:
+    """Remove the namespaces that publications of an environment created, where they are empty."""
+    ledger, catalog = namespace_ledger, lakehouse.catalog
+    own = (ledger.c.catalog_name == catalog.name) & (ledger.c.environment == environment)
+    names: ScalarResult[str] = conn.execute(select(ledger.c.namespace).where(own)).scalars()
+    for name in names.all():
+        if catalog.drop_namespace(name, conn):
+            conn.execute(ledger.delete().where(own, ledger.c.namespace == name))

@@ -1,0 +1,293 @@
+"""Tables that production shows in place of views, where only development has views.
+
+Such a table is a pointer of its own to a metadata file of its own, which says what the physical
+table's says, with the model's columns in place of the physical ones: another schema over the same
+field ids, so that nothing is copied, and names, order and choice of columns may differ. It is made
+anew by every publication after which the physical table is elsewhere, in the same transaction, so
+readers find all models of one publication. Whoever writes to it is found out by the next one.
+Where the physical table forgets snapshots, whose files go, it forgets them in the same transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.catalogs.catalog import (
+    TABLE,
+    VIEW,
+    Catalog,
+    Pointer,
+    PointerMovedError,
+    Swap,
+)
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_name
+from vde_dagster.lakehouse.metadata.table_metadata import (
+    snapshot_ids,
+    with_other_columns,
+    with_snapshots_of,
+)
+from vde_dagster.lakehouse.metadata.view_metadata import definition_hash
+from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
+from vde_dagster.planning.engine_tasks import TableForView, ViewDefinition
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.tables.table import TableRef
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+SHOWN = "shown"
+"""Kind of the files of such tables in the record of a publication."""
+_NAMES = uuid.UUID("5f2d1c1a-6d0e-4a53-8a3c-0c4a9d1b7e11")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A pointer's change with the file that it goes to.
+
+    Args:
+        swap: The change.
+        content: The file's content.
+        view: The ledger's row, for what environments show.
+        source: The table that it only shows, and the file of it that this was made from.
+    """
+
+    swap: Swap
+    content: bytes
+    view: PublishedView | None = None
+    source: tuple[TableRef, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTables:
+    """Tables that an environment is to show.
+
+    Args:
+        environment: The environment.
+        definitions: Each with the table that it shows.
+        there: What the catalog has in their places, all of it made by publications.
+        known: What the last publication left there.
+        physical: Where the physical tables are.
+    """
+
+    environment: str
+    definitions: tuple[tuple[ViewDefinition, TableForView], ...]
+    there: Mapping[TableRef, Pointer]
+    known: Mapping[TableRef, PublishedView]
+    physical: Mapping[TableRef, Pointer]
+
+    def make(
+        self,
+        lakehouse: Lakehouse,
+        moved: Mapping[TableRef, Made],
+        publication_id: str,
+        now_ms: int,
+    ) -> list[Made]:
+        """Make the files of the tables that are not as they have to be.
+
+        Args:
+            lakehouse: Where the files are.
+            moved: The physical tables that this publication moves.
+            publication_id: It names the folder of the files.
+            now_ms: Milliseconds since 1970 (UTC).
+
+        Raises:
+            ConflictError: A physical table is gone.
+        """
+        folder = lakehouse.views_folder(publication_id)
+
+        def made(item: tuple[ViewDefinition, TableForView]) -> Made | None:
+            definition, shown = item
+            ref = TableRef(definition.namespace, definition.name)
+            source = self._source(shown, moved)
+            hashed = _hash(definition, source)
+            pointer = self.there.get(ref)
+            is_shown = pointer is not None and pointer.kind == TABLE
+            if is_shown and self.known[ref].definition_hash == hashed:
+                return None
+            move = moved.get(shown.ref)
+            metadata = (
+                json.loads(move.content)
+                if move is not None
+                else read_metadata(lakehouse.files, source, str(shown.ref))
+            )
+            content = with_other_columns(
+                metadata,
+                shown.columns,
+                {name: doc for name, _, doc in definition.columns if doc},
+                str(uuid.uuid5(_NAMES, f"{metadata['table-uuid']}/{ref}")),
+                {**dict(definition.properties), "comment": definition.comment or ""},
+                now_ms,
+            )
+            old = pointer.location if pointer is not None else None
+            location = f"{folder}/{next_name(old)}"
+            kind = pointer.kind if pointer is not None else TABLE
+            swap = Swap(ref, kind, old, location, TABLE if kind == VIEW else None)
+            view = PublishedView(ref, self.environment, hashed, location)
+            return Made(swap, encode_metadata(content), view, (shown.ref, source))
+
+        found = lakehouse.files.each(made, list(self.definitions))
+        return [one for one in found if one is not None]
+
+    def _source(self, shown: TableForView, moved: Mapping[TableRef, Made]) -> str:
+        move, pointer = moved.get(shown.ref), self.physical.get(shown.ref)
+        location = move.swap.after if move is not None else pointer.location if pointer else None
+        if location is None:
+            raise ConflictError(
+                f"the table {shown.ref} is no longer in the catalog",
+                hint="plan again; `vde fsck` says what is damaged",
+            )
+        return location
+
+
+def shown_tables(
+    catalog: Catalog,
+    connection: Connection,
+    definitions: Sequence[ViewDefinition],
+    environment: str,
+) -> PlannedTables:
+    """Look up what is where tables are to be shown.
+
+    Args:
+        catalog: The catalog.
+        connection: The transaction to read in.
+        definitions: Definitions that show tables.
+        environment: Whose they are.
+
+    Raises:
+        ConflictError: The catalog makes no promise that this needs, a name is taken, or somebody
+            wrote to a table that is only shown.
+    """
+    pairs = tuple((one, one.shows) for one in definitions if one.shows is not None)
+    if pairs and not catalog.promises.atomic_with_state:
+        raise ConflictError(
+            "virtual_environment_mode dev_only needs a catalog in the state database",
+            hint='write virtual_environment_mode = "full"',
+        )
+    refs = [TableRef(one.namespace, one.name) for one, _ in pairs]
+    there = catalog.pointers(refs, connection)
+    known = published_views(connection, catalog.name, refs=refs)
+    for ref, pointer in there.items():
+        _check(ref, pointer, known.get(ref), environment)
+    physical = catalog.pointers([shown.ref for _, shown in pairs], connection)
+    return PlannedTables(environment, pairs, there, known, physical)
+
+
+def require_sources(
+    catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
+) -> None:
+    """Make sure that the tables which are only shown are where they were read.
+
+    Raises:
+        PointerMovedError: One of them was changed meanwhile: what shows it is of the past.
+    """
+    now = catalog.pointers(sources, connection) if sources else {}
+    for ref, location in sources.items():
+        pointer = now.get(ref)
+        if pointer is None or pointer.location != location:
+            raise PointerMovedError(ref, TABLE)
+
+
+def showing_tables(lakehouse: Lakehouse) -> dict[str, list[TableRef]]:
+    """Return the tables that only show others, by the location of what they show."""
+    found: dict[str, list[TableRef]] = {}
+    for ref, (_, metadata) in _shown_now(lakehouse).items():
+        found.setdefault(metadata["location"], []).append(ref)
+    return found
+
+
+def shown_without(
+    lakehouse: Lakehouse, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
+) -> list[Made]:
+    """Make the files of tables that only show another one, which has forgotten snapshots.
+
+    Args:
+        lakehouse: Where the files are.
+        refs: The tables that show it.
+        behind: Its metadata without the snapshots.
+        now_ms: Milliseconds since 1970 (UTC).
+    """
+    made = []
+    for ref, (view, metadata) in _shown_now(lakehouse, refs).items() if refs else ():
+        content = with_snapshots_of(metadata, behind, now_ms)
+        if content is not None and metadata["location"] == behind["location"]:
+            old = view.metadata_location
+            location = f"{old.rpartition('/')[0]}/{next_name(old)}"
+            moved = replace(view, metadata_location=location)
+            made.append(Made(Swap(ref, TABLE, old, location), encode_metadata(content), moved))
+    return made
+
+
+def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int]]:
+    """Find tables that show snapshots which the tables behind them have no more.
+
+    Returns:
+        (table, the one that it shows, how many snapshots).
+    """
+    tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
+    shown = _shown_now(lakehouse)
+    pointers = lakehouse.metadata_locations(tables) if shown else {}
+    behind: dict[str, tuple[TableRef, dict[str, Any]]] = {}
+    for ref, location in pointers.items():
+        if lakehouse.files.exists(location):
+            metadata = lakehouse.files.read_json(location)
+            behind[metadata["location"]] = ref, metadata
+    found = []
+    for ref, (_, metadata) in shown.items():
+        if metadata["location"] in behind:
+            source, of = behind[metadata["location"]]
+            gone = snapshot_ids(metadata) - snapshot_ids(of)
+            if gone:
+                found.append((ref, source, len(gone)))
+    return found
+
+
+def _shown_now(
+    lakehouse: Lakehouse, refs: Collection[TableRef] = ()
+) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
+    """Read the tables that production shows in place of views, or some of them."""
+    catalog = lakehouse.catalog
+    with lakehouse.store.database.reading() as conn:
+        environment = None if refs else PRODUCTION
+        views = published_views(conn, catalog.name, refs=refs, environment=environment)
+        there = catalog.pointers(views, conn)
+    own = [
+        (ref, view)
+        for ref, view in views.items()
+        if ref in there and there[ref] == Pointer(view.metadata_location, TABLE)
+    ]
+
+    def read(item: tuple[TableRef, PublishedView]) -> dict[str, Any] | None:
+        location = item[1].metadata_location
+        return lakehouse.files.read_json(location) if lakehouse.files.exists(location) else None
+
+    found = lakehouse.files.each(read, own)
+    return {ref: (view, at) for (ref, view), at in zip(own, found, strict=True) if at is not None}
+
+
+def _check(ref: TableRef, pointer: Pointer, known: PublishedView | None, environment: str) -> None:
+    if known is None or known.environment != environment:
+        raise ConflictError(
+            f"the catalog has a {pointer.kind.lower()} {ref} that is not this environment's",
+            hint="rename or drop it, or give the model another name",
+        )
+    if pointer.kind == TABLE and pointer.location != known.metadata_location:
+        raise ConflictError(
+            f"somebody wrote to {ref}, which only shows a table of vde's; what was written is "
+            "in no model",
+            hint="save those rows elsewhere, drop the table (without PURGE) and plan again",
+        )
+
+
+def _hash(definition: ViewDefinition, source: str) -> str:
+    text = json.dumps([SHOWN, definition_hash(definition), source])
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,133 @@
+"""The ledger of the views that publications made: tells what differs without reading files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, select
+
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db.rows import chunks, upsert
+from vde_dagster.state.db.schema import views
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedView:
+    """A view as the last publication left it.
+
+    Args:
+        ref: Its place in the catalog.
+        environment: Whose it is.
+        definition_hash: Hash of its definition.
+        metadata_location: Its metadata file.
+    """
+
+    ref: TableRef
+    environment: str
+    definition_hash: str
+    metadata_location: str
+
+
+def published_views(
+    connection: Connection,
+    catalog: str,
+    *,
+    refs: Iterable[TableRef] = (),
+    namespaces: Iterable[str] = (),
+    environment: str | None = None,
+) -> dict[TableRef, PublishedView]:
+    """Read the ledger for some views, for whole namespaces, and for an environment."""
+    found: dict[TableRef, PublishedView] = {}
+    by_namespace: dict[str, list[str]] = {}
+    for ref in refs:
+        by_namespace.setdefault(ref.namespace, []).append(ref.name)
+    conditions: list[Any] = [
+        (views.c.namespace == namespace) & views.c.name.in_(part)
+        for namespace, names in by_namespace.items()
+        for part in chunks(names)
+    ]
+    conditions.extend(views.c.namespace.in_(part) for part in chunks(list(namespaces)))
+    if environment is not None:
+        conditions.append(views.c.environment == environment)
+    for condition in conditions:
+        query = select(views).where(views.c.catalog_name == catalog, condition)
+        for row in connection.execute(query):
+            ref = TableRef(row.namespace, row.name)
+            found[ref] = PublishedView(
+                ref, row.environment, row.definition_hash, row.metadata_location
+            )
+    return found
+
+
+def views_ending(
+    connection: Connection, catalog: str, environment: str, suffix: str
+) -> dict[TableRef, str]:
+    """Return the views of an environment whose names end with a text, with their files."""
+    query = select(views.c.namespace, views.c.name, views.c.metadata_location).where(
+        views.c.catalog_name == catalog,
+        views.c.environment == environment,
+        views.c.name.endswith(suffix, autoescape=True),
+    )
+    rows: Iterable[Any] = connection.execute(query)
+    return {TableRef(namespace, name): location for namespace, name, location in rows}
+
+
+def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
+    """Remove views from the ledger."""
+    rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]
+    if rows:
+        connection.execute(
+            views.delete().where(
+                views.c.catalog_name == catalog,
+                views.c.namespace == bindparam("at_namespace"),
+                views.c.name == bindparam("at_name"),
+            ),
+            rows,
+        )
+
+
+def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
+    """Write that a view, or a table in place of one, is the same in another file."""
+    at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
+    connection.execute(
+        views.update()
+        .where(at, views.c.name == view.ref.name)
+        .values(metadata_location=view.metadata_location)
+    )
+
+
+def record_views(
+    connection: Connection,
+    catalog: str,
+    publication_id: str,
+    published: Sequence[PublishedView],
+) -> None:
+    """Write views into the ledger, in place of what it said of them."""
+    if published:
+        statement = upsert(connection, views)
+        new = statement.excluded
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["catalog_name", "namespace", "name"],
+                set_={
+                    "environment": new.environment,
+                    "definition_hash": new.definition_hash,
+                    "metadata_location": new.metadata_location,
+                    "publication_id": new.publication_id,
+                },
+            ),
+            [
+                {
+                    "catalog_name": catalog,
+                    "namespace": view.ref.namespace,
+                    "name": view.ref.name,
+                    "environment": view.environment,
+                    "definition_hash": view.definition_hash,
+                    "metadata_location": view.metadata_location,
+                    "publication_id": publication_id,
+                }
+                for view in published
+            ],
+        )

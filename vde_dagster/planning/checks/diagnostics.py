@@ -1,0 +1,278 @@
+"""Diagnostics of a model: mistakes in its query, with their places in its file.
+
+That query is in one line and has no comments: its positions are none of the file's, so the word
+that stands there is looked for in the file, the same one of several.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
+from vde_dagster.project.model import Model
+from vde_dagster.project.problem import Problem
+from vde_dagster.semantics.errors import Finding
+from vde_dagster.sql.scanner import SourceText, Token, matching, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A model with what its query means.
+
+    Args:
+        model: The model.
+        columns: Its output columns, those that its kind adds included; None where they are not
+            all known.
+        findings: What is wrong in its query.
+        functions: Functions that Spark's sessions have beside its own.
+        audited: The snapshots of what only its audits read, as far as they are there.
+    """
+
+    model: Model
+    columns: tuple[OutputColumn, ...] | None
+    findings: tuple[Finding, ...] = ()
+    functions: Collection[str] = ()
+    audited: Mapping[ModelName, Snapshot] = field(default_factory=dict)
+
+
+_COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})
+"""Words and signs of comparisons; of those of two characters, the one beside a text."""
+_SETTING = "spark.sql.ansi.doubleQuotedIdentifiers"
+_AS_NAMES = re.compile(re.escape(_SETTING) + r"`?\s*=\s*true", re.IGNORECASE)
+NAMES = ("unnamed", "repeated")
+"""Rules about the names of output columns."""
+
+
+def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Tell the mistakes in a model's query."""
+    model = known.model
+    for one in known.findings:
+        if one.rule in NAMES and not model.kind.is_shown:
+            continue  # Its readers may well do without the column.
+        certain = one.certain and not (one.rule == "unnamed" and not model.kind.owns_table)
+        location = place_in_query(model, one.column)
+        yield Problem(f"{model.name}: {one.message}", one.hint, location, certain)
+
+
+def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find texts that are compared, in the quotes that are those of names in most engines.
+
+    Where a setting makes names of all of them, each is refused: they are read as texts.
+    """
+    model = known.model
+    if model.query is None or '"' not in model.query:
+        return
+    tokens = [one for one in scan(SourceText(Path(), model.query)) if one.kind != "comment"]
+    said = [f"{key} = {value}" for key, value in model.session]
+    names = any(_AS_NAMES.search(text) for text in (*said, *model.pre_statements))
+    listed = False  # Whether it is a list of what a column is IN.
+    for at, token in enumerate(tokens):
+        before, after = (tokens[n].text if 0 <= n < len(tokens) else "" for n in (at - 1, at + 1))
+        if before == "(":
+            listed = at > 1 and tokens[at - 2].text.upper() == "IN"
+        elif before == ")":
+            listed = False
+        compared = before.upper() in _COMPARES or after.upper() in _COMPARES or listed
+        if token.text[0] == '"' and (compared or names):
+            text = token.text[1:-1]
+            what = f"{token.text} is a text in Spark, and no column as in most engines"
+            if names:
+                what = f"{token.text} would be a name by {_SETTING}, which is not supported"
+            yield Problem(
+                f"{model.name}: {what}",
+                f"write '{text}' for the text, `{text}` for the column",
+                place_in_query(model, token.start + 1),
+                certain=names,
+            )
+
+
+def place_in_query(model: Model, column: int | None) -> SourceLocation:
+    """Find a place of a model's query in its file.
+
+    Args:
+        model: The model.
+        column: 1-based column in its query, which is one line, or None.
+    """
+    if model.query is None or column is None or model.python is not None:
+        return model.location
+    written = _tokens(model.query)
+    at = next((i for i, token in enumerate(written) if token.end >= column), None)
+    if at is None:
+        return model.location
+    word = written[at].text.casefold()
+    before = [token for token in written if token.text.casefold() == word]
+    _, body = _parts(model)
+    here = [token for token in body if token.text.casefold() == word]
+    if not here:
+        return model.location
+    same = before.index(written[at]) if len(here) == len(before) else 0
+    return _source(model).location(here[same].start)
+
+
+def place_in_header(model: Model, *words: str) -> SourceLocation:
+    """Find words in a model's header, each behind the one before; the last that is there."""
+    if model.python is not None:
+        return model.location
+    header = _header(model.source, model.location.line or 1)
+    found: Token | None = None
+    start = 0
+    for word in words:
+        for i in range(start, len(header)):
+            if header[i].text.strip("`'\"").casefold() == word.strip("`").casefold():
+                found, start = header[i], i + 1
+                break
+    return model.location if found is None else _source(model).location(found.start)
+
+
+def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
+    """Yield what follows a word that begins a statement behind a SQL model's header, and where."""
+    if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
+        return
+    _, body = _parts(model)
+    for index, (first, following) in enumerate(pairwise(body)):
+        if first.is_word(word) and (index == 0 or body[index - 1].text == ";"):
+            yield following, _source(model).location(first.start)
+
+
+def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
+    """Yield each text that a SQL model's file compares a variable with, and where."""
+    if model.location.path.suffix != ".sql" or variable not in model.source.lower():
+        return
+    _, body = _parts(model)
+    for index, word in enumerate(body):
+        if word.text.strip("@").lower() != variable:
+            continue
+        sign, *rest = [*body[index + 1 : index + 4], word]
+        behind = next(one for one in rest if one.text != "=")
+        if sign.text in ("=", "==") and behind.kind == "string":
+            yield behind.text.strip("'\"").lower(), _source(model).location(behind.start)
+
+
+def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
+    """Name the properties that a model's file gives it, each with those in its brackets.
+
+    Returns:
+        By name in lower case; `kind` has the properties of the kind. Of a Python model the names
+        in its decorator.
+    """
+    if model.python is not None or model.location.path.suffix == ".py":
+        return _in_decorators(model.source, model.location.line or 1)
+    found: dict[str, frozenset[str]] = {}
+    name = ""
+    for depth, word in _words_in_header(model):
+        if depth == 1:
+            name = word
+            found[name] = frozenset()
+        elif name:
+            found[name] |= {word}
+    return found
+
+
+def repeated_properties(model: Model) -> list[str]:
+    """Name the properties that a SQL model's header gives more than once, in lower case."""
+    own = [word for depth, word in _words_in_header(model) if depth == 1]
+    return [name for name, count in Counter(own).items() if count > 1]
+
+
+def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
+    """Yield the names of properties, each with the depth of its brackets: 1, or 2 inside a kind."""
+    sql = model.location.path.suffix == ".sql"
+    header = _header(model.source, model.location.line or 1) if sql else []
+    depth = 0
+    behind = [token.text for token in header[2:]] + [""]
+    for (before, token), following in zip(pairwise(header), behind, strict=False):
+        # MERGE clauses have commas of their own: `…, target.b = source.b`.
+        is_assigned = following in (".", "=") or token.is_word("WHEN")
+        names = before.text in ("(", ",") and token.text != ")"
+        if names and not is_assigned and depth in (1, 2):
+            yield depth, token.text.casefold()
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+
+
+def _in_decorators(text: str, line: int) -> Mapping[str, frozenset[str]]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        first = min((one.lineno for one in node.decorator_list), default=node.lineno)
+        for call in node.decorator_list:
+            if not (isinstance(call, ast.Call) and first <= line <= node.lineno):
+                continue
+            given = {one.arg: one.value for one in call.keywords if one.arg}
+            return {
+                name: frozenset(
+                    key.value
+                    for key in (value.keys if isinstance(value, ast.Dict) else ())
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                )
+                for name, value in given.items()
+            }
+    return {}
+
+
+def _source(model: Model) -> SourceText:
+    return SourceText(model.location.path, model.source)
+
+
+def _parts(model: Model) -> tuple[list[Token], list[Token]]:
+    """The tokens of a model's header, and those behind it up to the next block of its file."""
+    return _split(model.source, model.location.line or 1)
+
+
+@lru_cache(maxsize=64)
+def _header(text: str, line: int) -> list[Token]:
+    """The tokens of a header up to the bracket that closes it; nothing behind that is read."""
+    start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
+    found: list[Token] = []
+    depth = 0
+    try:
+        for token in scan(SourceText(Path(), text), start):
+            if token.kind == "comment":
+                continue
+            if token.kind == "punct" and token.text in "()":
+                depth += 1 if token.text == "(" else -1
+                if depth == 0:
+                    return found
+            found.append(token)
+    except ProjectError:
+        pass
+    return []
+
+
+@lru_cache(maxsize=64)
+def _split(text: str, line: int) -> tuple[list[Token], list[Token]]:
+    source = SourceText(Path(), text)
+    offset = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
+    tokens = [token for token in _tokens(text) if token.start >= offset]
+    opening = next((i for i, token in enumerate(tokens) if token.text == "("), None)
+    if opening is None:
+        return [], tokens
+    try:
+        end = matching(source, tokens, opening)
+    except ProjectError:
+        return [], tokens
+    body = tokens[end + 1 :]
+    for i, token in enumerate(body[:-2]):
+        behind, bracket = body[i + 1 : i + 3]
+        if token.text == ";" and behind.is_word("MODEL", "AUDIT") and bracket.text == "(":
+            return tokens[:end], body[:i]
+    return tokens[:end], body
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return [t for t in scan(SourceText(Path(), text)) if t.kind != "comment"]
+    except ProjectError:
+        return []

@@ -1,0 +1,267 @@
+"""Columns in properties and audits that a model has not, and tables that nobody defines."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from vde_dagster import semantics
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.planning.checks.diagnostics import NAMES, Known, place_in_header
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Audit, Model
+from vde_dagster.project.problem import Problem
+from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
+
+_TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
+"""A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
+
+
+_TRANSFORMS = (
+    *("year", "years", "month", "months", "day", "days", "date", "hour", "hours", "date_hour"),
+    *("bucket", "truncate"),
+)
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
+
+
+def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find what Iceberg cannot partition by."""
+    model = known.model
+    for text in model.partitioned_by if model.kind.owns_table else ():
+        place = place_in_header(model, "partitioned_by")
+        call = _CALL.match(text)
+        if call is None:
+            if _column(text) is None:
+                hint = "write partitioned_by (column), or (days(column))"
+                yield Problem(f"partitioned_by of {model.name}: '{text}' is no column", hint, place)
+            continue
+        name = call[1].lower()
+        if name not in _TRANSFORMS:
+            yield Problem(
+                f"partitioned_by of {model.name}: Iceberg has no transform '{name}'",
+                suggest(name, _TRANSFORMS, "transforms"),
+                place,
+            )
+        elif name in ("bucket", "truncate") and not re.search(r"(^|,)\s*\d+\s*(,|$)", call[2]):
+            yield Problem(
+                f"partitioned_by of {model.name}: '{text}' has no number",
+                f"write {name}(16, column)",
+                place,
+            )
+
+
+def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Compare what a header says of columns with those that there are."""
+    model = known.model
+    if known.columns is None or model.kind.is_external:
+        return
+    if not (model.partitioned_by or model.clustered_by or model.columns or model.grains) and (
+        not model.column_descriptions
+    ):
+        return
+    columns = [column.name for column in known.columns]
+    have = {name.lower() for name in columns}
+
+    def problems(what: str, words: str, named: list[str], certain: bool) -> Iterator[Problem]:
+        for name in dict.fromkeys(named):
+            if name.lower() not in have:
+                yield Problem(
+                    f"{model.name} has no column '{name}', which {words}",
+                    suggest(name, columns, "its columns"),
+                    place_in_header(model, what, name),
+                    certain,
+                )
+
+    layout = [_column(text) for text in model.partitioned_by]
+    yield from problems("partitioned_by", "partitioned_by names", [c for c in layout if c], True)
+    sort = [_column(text) for text in model.clustered_by]
+    yield from problems("clustered_by", "clustered_by names", [c for c in sort if c], True)
+    if model.query is not None:
+        declared = [column.name for column in model.columns]
+        yield from problems("columns", "columns declares", declared, False)
+    described = list(model.column_descriptions)
+    yield from problems("column_descriptions", "column_descriptions names", described, False)
+    grains = [name for grain in model.grains for name in grain]
+    yield from problems("grain", "its grain names", grains, False)
+
+
+def undeclared(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a Python model that does not say which columns its table has."""
+    model = known.model
+    if model.python is not None and model.kind.owns_table and not model.columns:
+        yield Problem(
+            f"{model.name} is a Python model and does not declare its columns",
+            "give the decorator columns={'name': 'TYPE', …}",
+            model.location,
+        )
+
+
+def _column(text: str) -> str | None:
+    found = _TRANSFORM.match(text)
+    return found[1].strip("`").replace("``", "`") if found else None
+
+
+_WORDS = re.compile(r"'(?:[^'\\]|\\.)*'|[^\W\d]\w*")
+_OF_BUILTINS = frozenset(
+    {
+        "all",
+        "and",
+        "as",
+        "audited_value",
+        "by",
+        "cast",
+        "column_name",
+        "count",
+        "distinct",
+        "distinct_values",
+    }
+    | {"duplicated_value", "failed", "false", "from", "group", "having", "in", "is", "lag"}
+    | {"length", "like", "lower", "not", "not_null", "null", "or", "order", "over", "previous"}
+    | {"rlike", "row_count", "select", "steps", "string", "this_model", "true", "union", "where"}
+)
+"""Every word that the built-in audits' queries have beside the model's columns."""
+
+
+def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Read each audit's query over the model's columns."""
+    if not known.model.audits or (known.columns is None and known.model.kind.is_read):
+        return
+    repeated = any(one.rule == "repeated" for one in known.findings)
+    columns = {
+        column.name: column.type or "UNKNOWN"
+        for column in known.columns or ()
+        if not (repeated and ":" in column.name)  # Those get a number behind their name.
+    }
+    plain = _OF_BUILTINS.union(name.lower() for name in columns)
+    for audit in known.model.audits:
+        if audit.name in BUILTIN_AUDITS and _words(audit.query) <= plain:
+            continue
+        yield from _read(known, audit, columns, parents)
+
+
+def _words(query: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(query) if word[0] != "'"}
+
+
+def _read(
+    known: Known, audit: Audit, columns: dict[str, str], parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    model = known.model
+    schema = {
+        str(name): {column.name: column.type or "UNKNOWN" for column in parent.columns}
+        for name, parent in {**parents, **known.audited}.items()
+        if parent.columns
+    }
+    schema[str(model.name)] = columns
+    try:
+        found = semantics.analyze(
+            audit.query.replace("@this_model", str(model.name)),
+            schema,
+            functions=known.functions,
+            of=f"audit {audit.name} of {model.name}",
+        )
+    except semantics.SemanticError as error:
+        for mistake in error.mistakes:
+            what = mistake.unplaced if isinstance(mistake, semantics.SemanticError) else ""
+            word = mistake.word if isinstance(mistake, semantics.SemanticError) else None
+            yield Problem(
+                f"{model.name}: audit {audit.name}: {what or mistake.message}",
+                mistake.hint,
+                place_in_header(model, "audits", audit.name, word or ""),
+            )
+        return
+    for one in found.findings:
+        if one.rule not in NAMES:
+            yield Problem(
+                f"{model.name}: audit {audit.name}: {one.message}",
+                one.hint,
+                place_in_header(model, "audits", audit.name),
+                one.certain,
+            )
+
+
+_NEAR = 0.8
+_FILES = frozenset(
+    [
+        "avro",
+        "binaryfile",
+        "csv",
+        "delta",
+        "hudi",
+        "iceberg",
+        "json",
+        "orc",
+        "parquet",
+        "text",
+        "xml",
+    ],
+)
+"""Formats of files that Spark reads by their path, as in parquet.`/path`; in lower case."""
+_NO_NAMESPACE = "default"
+"""The namespace of names without one, unless the settings name another."""
+
+
+def absent_tables(
+    absent: Collection[ModelName], models: Mapping[ModelName, Model]
+) -> Iterator[Problem]:
+    """Say of each absent table which of ours is likely to be meant.
+
+    Args:
+        absent: Tables that are read and that are not there.
+        models: All models, external ones included.
+    """
+    own = [name for name, model in models.items() if not model.kind.is_external]
+    for name in absent:
+        meant = _meant(name, own)
+        file = name.namespace.lower() in _FILES
+        readers = [str(one) for one, model in models.items() if name in _named(model)]
+        reader = readers[0] if readers else "a model"
+        what = f"{reader} reads {name}, which is no model, not declared and not in the catalog"
+        hint = "declare tables that others write in external_models.yaml"
+        if file:
+            what = f"{reader} reads files by their path, {name.namespace}.`{name.name}`, "
+            what += "which is looked up as a table of the lakehouse"
+            hint = (
+                "read them in a Python model, context.spark.read.format("
+                f"'{name.namespace}').load('{name.name}'); a small CSV file is a SEED model"
+            )
+        elif meant is not None:
+            hint = f"did you mean '{meant}'? Else {hint}"
+        yield Problem(what, hint, models[name].location, certain=file or meant is not None)
+
+
+def _named(model: Model) -> tuple[ModelName, ...]:
+    return *model.depends_on, *model.audited_against
+
+
+def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
+    """A model of nearly this name in a schema of nearly this name, or in any if none is given."""
+    for candidate in own:
+        same = candidate.name.lower() == name.name.lower()
+        if name.namespace.lower() == _NO_NAMESPACE and same:
+            return candidate
+        if _one_letter_off(name.namespace.lower(), candidate.namespace.lower()) and (
+            same or _is_near(name.name, candidate.name)
+        ):
+            return candidate
+    return None
+
+
+def _is_near(one: str, other: str) -> bool:
+    return difflib.SequenceMatcher(None, one.lower(), other.lower()).ratio() >= _NEAR
+
+
+def _one_letter_off(one: str, other: str) -> bool:
+    """Whether one letter is wrong, missing or too many, or two are in the wrong order."""
+    shorter, longer = sorted((one, other), key=len)
+    if one == other or len(longer) - len(shorter) > 1 or len(shorter) < 2:
+        return False
+    if len(shorter) < len(longer):
+        return any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
+    wrong = [i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    if len(wrong) == 2:
+        first, second = wrong
+        return one[first] == other[second] and one[second] == other[first]
+    return len(wrong) == 1

@@ -1,0 +1,174 @@
+"""Tasks of an engine: fills, audits and views, as values that say everything it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.resolver import Columns
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Output
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedQuery:
+    """A query that an engine has analysed, for a fill that follows at once.
+
+    Args:
+        columns: (column, Spark SQL type) of its result, in order.
+        handle: What the engine itself makes of it, or None.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    handle: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FillTask:
+    """Fill one interval of one physical table (or all of it, for kinds without intervals).
+
+    Args:
+        plan_id: The plan on whose behalf; goes into the Iceberg commit's summary.
+        snapshot: The definition that fills the table.
+        table: The table.
+        columns: (output column of the snapshot, physical column), in physical order.
+        interval: The range to fill, aligned to the model's cron; for kinds without intervals
+            the range that is recorded as filled when the whole table was written.
+        query: Spark SQL with parents resolved and time variables replaced; None for Python
+            models and seeds.
+        sources: For Python models, per parent a Spark SQL query that returns its rows.
+        branch: The Iceberg branch to write to, or None for `main`.
+        execution_time: The instant that the run calls now (UTC).
+        prepared: The query as it has just been analysed, or None.
+        before: Statements that run before the query in a session of the task's own.
+        after: Statements that run in it when the rows are written.
+        anew: Whether the rows replace everything that the table holds, in a kind whose table can
+            only be computed again from its beginning.
+        digest_sets: Sets of physical columns of which digests are asked for.
+        digest_ranges: The ranges of the interval that have digests of their own.
+        base: The branch at whose head `branch` is made where it does not exist; None for the
+            table's own.
+        completes: Whether the plan fills nothing later of the table.
+    """
+
+    plan_id: str
+    snapshot: Snapshot
+    table: PhysicalTable
+    columns: tuple[tuple[str, str], ...]
+    interval: Interval
+    query: str | None
+    sources: dict[ModelName, str]
+    branch: str | None
+    execution_time: datetime
+    prepared: AnalysedQuery | None = None
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    anew: bool = False
+    digest_sets: tuple[Columns, ...] = ()
+    digest_ranges: tuple[Interval, ...] = ()
+    base: str | None = None
+    completes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FillResult:
+    """What a fill wrote.
+
+    Args:
+        rows: Rows in the interval after the fill, or None when not counted.
+        iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
+        seconds: Wall-clock duration; None when it is not known any more.
+        bytes: Bytes added by the commit, when its summary says.
+        output: Digests of what was written, when they were asked for and could be taken.
+    """
+
+    rows: int | None
+    iceberg_snapshot_id: int | None
+    seconds: float | None
+    bytes: int | None = None
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTask:
+    """Run one audit's query.
+
+    Args:
+        plan_id: The plan on whose behalf.
+        model: The audited model.
+        audit: The audit's label.
+        query: Complete Spark SQL that returns the failing rows.
+        blocking: Whether failing rows stop the publication.
+        interval: The audited range.
+        before: Statements that make the session in which the query is understood.
+    """
+
+    plan_id: str
+    model: ModelName
+    audit: str
+    query: str
+    blocking: bool
+    interval: Interval
+    before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What an audit found.
+
+    Args:
+        failed_rows: How many rows fail; 0 is success.
+        sample: Up to twenty of them, as dictionaries of text by column.
+        seconds: Wall-clock duration.
+    """
+
+    failed_rows: int
+    sample: tuple[dict[str, str | None], ...]
+    seconds: float
+
+
+AUTHORS_PROPERTIES = "vde.virtual-properties"
+"""The view property that names those of a model's `virtual_properties`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableForView:
+    """A physical table of which an environment shows a table, and no view.
+
+    Args:
+        ref: The physical table's place in the catalog.
+        columns: (name that is shown, physical column), in order.
+    """
+
+    ref: TableRef
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """A view of an environment's virtual layer.
+
+    Args:
+        namespace: Its namespace, one level.
+        name: Its name.
+        columns: (name, Spark SQL type, description) per column, in order.
+        queries: The query by dialect, `spark` first; its output columns are `query_columns`, in
+            order. A dialect that it cannot be expressed in is left out.
+        query_columns: The names of the query's output columns.
+        properties: Identity of the snapshot and whatever else is to be kept with the view.
+        comment: Description of the view.
+        shows: What stands there as a table in place of a view, or None.
+    """
+
+    namespace: str
+    name: str
+    columns: tuple[tuple[str, str, str | None], ...]
+    queries: Mapping[str, str]
+    query_columns: tuple[str, ...]
+    properties: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+    shows: TableForView | None = None

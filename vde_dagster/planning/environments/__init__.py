@@ -1,0 +1,1 @@
+"""Environments: their entries and views, their contracts, and the resolution of names in them."""

@@ -1,0 +1,267 @@
+"""Contracts: the columns that an environment shows, and what a plan breaks of them.
+
+Whoever queries a view relies on its columns' names and types, however little it costs to change
+them. A rename is said as one, and breaks what asks for the old name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+
+ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
+"""(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
+
+_SAME = {
+    **dict.fromkeys(("TINYINT", "BYTE", "SMALLINT", "SHORT", "INTEGER"), "INT"),
+    **dict.fromkeys(("VARCHAR", "CHAR", "CHARACTER"), "STRING"),
+    **dict.fromkeys(("NUMERIC", "DEC"), "DECIMAL"),
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+    "BOOL": "BOOLEAN",
+}
+"""Types that Iceberg keeps as another one, and other names of one type."""
+_UNSAID = frozenset({"VOID", "NULL", "UNKNOWN"})
+_WIDER = frozenset({("INT", "BIGINT"), ("FLOAT", "DOUBLE")})
+_WORD = re.compile(r"[A-Z_]\w*\b(?!:)")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+class Reader(NamedTuple):
+    """A model that reads what breaks.
+
+    Args:
+        model: The model.
+        columns: Its columns that are made of it; none where it decides the rows, or where it is
+            not known what is made of it.
+    """
+
+    model: ModelName
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.model} ({', '.join(self.columns)})" if self.columns else str(self.model)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractBreak:
+    """Something that an environment shows and its readers will not find as it was.
+
+    Args:
+        model: The model.
+        column: The column; None when the model is no longer shown at all.
+        was: The column's Spark SQL type, as far as it is known.
+        becomes: Its new type; None when it goes.
+        widens: Whether the new type holds every value of the old one.
+        readers: The models that read it in the environment as it is now.
+        renamed: The name that a column has then, where only that changes.
+    """
+
+    model: ModelName
+    column: str | None
+    was: str | None = None
+    becomes: str | None = None
+    widens: bool = False
+    readers: tuple[Reader, ...] = ()
+    renamed: str | None = None
+
+    @property
+    def change(self) -> str:
+        """`removed`, `renamed`, `widened` or `retyped`."""
+        if self.becomes is None:
+            return "renamed" if self.renamed else "removed"
+        return "widened" if self.widens else "retyped"
+
+    def describe(self, more_readers: Iterable[str] = ()) -> str:
+        """Say it in a sentence for people.
+
+        Args:
+            more_readers: Readers that are no models of the project.
+        """
+        subject = str(self.model) if self.column is None else f"{self.model}.{self.column}"
+        if self.becomes is None:
+            went = f"is renamed to {self.renamed}" if self.renamed else "goes"
+            text = f"{subject} {went if self.column else 'is no longer shown'}"
+        else:
+            how = "widens" if self.widens else "changes its type"
+            text = f"{subject} {how} from {self.was} to {self.becomes}"
+        readers = [*map(str, self.readers), *more_readers]
+        return f"{text}; read by {', '.join(readers)}" if readers else text
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "model": str(self.model),
+            "column": self.column,
+            "change": self.change,
+            "from": self.was,
+            "to": self.becomes,
+            "renamed_to": self.renamed,
+            "readers": [
+                {"model": str(reader.model), "columns": list(reader.columns)}
+                for reader in self.readers
+            ],
+        }
+
+
+class Shown(NamedTuple):
+    """A model as an environment shows it, or will.
+
+    Args:
+        snapshot: Its definition.
+        table: The table that serves it, if it owns one.
+    """
+
+    snapshot: Snapshot
+    table: PhysicalTable | None
+
+
+def contract_breaks(
+    old: Shown, new: Shown | None, view_types: ViewTypes, among: Collection[Snapshot]
+) -> tuple[ContractBreak, ...]:
+    """Compare the columns that a model shows with those that it will show.
+
+    What is not known is not judged: a type that only Spark can tell, or the columns behind a star
+    of a view that is not understood.
+
+    Args:
+        old: The model as the environment shows it.
+        new: The model as it will; None when it is removed.
+        view_types: What Spark made of views that were published.
+        among: What the environment shows now: who reads the model is looked for there.
+    """
+    name = old.snapshot.name
+    if not old.snapshot.model.kind.is_shown:
+        return ()
+    if new is None or not new.snapshot.model.kind.is_shown:
+        return (ContractBreak(name, None, readers=tuple(_readers(name, None, among))),)
+    if old.snapshot.id == new.snapshot.id:
+        return ()
+    after = {column.lower(): type_ for column, type_ in _columns(new, view_types).items()}
+    complete = _knows_all(new.snapshot) or new.snapshot.id in view_types
+    shown = _versions(old.snapshot)
+    kept = {column for column, _ in shown.items() & _versions(new.snapshot).items()}
+    moved = {c.version: c.name for c in new.snapshot.columns if c.name.lower() not in shown}
+    out = []
+    for column, was in _columns(old, view_types).items():
+        key = column.lower()
+        becomes = after.get(key)
+        if key not in after:
+            if complete:
+                found = tuple(_readers(name, key, among))
+                same_values = moved.get(shown.get(key, ""))
+                out.append(ContractBreak(name, column, was, readers=found, renamed=same_values))
+        elif was and becomes and key not in kept and _plain(was) != _plain(becomes):
+            found = tuple(_readers(name, key, among))
+            out.append(ContractBreak(name, column, was, becomes, widens(was, becomes), found))
+    return tuple(out)
+
+
+def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
+    """Say in one line what breaks: the first, and how many more."""
+    more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
+    return f"{breaks[0].describe()}{more}"
+
+
+def same_type(one: str, other: str) -> bool:
+    """Say whether Iceberg keeps two types as one."""
+    return _plain(one) == _plain(other)
+
+
+def widens(was: str, becomes: str) -> bool:
+    """Say whether a type holds every value of another one, read as the same kind of value."""
+    before, after = _plain(was), _plain(becomes)
+    if (before, after) in _WIDER:
+        return True
+    narrow, wide = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
+    if narrow is None or wide is None:
+        return False
+    whole, scale = int(narrow[1]) - int(narrow[2]), int(narrow[2])
+    return int(wide[1]) - int(wide[2]) >= whole and int(wide[2]) >= scale
+
+
+def widens_in_place(was: str, becomes: str) -> bool:
+    """Say whether Iceberg reads what was written as one type as another, wider one.
+
+    Source: https://iceberg.apache.org/spec/#schema-evolution.
+    """
+    if not widens(was, becomes):
+        return False
+    narrow, wide = _DECIMAL.fullmatch(_plain(was)), _DECIMAL.fullmatch(_plain(becomes))
+    return narrow is None or wide is None or narrow[2] == wide[2]
+
+
+def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
+    """Return the types of the columns that are shown, by name, as far as they are known.
+
+    A table's are those that were written; a view's those that Spark analysed when it was
+    published; of what was not built yet, those that follow from the query.
+    """
+    snapshot, table = shown
+    analysed = view_types.get(snapshot.id)
+    if table is None and analysed is not None:
+        return {name: _said(type_) for name, type_ in analysed}
+    written: dict[str, str | None] = {}
+    if table is not None and table.created:
+        for column in table.columns:
+            for version in (column.version, *column.earlier):
+                written.setdefault(version, column.type)
+    return {
+        column.name: _said(written.get(column.version) or column.type)
+        for column in snapshot.columns
+    }
+
+
+def _said(type_: str | None) -> str | None:
+    if type_ is None or type_.upper() in _UNSAID:
+        return None
+    return type_ if "<" in type_ else type_.upper()
+
+
+def _knows_all(snapshot: Snapshot) -> bool:
+    """Say whether a snapshot names all columns that it will show.
+
+    A table's view shows the columns that the snapshot names, and no other.
+    """
+    if snapshot.has_table or snapshot.version.opaque is None or snapshot.model.query is None:
+        return True
+    from vde_dagster.sql.reading import read_query
+
+    tree = read_query(snapshot.model.query).tree
+    return not any(output.is_star for output in getattr(tree, "selects", ()))
+
+
+def _versions(snapshot: Snapshot) -> dict[str, str]:
+    return {column.name.lower(): column.version for column in snapshot.columns}
+
+
+def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> Iterator[Reader]:
+    """Yield who reads a model, or one column of it (in lower case)."""
+    own = str(name)
+    for snapshot in among:
+        if name not in snapshot.parents or snapshot.name == name:
+            continue
+        reads = [
+            read
+            for read in snapshot.reads
+            if read.parent == own and column in (None, read.column.lower())
+        ]
+        if reads or snapshot.version.opaque or column is None:
+            outputs = [read.output for read in reads if read.output] if column else []
+            yield Reader(snapshot.name, tuple(dict.fromkeys(outputs)))
+
+
+def _plain(type_: str) -> str:
+    """Return a type as Iceberg keeps it, so that two spellings of one are equal."""
+    text = re.sub(r"\s+", "", type_.upper())
+    text = re.sub(r"(VARCHAR|CHAR|CHARACTER)\(\d+\)", "STRING", text)
+    text = _WORD.sub(lambda word: _SAME.get(word.group(), word.group()), text)
+    text = re.sub(r"DECIMAL\((\d+)\)", r"DECIMAL(\1,0)", text)
+    return re.sub(r"DECIMAL(?!\()", "DECIMAL(10,0)", text)

@@ -1,0 +1,231 @@
+"""Environments: the snapshot and the table that each model name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
+
+PRODUCTION = "prod"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewNames:
+    """Where the views of an environment are: `db.model` in production, else with its name.
+
+    Args:
+        environment: The environment's name.
+        suffix: Which part of a view's name ends with it; means nothing in production.
+        mode: Whether production has tables where its models have some; means nothing elsewhere.
+    """
+
+    environment: str
+    suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether models with tables are shown as tables, not as views of them."""
+        return self.environment == PRODUCTION and self.mode == "dev_only"
+
+    def ref(self, name: ModelName) -> TableRef:
+        """Name a model's view: `db__dev.model`, or `db.model__dev`."""
+        if self.environment == PRODUCTION:
+            return TableRef(name.namespace, name.name)
+        if self.suffix == "table":
+            return TableRef(name.namespace, f"{name.name}__{self.environment}")
+        return TableRef(f"{name.namespace}__{self.environment}", name.name)
+
+    def quoted(self, name: ModelName, catalog: str) -> str:
+        """Quote the full name of a model's view for Spark SQL."""
+        ref = self.ref(name)
+        return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+
+    def require_free(self, shown: Iterable[ModelName], taken: Iterable[ModelName]) -> None:
+        """Make sure that no view has the name of a model or table of production's.
+
+        Args:
+            shown: The models that have views.
+            taken: Names of production's views and of tables that others write.
+
+        Raises:
+            UsageError: One has: the environment needs another name.
+        """
+        if self.environment == PRODUCTION:
+            return
+        names = {(name.namespace.lower(), name.name.lower()): name for name in taken}
+        for name in shown:
+            ref = self.ref(name)
+            other = names.get((ref.namespace.lower(), ref.name.lower()))
+            if other is not None:
+                raise UsageError(
+                    f"the view of {name} in an environment '{self.environment}' would have the "
+                    f"name of {other}",
+                    hint="give the environment another name",
+                )
+
+    def same_as(self, other: ViewNames) -> bool:
+        """Say whether every model is shown by the same name, and as the same, under both."""
+        if self.environment == PRODUCTION:
+            return other.environment == PRODUCTION and self.are_tables == other.are_tables
+        return self.environment == other.environment and self.suffix == other.suffix
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A state of a table that an environment goes on showing, whatever becomes of the table.
+
+    Args:
+        snapshot_id: The Iceberg snapshot; None for a table that had none, and so no rows.
+        schema_id: The table's schema at that time, whose columns readers may name.
+        rows: Rows in it, when known.
+    """
+
+    snapshot_id: int | None
+    schema_id: int
+    rows: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one model is in one version of an environment.
+
+    Args:
+        name: The model.
+        snapshot_id: Its snapshot.
+        table_id: The physical table that serves it; None for views and external tables.
+        held: The state of the table that is shown; None for the table as it is.
+    """
+
+    name: ModelName
+    snapshot_id: str
+    table_id: str | None
+    held: Held | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One version of an environment as it was published.
+
+    Args:
+        name: The environment's name.
+        version: Counts publications, from 1.
+        entries: One per model, by name.
+        publication_id: Unique id of the publication that made this version.
+        plan_id: The plan that was applied, or None for a rollback.
+        published_at: When (UTC).
+        published_by: Who.
+        expires_at: When the janitor may drop it (UTC), or None for never.
+        note: Text for people (`rollback to 3`).
+        suffix: Which part of its views' names has the environment's.
+        mode: Whether it has tables where its models have some, if it is production.
+        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
+    """
+
+    name: str
+    version: int
+    entries: dict[ModelName, Entry]
+    publication_id: str
+    published_at: datetime
+    published_by: str
+    plan_id: str | None = None
+    expires_at: datetime | None = None
+    note: str = ""
+    suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
+    frozen: str | None = None
+
+    @property
+    def views(self) -> ViewNames:
+        """Where its views are."""
+        return ViewNames(self.name, self.suffix, self.mode)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The ids of the tables that it shows."""
+        entries = self.entries.values()
+        return frozenset(entry.table_id for entry in entries if entry.table_id)
+
+    @property
+    def held(self) -> dict[str, Held]:
+        """By table id, the states that it holds tables at."""
+        entries = self.entries.values()
+        return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
+
+    def require_whole(self) -> None:
+        """Make sure that no table is shown as it is by one model and held by another.
+
+        Raises:
+            ConflictError: One would be, or production would hold one.
+        """
+        held = self.held
+        if not held:
+            return
+        if self.name == PRODUCTION:
+            raise ConflictError(
+                f"'{PRODUCTION}' cannot hold tables at what they were: it moves them",
+                hint=f"roll it back: vde rollback {PRODUCTION}",
+            )
+        for entry in self.entries.values():
+            if entry.table_id in held and held[entry.table_id] != entry.held:
+                raise ConflictError(
+                    f"environment '{self.name}' would show the table of {entry.name} as it was at "
+                    "two different times",
+                    hint=f"plan again: vde plan {self.name}",
+                )
+
+
+def require_changeable(name: str, frozen: str | None) -> None:
+    """Make sure that an environment may change.
+
+    Args:
+        name: The environment.
+        frozen: The version that it shows for ever, or None.
+
+    Raises:
+        UsageError: It is frozen.
+    """
+    if frozen is not None:
+        raise UsageError(
+            f"environment '{name}' is frozen: it shows {frozen} and never changes",
+            hint=f"plan another environment, or end this one: vde drop {name}",
+        )
+
+
+def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
+    """Return the ids of the tables that an environment may not write: production reads them.
+
+    Args:
+        environment: The environment that would write.
+        production: Production's current version; None when it does not exist.
+    """
+    return frozenset() if environment == PRODUCTION or production is None else production.tables
+
+
+def environment_name(text: str) -> str:
+    """Check and normalise an environment's name.
+
+    Raises:
+        UsageError: It has characters other than letters, digits and `_`, or is too long.
+    """
+    name = text.strip().lower()
+    if (
+        not name
+        or len(name) > 60
+        or not all(c.isascii() and (c.isalnum() or c == "_") for c in name)
+    ):
+        raise UsageError(
+            f"'{text}' is not an environment's name",
+            hint="use up to 60 letters, digits and underscores, for example dev_anna",
+        )
+    if "__" in name or name[0] == "_" or name[-1] == "_":
+        raise UsageError(
+            f"the environment's name '{text}' may not start, end or be doubled with '_'",
+            hint="two underscores divide schema and environment in the catalog's namespaces",
+        )
+    return name

@@ -1,0 +1,364 @@
+"""Name resolution: the table of a model's name, and the tables that a fill reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
+from vde_dagster.planning.tables.pinned_reads import CommitRange, PinnedTable, pinned_select
+from vde_dagster.planning.tables.table import ExternalTable, PhysicalTable, TableRef, external_table
+from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a model's name stands for in an environment.
+
+    Exactly one of `table` and `external` is set, or neither: then the model is a query that its
+    readers inline.
+
+    Args:
+        snapshot: The model's snapshot.
+        table: The physical table that serves it.
+        columns: (output column, physical column) in output order, when there is a table.
+        branch: The Iceberg branch to read, or None for `main`.
+        external: The table that others write.
+        stand_in: A subquery in place of the table, which is not there yet.
+        commits: The commits to read, where not all rows are read.
+        pinned: The state of the table to read; None for what its readers see now.
+    """
+
+    snapshot: Snapshot
+    table: PhysicalTable | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    branch: str | None = None
+    external: ExternalTable | None = None
+    stand_in: str | None = None
+    commits: CommitRange | None = None
+    pinned: PinnedTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Resolves names over one (target) version of an environment.
+
+    Args:
+        environment: The environment's name.
+        entries: Its models.
+        snapshots: Snapshots by id.
+        tables: Physical tables by id.
+        branches: Branch by table id, for tables that are being written beside `main`.
+        production: Ids of the tables that production reads.
+        stand_ins: A subquery by table id, in place of tables that are not there yet.
+        commits: What to read of models of which not all rows are read.
+        suffix: Which part of its views' names has the environment's.
+        mode: Whether it has tables where its models have some, if it is production.
+        pinned: By table id, the state of it to read; has what entries hold if views are made.
+    """
+
+    environment: str
+    entries: Mapping[ModelName, Entry]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+    branches: Mapping[str, str] = field(default_factory=dict)
+    production: frozenset[str] = frozenset()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
+    suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
+    pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
+
+    @property
+    def views(self) -> ViewNames:
+        """Where the environment's views are."""
+        return ViewNames(self.environment, self.suffix, self.mode)
+
+    def resolve(self, name: ModelName) -> Binding:
+        """Return what a name stands for.
+
+        Raises:
+            UsageError: The environment has no such model.
+        """
+        entry = self.entries.get(name)
+        if entry is None:
+            raise UsageError(
+                f"environment '{self.environment}' has no model {name}",
+                hint="plan and apply the project to it first",
+            )
+        snapshot = self.snapshots[entry.snapshot_id]
+        if entry.table_id is None:
+            if snapshot.model.kind.is_external:
+                external = external_table(snapshot.model)
+                return Binding(snapshot, external=external, commits=self.commits.get(name))
+            return Binding(snapshot)
+        table = self.tables[entry.table_id]
+        pinned = self.pinned.get(entry.table_id)
+        if pinned is None and entry.held is not None:
+            pinned = PinnedTable(entry.held.snapshot_id)
+        if pinned is not None:
+            return _pinned(snapshot, table, pinned)
+        return Binding(
+            snapshot,
+            table,
+            column_map(snapshot, table),
+            self.branches.get(entry.table_id, table.branch),
+            stand_in=self.stand_ins.get(entry.table_id),
+            commits=self.commits.get(name),
+        )
+
+    def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
+        """Return the resolver for a definition that reads the very table that it fills.
+
+        A table that is not there yet has no rows.
+        """
+        stand_ins = dict(self.stand_ins)
+        if not table.created:
+            types = {column.name: column.type or "STRING" for column in filler.columns}
+            made = ", ".join(
+                f"CAST(NULL AS {types[output]}) AS {quote(physical)}"
+                for output, physical in column_map(filler, table)
+            )
+            stand_ins[table.id] = f"(SELECT {made} WHERE false)"
+        return replace(
+            self,
+            entries={**self.entries, filler.name: Entry(filler.name, filler.id, table.id)},
+            snapshots={**self.snapshots, filler.id: filler},
+            tables={**self.tables, table.id: table},
+            stand_ins=stand_ins,
+        )
+
+    def require_writable(self, table: PhysicalTable) -> None:
+        """Make sure that the environment may write a table.
+
+        Raises:
+            ConflictError: Production reads it and this environment is not production.
+        """
+        if self.environment != PRODUCTION and table.id in self.production:
+            raise ConflictError(
+                f"environment '{self.environment}' may not write {table.ref}: production reads it",
+                hint=f"plan again: vde plan {self.environment}; what production shows is filled by "
+                f"its own runs: vde run {PRODUCTION}",
+            )
+
+
+def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Binding:
+    """Bind a state of a table, and no column that it got later."""
+    # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
+    columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
+    table = replace(table, columns=columns, preview=None)
+    return Binding(snapshot, table, column_map(snapshot, table), pinned=state)
+
+
+def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
+    """Map a snapshot's output columns to a table's physical columns, by version.
+
+    A column that has its own name in the table keeps it; another of the same version serves else.
+    """
+    named = {column.name: column for column in table.columns}
+    by_version = table.column_named_by_version()
+    return tuple(
+        (
+            column.name,
+            column.name
+            if column.name in named and named[column.name].is_version(column.version)
+            else by_version[column.version],
+        )
+        for column in snapshot.columns
+    )
+
+
+def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
+    """Say which output of a definition fills each physical column, by version.
+
+    Outputs of equal versions hold equal values, so one may fill several columns, and another may
+    fill none. A column that the kind names (time column, key) is always among those that do.
+
+    Args:
+        snapshot: The definition; it makes every column of the table.
+        table: The table.
+
+    Returns:
+        (output column, physical column), in physical order.
+
+    A model of time column `day` that is defined as `SELECT d AS day, d AS also` has two outputs of
+    one version. Its table was made when it had `also` alone; that column is now filled from `day`,
+    since the fill has to find the rows of an interval by the time column:
+
+    >>> from types import SimpleNamespace as Some
+    >>> from vde_dagster.planning.tables.table import PhysicalColumn
+    >>> outputs = [Some(name="day", version="v"), Some(name="also", version="v")]
+    >>> kind = Some(named_columns=("day",))
+    >>> made = Some(columns=[PhysicalColumn("also", "v")])
+    >>> fill_map(Some(model=Some(kind=kind), columns=outputs), made)
+    (('day', 'also'),)
+    """
+    wanted = {name.lower() for name in snapshot.model.kind.named_columns}
+    there = {column.name: column.version for column in table.columns}
+    outputs = {column.name: column.version for column in snapshot.columns}
+    any_of = {column.version: column.name for column in reversed(snapshot.columns)}
+    homeless = {
+        version: name
+        for name, version in outputs.items()
+        if name.lower() in wanted and there.get(name) != version
+    }
+    out = []
+    for column in table.columns:
+        if column.version not in any_of and (column.in_place or changes_in_place(table, snapshot)):
+            continue  # Other definitions make it; rows of this one have NULL there.
+        own = column.name if outputs.get(column.name) == column.version else None
+        source = homeless.pop(column.version, None) or own or any_of[column.version]
+        out.append((source, column.name))
+    return tuple(out)
+
+
+def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Say whether several definitions fill a table, one after the other, this one among them."""
+    forward = snapshot.forward
+    return table.mixed or (forward is not None and forward.table_id == table.id)
+
+
+def qualified(ref: TableRef, catalog: str) -> str:
+    """Quote a table's full name for Spark SQL."""
+    return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+
+
+def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None = None) -> str:
+    """Return the query that reads a bound table under the model's own column names.
+
+    Args:
+        binding: A binding with a table.
+        catalog: The Spark catalog's name.
+        only: Output columns to read, or None for all.
+    """
+    assert binding.table is not None
+    if binding.pinned is not None:
+        listed = (pair for pair in binding.columns if only is None or pair[0] in only)
+        return pinned_select(qualified(binding.table.ref, catalog), binding.pinned, listed)
+    columns = ", ".join(
+        quote(physical) if physical == name else f"{quote(physical)} AS {quote(name)}"
+        for name, physical in binding.columns
+        if only is None or name in only
+    )
+    at = ""
+    if binding.commits is not None:
+        at = binding.commits.clause
+    elif binding.branch:
+        escaped = binding.branch.replace("'", "\\'")
+        at = f" VERSION AS OF '{escaped}'"
+    source = binding.stand_in or qualified(binding.table.ref, catalog)
+    return f"SELECT {columns} FROM {source}{at}"
+
+
+Columns = tuple[str, ...] | None
+"""Physical columns, sorted; None for all of them."""
+
+Outputs = frozenset[str] | None
+"""Columns that a query returns, in lower case; None for all of them."""
+
+_Asked = tuple[str, Outputs]
+"""A snapshot's id, and what is asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """A table that a fill reads.
+
+    Args:
+        key: The physical table's id, or `namespace.name` of one that others write.
+        ref: Its place in the project's catalog.
+        columns: What is read of it.
+        external: Whether others write it.
+        branch: The Iceberg branch that is read, or None for `main`.
+        foreign: The other catalog that it lies in, or None.
+    """
+
+    key: str
+    ref: TableRef
+    columns: Columns
+    external: bool = False
+    branch: str | None = None
+    foreign: str | None = None
+
+
+def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[TableRead, ...]:
+    """Return the tables that filling a snapshot's table reads, each once, in order of their keys.
+
+    Args:
+        snapshot: The definition that fills the table.
+        resolver: What names stand for.
+        catalog: The Spark catalog's name.
+    """
+    found: dict[str, TableRead] = {}
+    for read in _reads(snapshot, resolver, catalog, None, set()):
+        known = found.get(read.key)
+        columns = read.columns if known is None else _both(known.columns, read.columns)
+        found[read.key] = TableRead(
+            read.key, read.ref, columns, read.external, read.branch, read.foreign
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def covers(columns: Columns, wanted: Columns) -> bool:
+    """Say whether some columns are among others.
+
+    >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
+    (True, True, False)
+    """
+    return columns is None or (wanted is not None and set(wanted) <= set(columns))
+
+
+def _reads(
+    snapshot: Snapshot, resolver: Resolver, catalog: str, outputs: Outputs, seen: set[_Asked]
+) -> Iterator[TableRead]:
+    """Yield what is read for some outputs of a query, and for the question which rows it has."""
+    if (snapshot.id, outputs) in seen:
+        return
+    seen.add((snapshot.id, outputs))
+    for name in snapshot.model.depends_on:
+        if name not in resolver.entries:
+            # Nobody declares it, so that the name is left to Spark.
+            ref = TableRef(name.namespace, name.name)
+            yield TableRead(str(name), ref, None, external=True, foreign="")
+            continue
+        binding = resolver.resolve(name)
+        wanted = _wanted(snapshot, str(name), outputs)
+        if binding.external is not None:
+            table = binding.external
+            foreign = None if table.catalog in (None, catalog) else table.catalog
+            ref = TableRef(table.namespace, table.name)
+            key = str(ref) if foreign is None else f"{foreign}.{ref}"
+            yield TableRead(key, ref, None, external=True, foreign=foreign)
+        elif binding.table is not None:
+            columns = _physical(wanted, dict(column_map(binding.snapshot, binding.table)))
+            yield TableRead(binding.table.id, binding.table.ref, columns, branch=binding.branch)
+        else:
+            yield from _reads(binding.snapshot, resolver, catalog, wanted, seen)
+
+
+def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
+    """Return the columns of a parent of which some outputs of a query are made, or its rows."""
+    if snapshot.canonicaliser != CANONICALISER:
+        return None  # An earlier version may not have seen all that is read.
+    if snapshot.version.opaque is not None or snapshot.model.python is not None:
+        return None
+    return frozenset(
+        read.column.lower()
+        for read in snapshot.reads
+        if read.parent == parent
+        and (outputs is None or read.output is None or read.output.lower() in outputs)
+    )
+
+
+def _physical(wanted: Outputs, physical: dict[str, str]) -> Columns:
+    if wanted is None:
+        return None
+    names = {output.lower(): column for output, column in physical.items()}
+    return tuple(sorted(names[one] for one in wanted)) if wanted <= set(names) else None
+
+
+def _both(one: Columns, other: Columns) -> Columns:
+    return None if one is None or other is None else tuple(sorted({*one, *other}))

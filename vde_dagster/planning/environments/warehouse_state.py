@@ -1,0 +1,208 @@
+"""The state of the warehouse for the planner, with definitions hashed again after an upgrade.
+
+Hashes are compared only with hashes of the same canonicaliser. A model whose definition is the
+same gets the same new hashes on both sides, and so keeps its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.contracts import ViewTypes
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    protected_tables,
+)
+from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed:
+    """That an environment shows a definition as a change in place, on a branch.
+
+    Args:
+        environment: The environment.
+        forward: What the definition goes on with, and what it means on its own.
+        anew: Environments that show the same definition with a table of its own.
+    """
+
+    environment: str
+    forward: Forward
+    anew: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseState:
+    """What the planner has to know of what has been built and published.
+
+    Args:
+        target: The environment's current version; None when it does not exist.
+        production: Production's current version, with which a new environment is compared.
+        snapshots: Snapshots that these two and the tables name, by id.
+        tables: Physical tables that these two name, and all those whose fill version is that of a
+            snapshot of the project, by id.
+        view_types: What Spark made of the VIEW models that the plan may change, as far as it is
+            known, by snapshot id.
+        left_out: What the environment that changes are told against shows of models whose stored
+            definitions cannot be read; neither that environment's entries have them.
+        guarded: Ids of the tables that production shows for such definitions.
+        mended: Names of the models whose stored definitions were damaged and are written again.
+        pinned: The tables that models went on with under the physical versions that they name,
+            where production shows another one, by model.
+        previews: What environments preview of models that can change in place, by model.
+        audited: The ends of what the environment's standalone audits have looked at (UTC), by name.
+    """
+
+    target: Environment | None = None
+    production: Environment | None = None
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    tables: Mapping[str, PhysicalTable] = field(default_factory=dict)
+    view_types: ViewTypes = field(default_factory=dict)
+    left_out: Mapping[ModelName, Entry] = field(default_factory=dict)
+    guarded: frozenset[str] = frozenset()
+    mended: tuple[ModelName, ...] = ()
+    pinned: Mapping[ModelName, str] = field(default_factory=dict)
+    previews: Mapping[ModelName, tuple[Previewed, ...]] = field(default_factory=dict)
+    audited: Mapping[ModelName, datetime] = field(default_factory=dict)
+
+    def protected(self, environment: str) -> frozenset[str]:
+        """Return the ids of the tables that an environment may not write."""
+        tables = protected_tables(environment, self.production)
+        return tables if environment == PRODUCTION else tables | self.guarded
+
+    def without(self, unreadable: Set[str]) -> WarehouseState:
+        """Return the state as if nobody showed some snapshots, which cannot be read."""
+
+        def lost(environment: Environment | None) -> dict[ModelName, Entry]:
+            entries = environment.entries if environment is not None else {}
+            return {name: e for name, e in entries.items() if e.snapshot_id in unreadable}
+
+        def rest(environment: Environment | None) -> Environment | None:
+            if environment is None:
+                return None
+            left = environment.entries.keys() - lost(environment).keys()
+            entries = {name: e for name, e in environment.entries.items() if name in left}
+            return replace(environment, entries=entries)
+
+        shown = (entry.table_id for entry in lost(self.production).values())
+        return replace(
+            self,
+            target=rest(self.target),
+            production=rest(self.production),
+            left_out=lost(self.base),
+            guarded=frozenset(table for table in shown if table is not None),
+        )
+
+    @property
+    def base(self) -> Environment | None:
+        """The environment that the plan's changes are told against."""
+        return self.target or self.production
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The ids of the snapshots that the two environments hold, as they are stored."""
+        return frozenset(
+            entry.snapshot_id
+            for environment in (self.target, self.production)
+            if environment is not None
+            for entry in environment.entries.values()
+        )
+
+
+Revise = Callable[[Snapshot], Snapshot]
+Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, Snapshot]]
+"""Makes the snapshots of a set of definitions with today's canonicaliser."""
+
+
+def rehash(
+    state: WarehouseState, canonicaliser: str, build: Build
+) -> tuple[WarehouseState, list[PhysicalTable]]:
+    """Hash what the environments hold again, where another canonicaliser hashed it.
+
+    Args:
+        state: The state as it is stored.
+        canonicaliser: Today's.
+        build: Hashes definitions.
+
+    Returns:
+        The state in today's hashes (its snapshots under their stored ids), and the tables whose
+        hashes changed, to be stored. Tables that no environment names keep their old hashes.
+    """
+    snapshots = dict(state.snapshots)
+    tables = dict(state.tables)
+    changed: dict[str, PhysicalTable] = {}
+    for environment in (state.production, state.target):
+        if environment is None or not _is_outdated(environment, state, canonicaliser):
+            continue
+        models = {
+            name: state.snapshots[entry.snapshot_id].model
+            for name, entry in environment.entries.items()
+        }
+        stored = {
+            name: state.snapshots[entry.snapshot_id] for name, entry in environment.entries.items()
+        }
+        extend = any(snapshot.forward is not None for snapshot in stored.values())
+        for name, new in build(models, _extending(stored) if extend else None).items():
+            entry = environment.entries[name]
+            old = state.snapshots[entry.snapshot_id]
+            snapshots[old.id] = new
+            if entry.table_id is not None:
+                table = tables[entry.table_id]
+                if table.mixed or table.preview is not None:
+                    continue
+                again = _rehash_table(table, old, new)
+                if again != table:
+                    tables[table.id] = changed[table.id] = again
+    return replace(state, snapshots=snapshots, tables=tables), list(changed.values())
+
+
+def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
+    """Return what makes of new hashes those of snapshots that go on with another one's table.
+
+    What they inherited names a mixture, and goes on to name it; children compare nothing else.
+    """
+
+    def revise(plain: Snapshot) -> Snapshot:
+        old = stored[plain.name]
+        if old.forward is None:
+            return plain
+        made = {name for name, _ in old.forward.columns}
+        forward = replace(
+            old.forward,
+            own_id=plain.id,
+            rows=plain.version.rows,
+            fill_version=plain.fill_version,
+            columns=tuple(pair for pair in plain.own_columns if pair[0] in made),
+        )
+        return replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
+
+    return revise
+
+
+def _is_outdated(environment: Environment, state: WarehouseState, canonicaliser: str) -> bool:
+    return any(
+        state.snapshots[entry.snapshot_id].canonicaliser != canonicaliser
+        for entry in environment.entries.values()
+    )
+
+
+def _rehash_table(table: PhysicalTable, old: Snapshot, new: Snapshot) -> PhysicalTable:
+    now = {column.name: column.version for column in new.columns}
+    versions = {column.version: now[column.name] for column in old.columns if column.name in now}
+    columns = tuple(
+        column._replace(
+            version=versions[column.version],
+            earlier=tuple(dict.fromkeys((column.version, *column.earlier))),
+        )
+        if versions.get(column.version, column.version) != column.version
+        else column
+        for column in table.columns
+    )
+    return replace(table, fill_version=new.fill_version, columns=columns)

@@ -1,0 +1,176 @@
+"""Cadence: interval boundaries and cron ticks in UTC, by which a model's data fall due."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+
+from vde_dagster.base.cron import last_tick, shortest_gap
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.project.model import Model
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+BEGINNING = datetime(1, 1, 1, tzinfo=timezone.utc)
+FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
+ALWAYS = IntervalSet((Interval(BEGINNING, FAR),))
+
+
+class IntervalUnit(Enum):
+    """The step that a model's intervals are cut to."""
+
+    FIVE_MINUTE = 300
+    QUARTER_HOUR = 900
+    HALF_HOUR = 1800
+    HOUR = 3600
+    DAY = 86400
+    MONTH = 28 * 86400
+    YEAR = 365 * 86400
+
+    @classmethod
+    def named(cls, name: str) -> IntervalUnit:
+        """Return the unit that models call by a name, such as `quarter_hour`."""
+        return cls[name.upper()]
+
+    def floor(self, instant: datetime) -> datetime:
+        """Return the latest boundary at or before an instant."""
+        if self is IntervalUnit.YEAR:
+            return datetime(instant.year, 1, 1, tzinfo=timezone.utc)
+        if self is IntervalUnit.MONTH:
+            return datetime(instant.year, instant.month, 1, tzinfo=timezone.utc)
+        step = _STEPS[self]
+        return EPOCH + ((instant - EPOCH) // step) * step
+
+    def ceil(self, instant: datetime) -> datetime:
+        """Return the earliest boundary at or after an instant."""
+        floor = self.floor(instant)
+        return floor if floor == instant else self.shift(floor, 1)
+
+    def shift(self, boundary: datetime, steps: int) -> datetime:
+        """Move a boundary by a number of units."""
+        if self is IntervalUnit.YEAR:
+            return boundary.replace(year=boundary.year + steps)
+        if self is IntervalUnit.MONTH:
+            month = boundary.year * 12 + boundary.month - 1 + steps
+            return boundary.replace(year=month // 12, month=month % 12 + 1)
+        return boundary + _STEPS[self] * steps
+
+    def count(self, interval: Interval) -> int:
+        """Count the units of an interval, parts of them at its ends too."""
+        start, end = self.floor(interval.start), self.ceil(interval.end)
+        if self is IntervalUnit.YEAR:
+            return end.year - start.year
+        if self is IntervalUnit.MONTH:
+            return (end.year - start.year) * 12 + end.month - start.month
+        return int((end - start) // timedelta(seconds=self.value))
+
+
+_STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """A cron expression, which says when, with an interval unit, which says what.
+
+    Without another one the unit is the largest that fits between two ticks, so `0 5 * * *` has
+    days that fall due at five in the morning, and `0 0 * * 1` has days that fall due on Mondays.
+    Units are those of UTC, whatever the zone of the cron.
+
+    Args:
+        cron: Five-field cron expression.
+        zone: The IANA time zone in which the cron is read; UTC when None.
+        given_unit: The unit that the model names, or None.
+        partials: Whether the unit that goes on is filled up to the last tick.
+    """
+
+    cron: str
+    zone: str | None = None
+    given_unit: IntervalUnit | None = None
+    partials: bool = False
+
+    @classmethod
+    def of(cls, model: Model) -> Cadence:
+        """Return the cadence of a model: the one place that reads its properties for it."""
+        unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
+        return cls(model.cron, model.cron_tz, unit, model.allow_partials)
+
+    @property
+    def unit(self) -> IntervalUnit:
+        """The interval unit."""
+        return self.given_unit or unit_of(self.cron)
+
+    def last_tick(self, now: datetime) -> datetime:
+        """Return the latest cron tick at or before an instant."""
+        return last_tick(self.cron, now, self.zone)
+
+    def due_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
+        """Return the exclusive end of the intervals that are complete and due at an instant.
+
+        Args:
+            now: The instant (UTC).
+            ignore_cron: Whether what is complete is due at once.
+        """
+        return self.unit.floor(now if ignore_cron else self.last_tick(now))
+
+    def filled_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
+        """Return the exclusive end of what is to be filled at an instant, parts of units too."""
+        if not self.partials:
+            return self.due_until(now, ignore_cron=ignore_cron)
+        return now if ignore_cron else self.last_tick(now)
+
+    def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
+        """Return the part of what is wanted that is filled unit by unit.
+
+        Of a unit that is wanted in part, as the one that goes on may be, that part has to be there;
+        of any other one all of it.
+
+        Args:
+            filled: What is filled (UTC).
+            wanted: What is to be filled (UTC).
+        """
+        unit, found = self.unit, []
+        for asked in wanted:
+            for there in filled & IntervalSet((asked,)):
+                start = there.start if there.start == asked.start else unit.ceil(there.start)
+                end = there.end if there.end == asked.end else unit.floor(there.end)
+                if start < end:
+                    found.append(Interval(start, end))
+        return IntervalSet.of(found)
+
+    def latest_slot(self, now: datetime, *, ignore_cron: bool = False) -> Interval:
+        """Return the last complete unit that is due: the slot that a whole-table kind fills."""
+        end = self.due_until(now, ignore_cron=ignore_cron)
+        return Interval(self.unit.shift(end, -1), end)
+
+    def align_inward(self, intervals: IntervalSet) -> IntervalSet:
+        """Shrink every range to whole units, dropping what holds none."""
+        unit = self.unit
+        ranges = ((unit.ceil(r.start), unit.floor(r.end)) for r in intervals)
+        return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
+
+    def align_outward(self, intervals: IntervalSet) -> IntervalSet:
+        """Widen every range to whole units."""
+        unit = self.unit
+        return IntervalSet.of(Interval(unit.floor(r.start), unit.ceil(r.end)) for r in intervals)
+
+    def batches(self, intervals: IntervalSet, size: int | None) -> list[Interval]:
+        """Cut missing ranges to jobs of at most `size` units, in order of time."""
+        if size is None:
+            return list(intervals)
+        out: list[Interval] = []
+        for interval in intervals:
+            start = interval.start
+            while start < interval.end:
+                end = min(self.unit.shift(self.unit.floor(start), size), interval.end)
+                out.append(Interval(start, end))
+                start = end
+        return out
+
+
+@functools.cache
+def unit_of(cron: str) -> IntervalUnit:
+    """Return the largest unit that fits between two ticks, five minutes at least."""
+    gap = shortest_gap(cron)
+    fitting = [unit for unit in IntervalUnit if unit.value <= gap]
+    return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTE

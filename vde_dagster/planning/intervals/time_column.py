@@ -1,0 +1,184 @@
+"""Time columns: the rows of an interval, as a Spark condition.
+
+The condition is also what Iceberg overwrites by, so it holds nothing but comparisons of a column
+with literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from vde_dagster.base.names import quote, string_literal
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.project.kinds.time_format import (
+    FINEST_FIRST,
+    SECONDS,
+    UNITS,
+    expand,
+    finest,
+    keeps_order,
+    problem,
+    spark_format,
+)
+
+_DEFAULT_TEXT = "%Y-%m-%d"
+_DEFAULT_NUMBER = "%Y%m%d"
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+MOST_VALUES = 10_000
+"""The most values that a condition lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """The column that says which interval a row belongs to.
+
+    Args:
+        name: Its physical name.
+        type: Its Spark SQL type.
+        format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for
+            numbers. Dates and timestamps need none.
+        partials: Whether intervals may end before their unit does. A column that tells no time
+            within the unit's last day then has the rows of all of it: they are what is there yet.
+    """
+
+    name: str
+    type: str
+    format: str | None = None
+    partials: bool = False
+
+    def condition(self, interval: Interval) -> str:
+        """Return a Spark SQL condition that holds for exactly the interval's rows.
+
+        A value stands for the instant (UTC) at which its day, hour … starts.
+
+        Raises:
+            ExecutionError: The column's type or format cannot tell the interval's rows apart.
+        """
+        column, kind = quote(self.name), self.type.lower()
+        if kind in ("timestamp", "timestamp_ltz"):
+            return _between(column, *_literals("TIMESTAMP", "%Y-%m-%d %H:%M:%S.%fZ", interval))
+        if kind == "timestamp_ntz":
+            return _between(column, *_literals("TIMESTAMP_NTZ", "%Y-%m-%d %H:%M:%S.%f", interval))
+        if kind == "date":
+            interval = self._in_steps(interval, "%d", "a DATE")
+            return _between(column, *_literals("DATE", "%Y-%m-%d", interval))
+        if kind == "string" or kind.startswith(("varchar", "char", "string ")):
+            return self._formatted(column, interval, _DEFAULT_TEXT, string_literal)
+        if kind in _INTEGERS:
+            return self._formatted(column, interval, _DEFAULT_NUMBER, lambda text: str(int(text)))
+        raise ExecutionError(
+            f"the time column '{self.name}' is of type {self.type}, which tells no time",
+            hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
+        )
+
+    def reading_condition(self, interval: Interval) -> str:
+        """Return a condition for reading: where `condition` would list too many values, by parsing.
+
+        Raises:
+            ExecutionError: The column's type or format cannot tell the interval's rows apart.
+        """
+        shortest = finest(self.pattern)
+        if shortest is None or not self._is_formatted or keeps_order(self.pattern):
+            return self.condition(interval)
+        if (interval.end - interval.start).total_seconds() < SECONDS[shortest] * MOST_VALUES:
+            return self.condition(interval)
+        text = f"CAST({quote(self.name)} AS STRING)"
+        form = string_literal(spark_format(self.pattern))
+        instant = f"to_timestamp_ntz({text}, {form})"
+        return (
+            TimeColumn(self.name, "timestamp_ntz")
+            .condition(interval)
+            .replace(quote(self.name), instant)
+        )
+
+    @property
+    def _is_formatted(self) -> bool:
+        return self.type.lower() in _INTEGERS or self.type.lower().startswith(
+            ("string", "varchar", "char")
+        )
+
+    @property
+    def pattern(self) -> str:
+        """The strftime format of text and numbers, written out."""
+        default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
+        return expand(self.format or default)
+
+    def _formatted(
+        self, column: str, interval: Interval, default: str, literal: Callable[[str], str]
+    ) -> str:
+        text = expand(self.format or default)
+        wrong = problem(text)
+        if wrong is not None:
+            raise ExecutionError(
+                f"the time_format '{text}' of '{self.name}' cannot be used: {wrong}",
+                hint="write it with strftime's %Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)",
+            )
+        shortest = finest(text)
+        assert shortest is not None
+        interval = self._in_steps(interval, shortest, f"text of the format {text}")
+        if keeps_order(text):
+            start, end = (literal(_format(i, text)) for i in (interval.start, interval.end))
+            return f"{column} >= {start} AND {column} < {end}"
+        values = [literal(_format(instant, text)) for instant in self._steps(interval, shortest)]
+        return f"{column} IN ({', '.join(values)})"
+
+    def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
+        """Refuse intervals whose ends lie within one value of the column, or end behind it."""
+        if self.partials and _floor(interval.end, finest) != interval.end:
+            end = _next(_floor(interval.end, finest), finest)
+            interval = Interval(interval.start, end)
+        for instant in (interval.start, interval.end):
+            if _floor(instant, finest) != instant:
+                raise ExecutionError(
+                    f"the time column '{self.name}' is {what}, which cannot tell the interval "
+                    f"{interval.text} from the rest of its {UNITS[finest]}",
+                    hint=f"use a TIMESTAMP as time_column, or a cron of whole {UNITS[finest]}s",
+                )
+        return interval
+
+    def _steps(self, interval: Interval, finest: str) -> list[datetime]:
+        values: list[datetime] = []
+        instant = interval.start
+        while instant < interval.end:
+            values.append(instant)
+            instant = _next(instant, finest)
+            if len(values) > MOST_VALUES:
+                raise ExecutionError(
+                    f"the time_format '{self.format}' of '{self.name}' does not sort by time, "
+                    f"and {interval.text} has more than {MOST_VALUES} of its values",
+                    hint="use a format that sorts, such as %Y-%m-%d, or set a batch_size",
+                )
+        return values
+
+
+def _between(column: str, start: str, end: str) -> str:
+    return f"{column} >= {start} AND {column} < {end}"
+
+
+def _literals(type_: str, pattern: str, interval: Interval) -> tuple[str, str]:
+    start, end = (f"{type_} '{_format(i, pattern)}'" for i in (interval.start, interval.end))
+    return start, end
+
+
+def _format(instant: datetime, pattern: str) -> str:
+    """Format with four-digit years everywhere (the C library drops leading zeros)."""
+    return instant.strftime(pattern.replace("%Y", f"{instant.year:04d}"))
+
+
+def _floor(instant: datetime, finest: str) -> datetime:
+    keep = FINEST_FIRST[::-1].index(finest)
+    parts = ("month", "day", "hour", "minute", "second", "microsecond")
+    defaults = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+    return instant.replace(**{name: defaults[name] for name in parts[keep:]})  # type: ignore[arg-type]
+
+
+def _next(instant: datetime, finest: str) -> datetime:
+    if finest == "%Y":
+        return instant.replace(year=instant.year + 1)
+    if finest == "%m":
+        return (instant.replace(day=1) + timedelta(days=32)).replace(day=1)
+    seconds = {"%d": 86400.0, "%H": 3600.0, "%M": 60.0, "%S": 1.0, "%f": 1e-6}[finest]
+    return instant + timedelta(seconds=seconds)

@@ -1,0 +1,238 @@
+"""Kinds of tables with a key: INCREMENTAL_BY_UNIQUE_KEY and both SCD_TYPE_2."""
+
+from __future__ import annotations
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.checks.diagnostics import place_in_header
+from vde_dagster.planning.kinds.base import Meaning, version_of
+from vde_dagster.planning.kinds.incremental import IncrementalMeaning
+from vde_dagster.planning.kinds.simple import proven_keys
+from vde_dagster.planning.snapshots.snapshot import OutputColumn
+from vde_dagster.project.kinds import AddedColumn, IncrementalByUniqueKey, ScdType2
+from vde_dagster.project.kinds.scd_type_2 import ALL, columns_of, part_column
+from vde_dagster.project.model import Model
+from vde_dagster.semantics import SemanticVersion
+from vde_dagster.sql.expressions import read_expression
+
+_SIDES = ("source", "target")
+
+
+class UniqueKeyMeaning(IncrementalMeaning):
+    """One row per key: the newest that was merged."""
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Add the key, what decides which of a key's rows is kept, and how rows are merged."""
+        kind = model.kind
+        assert isinstance(kind, IncrementalByUniqueKey)
+        key = [version_of(model, version, name) for name in kind.unique_key]
+        rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
+        if not _one_row_per_key(kind, version):
+            # Which of a key's rows is kept is decided by all columns in their order.
+            rows = digest("one of several", rows, *version.columns.values())
+        if kind.when_matched or kind.merge_filter:
+            rows = digest("merge", rows, *_merge(model, version))
+        return rows
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return the columns of the key: rows that share them all share the key.
+
+        Nothing is promised where the filter lets a key be inserted that is there, or where a
+        clause sets what the key is made of.
+        """
+        kind = model.kind
+        assert isinstance(kind, IncrementalByUniqueKey)
+        columns = {name.lower() for name in kind.unique_key}
+        for text in kind.key_expressions:
+            columns |= _columns_of(text)
+        sets = {
+            column.lower()
+            for _, assigned in kind.when_matched
+            for column, text in assigned
+            if column not in kind.unique_key or text.lower() != f"source.{column}".lower()
+        }
+        return () if kind.merge_filter or sets & columns else (frozenset(columns),)
+
+
+def _one_row_per_key(kind: IncrementalByUniqueKey, version: SemanticVersion) -> bool:
+    """Say whether the query itself returns no key twice."""
+    key = {name.lower() for name in kind.unique_key}
+    return any({name.lower() for name in known} <= key for known in version.unique_keys)
+
+
+def _columns_of(text: str) -> set[str]:
+    from vde_dagster.sql.expressions import read_expression
+
+    return {parts[0].lower() for parts, _ in read_expression(text).mentions}
+
+
+def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
+    """Return the key's expressions over the versions of their columns."""
+    from vde_dagster.sql.expressions import read_expression
+
+    kind = model.kind
+    assert isinstance(kind, IncrementalByUniqueKey)
+    out = []
+    for text in kind.key_expressions:
+        found = read_expression(text)
+        check_steady(model, found.functions, text)
+        names = dict.fromkeys(parts[0] for parts, _ in found.mentions)
+        out.append(found.renamed({n.lower(): version_of(model, version, n) for n in names}))
+    return out
+
+
+def _merge(model: Model, version: SemanticVersion) -> list[str]:
+    """Return the clauses and the filter over the versions of their columns."""
+    from vde_dagster.sql.expressions import read_expression
+
+    kind = model.kind
+    assert isinstance(kind, IncrementalByUniqueKey)
+    versions = {n.lower(): version_of(model, version, n) for n in kind.merge_columns}
+    sides = dict.fromkeys(_SIDES, versions)
+
+    def over_versions(text: str) -> str:
+        if text in ("", "*"):
+            return text
+        found = read_expression(text)
+        check_steady(model, found.functions, text, ("aggregate", "ordered aggregate"))
+        return found.renamed_sides(sides)
+
+    out = ["filter", over_versions(kind.merge_filter)]
+    for condition, assigned in kind.when_matched:
+        out += ["when", over_versions(condition)]
+        for column, text in assigned:
+            out += ["set", versions.get(column.lower(), column), over_versions(text)]
+    return out
+
+
+def check_steady(
+    model: Model,
+    functions: tuple[str, ...],
+    text: str,
+    refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
+) -> None:
+    """Refuse functions in an expression of a kind that has to be one value of a row.
+
+    Args:
+        model: The model.
+        functions: The functions that the expression calls, in lower case.
+        text: The expression.
+        refused: Kinds of functions.
+
+    Raises:
+        ProjectError: It calls such a function; points at it.
+    """
+    from vde_dagster.semantics import spark_functions
+
+    for name in functions:
+        if spark_functions.kind(name) in refused:
+            raise ProjectError(
+                f"{model.name}: '{name}' cannot stand in '{text}' of its kind {model.kind.name}: "
+                "it has not one value for a row of its own",
+                hint="use functions of the row's columns alone, or compute it in the query",
+                location=place_in_header(model, "kind", name),
+            )
+
+
+class ScdMeaning(Meaning):
+    """Which versions a key has is decided by all that tells them apart, and by when it is looked.
+
+    A table of the same content goes on with the history that it has; one that is made anew begins
+    with what its sources say today. Whatever makes it anew is therefore in the version of its
+    rows, so that its readers are made anew with it.
+    """
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Add the key, what makes a version, how its time is told, and the marks."""
+        kind = _kind(model)
+        key = sorted(_part_version(model, version, part) for part in kind.unique_key)
+        updated = kind.updated_at
+        compared = kind.compared
+        if compared is None:
+            changes = ["time"]
+        elif compared == ALL:
+            changes = ["all", *version.columns.values()]
+        else:
+            changes = sorted(version_of(model, version, name) for name in compared)
+        return digest(
+            "scd",
+            version.rows,
+            kind.name,
+            kind.time_data_type,
+            str(kind.begins_when_seen),
+            str(kind.invalidate_hard_deletes),
+            str(kind.batch_size),
+            *model.marks,
+            version_of(model, version, updated) if updated else None,
+            "|",
+            *key,
+            "|",
+            *changes,
+            "|",
+            # Which of a key's rows is taken is decided by all columns in their order.
+            *([] if _one_row_per_version(kind, version) else version.columns.values()),
+        )
+
+    def fill(self, model: Model, rows: str) -> str:
+        """Hash the rows, in which everything is."""
+        return digest("fill", rows, model.kind.name, *model.marks)
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return whether the history may be made anew."""
+        return ["restatable"] if model.kind.restatable else []
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return the key with either end of a version, and what blocking audits check.
+
+        No version lasts no time, so no two of a key begin or end together. Audits look at the
+        whole table after every fill.
+        """
+        kind = _kind(model)
+        key = frozenset(name.lower() for name in kind.key_columns)
+        keys = [key | {kind.valid_from_name.lower()}, key | {kind.valid_to_name.lower()}]
+        for audit in model.audits:
+            if audit.blocking:
+                keys += proven_keys(audit.query)
+        return tuple(dict.fromkeys(keys))
+
+    def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
+        """Return the ends of a version, which must have names of their own."""
+        kind = _kind(model)
+        if kind.valid_from_name.lower() == kind.valid_to_name.lower():
+            raise ProjectError(
+                f"{model.name}: both ends of a version are called '{kind.valid_from_name}'",
+                hint="give valid_from_name and valid_to_name different values",
+                location=place_in_header(model, "kind", "valid_to_name"),
+            )
+        return super().added(model, version, rows)
+
+    def added_version(
+        self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
+    ) -> str:
+        """Hash the rows and which end it is: its name takes no part."""
+        end = "from" if column.name == _kind(model).valid_from_name else "to"
+        return digest("added", "scd", end, rows)
+
+
+def _kind(model: Model) -> ScdType2:
+    assert isinstance(model.kind, ScdType2)
+    return model.kind
+
+
+def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
+    """Return the version of a column of the key, or an expression over its columns' versions."""
+    versions = {name.lower(): version_of(model, version, name) for name in columns_of(part)}
+    if part_column(part) is not None:
+        (found,) = versions.values()
+        return found
+    expression = read_expression(part)
+    check_steady(model, expression.functions, part)
+    return expression.renamed(versions)
+
+
+def _one_row_per_version(kind: ScdType2, version: SemanticVersion) -> bool:
+    """Say whether the query itself returns no key twice."""
+    if any(part_column(part) is None for part in kind.unique_key):
+        return False
+    key = {name.lower() for name in kind.key_columns}
+    return any({name.lower() for name in known} <= key for known in version.unique_keys)

@@ -1,0 +1,165 @@
+"""Repeatable models: the same rows of the same tables, whenever they are computed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.macros.variables import TIME_VARIABLES
+from vde_dagster.semantics.spark_functions import (
+    SESSION,
+    SESSION_WITHOUT_ARGUMENTS,
+    WITHOUT_PARENTHESES,
+)
+from vde_dagster.sql.scanner import SourceText, Token, scan
+
+_SPECIAL_INSTANT = re.compile(
+    r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*['"]""", re.IGNORECASE
+)
+"""Texts, perhaps with a time zone, that Spark reads as the present where a date is wanted."""
+_PRESENT = ("now", "today", "tomorrow", "yesterday")
+_TO_INSTANTS = frozenset(
+    (
+        *("cast", "try_cast", "date", "timestamp", "to_date", "try_to_date", "to_timestamp"),
+        *("try_to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz"),
+    )
+)
+
+
+def may_be_skipped(snapshot: Snapshot) -> bool:
+    """Say whether a run may leave a kind's tables as they are, when nothing new is to be read.
+
+    Those are what is made whole, and what reads its parent by commits.
+    """
+    kind = snapshot.model.kind
+    return meaning_of(kind).replaces_all or kind.parent_by_commits is not None
+
+
+def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
+    """Return why a model is computed at each of its slots, or None when its inputs decide.
+
+    Args:
+        snapshot: A model whose table is made whole.
+        snapshots: The environment's, for the views that it reads.
+    """
+    model = snapshot.model
+    if model.skip_unchanged is False:
+        return "skip_unchanged is false"
+    if model.skip_unchanged:
+        return None
+    return _why_not_repeatable(snapshot, snapshots, set())
+
+
+def why_not_repeatable(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
+    """Return why the same tables give other rows of a model another time; None where they do not.
+
+    Args:
+        snapshot: The model.
+        snapshots: The environment's, for the views that it reads.
+    """
+    return _why_not_repeatable(snapshot, snapshots, set())
+
+
+def _why_not_repeatable(
+    snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot], seen: set[ModelName]
+) -> str | None:
+    model = snapshot.model
+    if model.pre_statements or model.post_statements:
+        return "has statements of its own"
+    if model.python is not None:
+        return "is Python, which nobody declares to be deterministic"
+    if snapshot.version.opaque is not None:
+        return f"is not understood: {snapshot.version.opaque}"
+    clock = reads_clock(model.query) if model.query is not None else None
+    if clock is not None:
+        return f"reads {clock}"
+    for name in snapshot.parents:
+        parent = snapshots.get(name)
+        if parent is None or parent.has_table or parent.model.kind.is_external or name in seen:
+            continue
+        seen.add(name)
+        why = _why_not_repeatable(parent, snapshots, seen)
+        if why is not None:
+            return f"reads {name}, which {why}"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def reads_clock(query: str) -> str | None:
+    """Return the first word by which a query reads the time, or who runs it; None without any.
+
+    A bare column of the name that a function has without brackets (`user`) counts, too: unsure
+    means yes.
+
+    >>> reads_clock("SELECT a, now() AS at FROM t"), reads_clock("SELECT now FROM t")
+    ('now()', None)
+    >>> reads_clock("SELECT @end_ds AS day"), reads_clock("SELECT DATE 'today'")
+    ('@end_ds', "'today'")
+    """
+    tokens = [token for token in scan(SourceText(Path("query"), query)) if token.kind != "comment"]
+    for index, token in enumerate(tokens):
+        found = _clock_at(tokens, index)
+        if found is not None:
+            return found
+        if token.kind == "string" and _SPECIAL_INSTANT.fullmatch(token.text):
+            return token.text
+    cast = any(token.text == "::" or token.text.lower() in _TO_INSTANTS for token in tokens)
+    return "a date that it makes of texts" if cast and _makes_instants(query) else None
+
+
+def _makes_instants(query: str) -> bool:
+    """Say whether a query may put texts together to one that Spark reads as the present.
+
+    >>> _makes_instants("SELECT CAST('to' || 'day' AS DATE)")
+    True
+    >>> _makes_instants("SELECT CAST(month || '-01' AS DATE), DATE '2024-01-01' FROM t")
+    False
+    """
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call, read_query
+
+    for node in read_query(query).tree.walk():
+        if isinstance(node, (exp.Cast, exp.TryCast)):
+            if node.to.sql("spark").lower().partition("_")[0] not in ("date", "timestamp"):
+                continue
+            made = node.this
+        elif name_of_call(node) in _TO_INSTANTS and node.expressions:
+            made = node.expressions[0]
+        else:
+            continue
+        made = made.unnest()
+        if isinstance(made, (exp.Literal, exp.Column)):
+            continue
+        texts = [text.name.strip("'\"") for text in made.find_all(exp.Literal) if text.is_string]
+        if made.find(exp.Column) is None:
+            if texts or made.find(exp.Anonymous) is not None:
+                return True
+        elif any(_is_part(text) for text in texts):
+            return True
+    return False
+
+
+def _is_part(text: str) -> bool:
+    word = text.strip().lower()
+    return len(word) > 1 and any(word in present for present in _PRESENT)
+
+
+def _clock_at(tokens: list[Token], index: int) -> str | None:
+    word = tokens[index].text.lower().strip("`")
+    if tokens[index].kind not in ("word", "quoted"):
+        return None
+    if word in TIME_VARIABLES and index and tokens[index - 1].text in ("@", "{"):
+        return f"@{word}"
+    called = index + 1 < len(tokens) and tokens[index + 1].text == "("
+    if called:
+        empty = index + 2 < len(tokens) and tokens[index + 2].text == ")"
+        session = word in SESSION or (word in SESSION_WITHOUT_ARGUMENTS and empty)
+        return f"{word}()" if session else None
+    column = tokens[index].kind == "quoted" or (index and tokens[index - 1].text == ".")
+    return word if word in WITHOUT_PARENTHESES and not column else None

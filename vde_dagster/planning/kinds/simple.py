@@ -1,0 +1,173 @@
+"""Kinds written whole or without a table: FULL, SEED, VIEW, EMBEDDED, EXTERNAL, audits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from vde_dagster import semantics
+from vde_dagster.base.hashing import digest
+from vde_dagster.planning.kinds.base import Meaning
+from vde_dagster.project.kinds import Seed
+from vde_dagster.project.model import Model
+from vde_dagster.semantics import SemanticVersion
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class WholeMeaning(Meaning):
+    """A table whose blocking audits look at all of its rows, and so prove keys."""
+
+    replaces_all = True
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return the query's keys, and those that a blocking audit checks."""
+        keys = list(version.unique_keys)
+        for audit in model.audits:
+            if audit.blocking:
+                keys += proven_keys(audit.query)
+        return tuple(dict.fromkeys(keys))
+
+
+class SeedMeaning(WholeMeaning):
+    """Rows of a file: its hashes are the version, and once loaded they stay."""
+
+    filled_once = True
+
+    def own_version(self, model: Model) -> SemanticVersion:
+        """Return the version that the file's rows and values make."""
+        assert isinstance(model.kind, Seed)
+        values = dict(model.kind.column_hashes)
+        typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
+        return SemanticVersion(rows=model.kind.rows_hash, columns=typed, opaque=None)
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return where the file lies and how it is read, which its hashes do not say."""
+        assert isinstance(model.kind, Seed)
+        kind = model.kind
+        return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]
+
+
+class QueryMeaning(Meaning):
+    """A query that its readers inline."""
+
+    def fill(self, model: Model, rows: str) -> str:
+        """Hash the rows alone: nothing is filled."""
+        return digest("query", rows)
+
+
+class ExternalMeaning(QueryMeaning):
+    """A table that others write: its name and its columns' types are all that is known of it."""
+
+    def own_version(self, model: Model) -> semantics.SemanticVersion:
+        """Return the version of a leaf of the graph."""
+        return semantics.leaf_version(
+            ".".join(model.table) or str(model.name),
+            {c.name: c.type or "UNKNOWN" for c in model.columns},
+        )
+
+
+class AuditMeaning(QueryMeaning):
+    """A standalone audit: nobody reads it, so that all of it is metadata."""
+
+    def own_version(self, model: Model) -> semantics.SemanticVersion:
+        """Return the version of what has no rows."""
+        return semantics.SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return what it waits for, which its query need not say, and what makes it new."""
+        return ["standalone", *map(str, model.depends_on), *model.marks]
+
+
+_ALLOWED = frozenset({"expressions", "from_", "group", "having"})
+"""What a query may have: a condition, for instance, would look at some of the rows only."""
+
+
+@lru_cache(maxsize=4096)
+def proven_keys(query: str) -> tuple[frozenset[str], ...]:
+    """Return the sets of columns, in lower case, of which a query would find two equal rows.
+
+    Understood is what the built-in audits of uniqueness ask: the groups of all of the model's rows
+    that have more than one row, for one set of columns or, by UNION ALL, for several.
+
+    Args:
+        query: An audit's query, `@this_model` still in it.
+    """
+    if "HAVING" not in query.upper():
+        return ()
+    from sqlglot import parse_one
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = parse_one(query, dialect="spark")
+    except SqlglotError:
+        return ()
+    keys = [_key(select) for select in _selects(tree)]
+    return tuple(key for key in keys if key)
+
+
+def _selects(tree: exp.Expr) -> list[exp.Expr]:
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Union):
+        given = {name for name, value in tree.args.items() if value}
+        plain = given <= {"this", "expression"} and tree.args.get("distinct") is False
+        return [*_selects(tree.this), *_selects(tree.expression)] if plain else []
+    return [tree]
+
+
+def _key(select: exp.Expr) -> frozenset[str]:
+    """Return the columns by which a query groups all of the model's rows to find repeated ones."""
+    from sqlglot import exp
+
+    if not isinstance(select, exp.Select):
+        return frozenset()
+    group, having = select.args.get("group"), select.args.get("having")
+    if {name for name, value in select.args.items() if value} - _ALLOWED or not group:
+        return frozenset()
+    if not _reads_the_model(select) or not having or not _is_repeated(having.this):
+        return frozenset()
+    if {name for name, value in group.args.items() if value} != {"expressions"}:
+        return frozenset()
+    columns = group.expressions
+    if not all(isinstance(c, exp.Column) and not c.args.get("table") for c in columns):
+        return frozenset()
+    if not all(_is_one_value(expression.unalias()) for expression in select.expressions):
+        return frozenset()
+    return frozenset(column.name.lower() for column in columns)
+
+
+def _is_one_value(expression: exp.Expr) -> bool:
+    """Say whether an output keeps each group one row: a generator could return none."""
+    from sqlglot import exp
+
+    if isinstance(expression, exp.Cast):
+        expression = expression.this
+    if isinstance(expression, exp.Count):
+        return isinstance(expression.this, exp.Star)
+    return isinstance(expression, exp.Column | exp.Literal)
+
+
+def _reads_the_model(select: exp.Select) -> bool:
+    from sqlglot import exp
+
+    source = select.args.get("from_")
+    table = source.this if source else None
+    if not isinstance(table, exp.Table) or {n for n, v in table.args.items() if v} != {"this"}:
+        return False
+    return isinstance(table.this, exp.Parameter) and table.this.name.lower() == "this_model"
+
+
+def _is_repeated(condition: exp.Expr) -> bool:
+    """Say whether a condition is `COUNT(*) > 1`."""
+    from sqlglot import exp
+
+    return (
+        isinstance(condition, exp.GT)
+        and isinstance(condition.this, exp.Count)
+        and isinstance(condition.this.this, exp.Star)
+        and not condition.this.this.args.get("except_")
+        and isinstance(condition.expression, exp.Literal)
+        and condition.expression.sql() == "1"
+    )

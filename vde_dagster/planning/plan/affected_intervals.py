@@ -1,0 +1,310 @@
+"""Intervals that a restatement affects, in tables made of its rows and where others show them.
+
+Tables are shared by content, so one that production restates may be read by what a development
+environment has computed for itself, by versions that can be rolled back to, and by plans that
+nobody has applied yet. What was made of its old rows has to be computed again there, too; so have
+the old rows themselves on branches of it, where changes in place are previewed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.intervals.cadence import EPOCH, FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.missing_intervals import last_slot
+from vde_dagster.planning.plan.plan import Outdated, Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.tables.table import PhysicalTable
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Models that read each other by name: a version of an environment, or a plan's target.
+
+    Args:
+        entries: The models.
+        environment: The environment whose current version it is; None of earlier versions and
+            plans.
+    """
+
+    entries: Mapping[ModelName, Entry]
+    environment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Where a restatement shows other rows (UTC).
+
+    Args:
+        tables: By table that it computes again.
+        external: By external model that it was asked to follow.
+        names: By every model, for tables of which is not known any more what they read.
+        previews: Branches of these tables, by id: they have the old rows.
+    """
+
+    tables: Mapping[str, IntervalSet]
+    external: Mapping[ModelName, IntervalSet]
+    names: Mapping[ModelName, IntervalSet]
+    previews: Set[str] = frozenset()
+
+    def reaches(self, entry: Entry) -> bool:
+        """Say whether what an entry shows is restated itself, or has a restated table's rows."""
+        if entry.table_id is None:
+            return entry.name in self.external
+        return entry.table_id in self.tables or entry.table_id in self.previews
+
+    def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
+        """Return the change with the branches of what it computes again.
+
+        Args:
+            tables: Every live table.
+        """
+        found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
+        return replace(self, previews=frozenset(found))
+
+    @classmethod
+    def by(cls, plan: Plan) -> Changed:
+        """Return what a plan changes."""
+        tables = {
+            model.table.id: plan.restates[model.name]
+            for model in plan.models
+            if model.table is not None and model.name in plan.restates
+        }
+        external = {
+            name: ranges
+            for name, ranges in plan.restates.items()
+            if plan.snapshots[plan.entries[name].snapshot_id].model.kind.is_external
+        }
+        return cls(tables, external, plan.restates)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is there to become outdated.
+
+    Args:
+        scopes: Everything that is shown, can be shown again, or may be applied; of each at least
+            what a change reaches.
+        snapshots: The snapshots that scopes and tables name, by id; others are not looked at.
+        tables: Every live table with what is filled in it, by id.
+        covered: Tables of which some scope knows what they read.
+        production: Tables that production shows.
+    """
+
+    scopes: tuple[Scope, ...]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+    covered: Set[str]
+    production: Set[str]
+
+
+def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
+    """Return what is made of rows that are others now; nothing that production shows.
+
+    Args:
+        changed: What is restated.
+        made: What there is.
+    """
+    found = _Found(made, changed)
+    names = dict(changed.names)
+    for scope in made.scopes:
+        for name, ranges in found.follow(scope, changed).items():
+            names[name] = names.get(name, IntervalSet()) | ranges
+    found.follow_names(names, made.tables.keys() - made.covered)
+    return found.all()
+
+
+def reached(
+    entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: Changed
+) -> set[ModelName]:
+    """Name what a change can reach among models that may read each other by name.
+
+    Args:
+        entries: The models, of any number of versions.
+        snapshots: Their snapshots, by id.
+        changed: What is restated.
+    """
+    readers: dict[ModelName, set[ModelName]] = {}
+    found: set[ModelName] = set()
+    for entry in entries:
+        if changed.reaches(entry):
+            found.add(entry.name)
+        snapshot = snapshots.get(entry.snapshot_id)
+        for parent in snapshot.parents if snapshot else ():
+            readers.setdefault(parent, set()).add(entry.name)
+    waiting = list(found)
+    while waiting:
+        new = readers.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+class _Found:
+    """Outdated ranges by table, with the models and environments that show it."""
+
+    def __init__(self, made: Made, changed: Changed) -> None:
+        self.made, self.changed = made, changed
+        self.kept = changed.tables.keys() | made.production
+        self.ranges: dict[str, IntervalSet] = {}
+        self.names: dict[str, ModelName] = {}
+        self.environments: dict[str, set[str]] = {}
+        self.whole: set[str] = set()
+
+    def follow(self, scope: Scope, changed: Changed) -> dict[ModelName, IntervalSet]:
+        """Follow a change through a scope; return where its models show other rows."""
+        snapshots = {
+            name: self.made.snapshots[entry.snapshot_id]
+            for name, entry in scope.entries.items()
+            if entry.snapshot_id in self.made.snapshots
+        }
+        shown: dict[ModelName, IntervalSet] = {}
+        for name, snapshot in in_order(snapshots).items():
+            table_id = scope.entries[name].table_id
+            if table_id is None:
+                ranges = _read(snapshot, shown) | changed.external.get(name, IntervalSet())
+            elif table_id in changed.tables:
+                ranges = changed.tables[table_id]
+            else:
+                ranges = self._put(table_id, snapshot, _read(snapshot, shown), scope.environment)
+            if ranges:
+                shown[name] = ranges
+        return shown
+
+    def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
+        """Follow a change into tables that nothing shows, by the names that they read.
+
+        Which version they read is not known any more, so any may have been it.
+        """
+        tables = [table for key, table in self.made.tables.items() if key in ids]
+        waiting = [t for t in tables if t.snapshot_id in self.made.snapshots and t.available]
+        moved = True
+        while moved:
+            moved = False
+            for table in waiting:
+                snapshot = self.made.snapshots[table.snapshot_id]
+                before = self.ranges.get(table.id)
+                ranges = self._put(table.id, snapshot, _read(snapshot, names), None)
+                if self.ranges.get(table.id) != before:
+                    names[snapshot.name] = names.get(snapshot.name, IntervalSet()) | ranges
+                    moved = True
+
+    def _put(
+        self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
+    ) -> IntervalSet:
+        """Note what of a table follows a change; return where its readers see other rows."""
+        table = self.made.tables.get(table_id)
+        if table is None or table_id in self.kept or not snapshot.model.kind.restatable:
+            return IntervalSet()
+        own = redo(snapshot, table.intervals, change)
+        old = redo(snapshot, table.available, self._inherited(table))
+        if not own.intervals and not old.intervals:
+            return IntervalSet()
+        # A table that is made whole has nothing that is true any more.
+        whole = not snapshot.is_incremental or snapshot.model.kind.restates_whole
+        ranges = table.available if whole else own.intervals | old.intervals
+        if whole:
+            self.whole.add(table_id)
+        self.ranges[table_id] = self.ranges.get(table_id, IntervalSet()) | ranges
+        self.names.setdefault(table_id, snapshot.name)
+        if environment is not None:
+            self.environments.setdefault(table_id, set()).add(environment)
+            self.names[table_id] = snapshot.name
+        return own.changed | old.changed
+
+    def _inherited(self, table: PhysicalTable) -> IntervalSet:
+        """Return where a preview has rows of its table that are computed again there."""
+        if table.preview is None:
+            return IntervalSet()
+        changed = self.changed.tables.get(table.preview.of, IntervalSet())
+        return (changed & table.preview.inherited) - table.intervals
+
+    def all(self) -> tuple[Outdated, ...]:
+        """Return what was noted, in order of models."""
+        return tuple(
+            sorted(
+                (
+                    Outdated(
+                        self.names[table_id],
+                        tuple(sorted(self.environments.get(table_id, ()))),
+                        table_id,
+                        ranges,
+                        table_id in self.whole,
+                    )
+                    for table_id, ranges in self.ranges.items()
+                ),
+                key=lambda outdated: (outdated.name, outdated.table_id),
+            )
+        )
+
+
+def _read(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
+    ranges = IntervalSet()
+    for parent in snapshot.parents:
+        ranges = ranges | shown.get(parent, IntervalSet())
+    return ranges
+
+
+EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
+
+
+class Redo(NamedTuple):
+    """What a change of rows asks of a table that is made of them.
+
+    Args:
+        intervals: What of the table has to be computed again (UTC).
+        changed: Where its own readers see other rows then (UTC).
+        widened: Why that is more than whole intervals around the change, or "".
+    """
+
+    intervals: IntervalSet
+    changed: IntervalSet
+    widened: str = ""
+
+
+NOTHING = Redo(IntervalSet(), IntervalSet())
+
+
+def redo(snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet) -> Redo:
+    """Say what of a table follows a change of what it is made of.
+
+    Nothing beyond what is filled ever does. A table that is made whole is made again whole, into
+    the slot that it filled last, and passes the change on as it came: its readers' other ranges
+    are as true as they are after every run. A table whose rows stand on its earlier ones follows
+    to its end; one that keeps no rows by interval can only be made again from its beginning.
+
+    Args:
+        snapshot: The definition that fills the table.
+        filled: What the table holds (UTC).
+        changed: Where rows of its parents, or of itself, are others (UTC).
+    """
+    kind = snapshot.model.kind
+    if not changed or not filled or meaning_of(kind).filled_once:
+        return NOTHING
+    cadence = snapshot.cadence
+    if not snapshot.is_incremental:
+        return Redo(IntervalSet((last_slot(snapshot, filled),)), changed)
+    whole = cadence.align_outward(changed & _around(filled, snapshot)) & filled
+    if not whole:
+        return NOTHING
+    if kind.restates_whole:
+        why = f"kind {kind.name} can only be computed again from its beginning"
+        return Redo(filled, whole, why if filled - whole else "")
+    if snapshot.in_order:
+        rest = IntervalSet((Interval(whole.ranges[0].start, FAR),))
+        after = rest & filled
+        return Redo(after, rest, "its rows stand on its earlier ones" if after - whole else "")
+    return Redo(whole, whole)
+
+
+def _around(filled: IntervalSet, snapshot: Snapshot) -> IntervalSet:
+    """Return the hull of what is filled: years far from it are not to be aligned."""
+    first, last = filled.ranges[0].start, filled.ranges[-1].end
+    outward = snapshot.cadence.align_outward(IntervalSet((Interval(first, last),)))
+    return outward

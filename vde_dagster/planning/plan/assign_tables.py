@@ -1,0 +1,421 @@
+"""Physical tables of a plan's models: an existing one that serves the model, or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.resolver import changes_in_place, column_map
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.plan.missing_intervals import Window, missing_intervals
+from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
+from vde_dagster.planning.tables.table import (
+    PREVIEW_PREFIX,
+    PhysicalColumn,
+    PhysicalTable,
+    Preview,
+    TableRef,
+)
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+
+
+def assign_tables(
+    environment: str,
+    snapshots: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
+    window: Window,
+    starts: Mapping[ModelName, datetime],
+    unique_id: Callable[[], str],
+) -> dict[ModelName, PhysicalTable]:
+    """Give every snapshot that owns data a physical table.
+
+    A table whose missing intervals nobody can fill any more serves only while none is missing.
+    Two models of the same meaning share one table. What is made from a preview is made for those
+    alone who see the preview. No environment shows a table and a preview of it, or two previews of
+    it: a publication changes the pointer of an Iceberg table once.
+
+    Raises:
+        UsageError: A table that is changed in place is gone, or two models would have previews of
+            one.
+    """
+    assignment = _Assignment(environment, snapshots, state, window, starts, unique_id)
+    out: dict[ModelName, PhysicalTable] = {}
+    for name, snapshot in snapshots.items():
+        table = assignment.table_of(name, snapshot) if snapshot.has_table else None
+        if table is not None:
+            out[name] = table
+        assignment.note(name, snapshot, table)
+    _require_one_of_each(out, state.target)
+    return out
+
+
+def _require_one_of_each(
+    assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
+) -> None:
+    """Make sure that no two tables of a plan are branches of one Iceberg table.
+
+    What the environment shows already it may go on showing, as long as others write the table.
+    """
+    shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
+    known: dict[TableRef, tuple[ModelName, str]] = {}
+    for name, table in assigned.items():
+        other, table_id = known.setdefault(table.ref, (name, table.id))
+        is_new = shown.get(name) != table.id or shown.get(other) != table_id
+        if table_id != table.id and is_new:
+            raise UsageError(
+                f"{other} and {name} would be shown by two branches of one table, {table.ref}",
+                hint="publish the change of the one that changes in place first, or let one read "
+                "the other: they mean the same",
+            )
+
+
+def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
+    """Say whether production shows the meaning of a snapshot that extends its table."""
+    entry = state.production.entries.get(snapshot.name) if state.production is not None else None
+    if entry is None or snapshot.forward is None:
+        return False
+    shown = state.snapshots[entry.snapshot_id]
+    if shown.forward is None:
+        return False
+    return (
+        shown.forward.table_id == snapshot.forward.table_id
+        and shown.forward.content == snapshot.forward.content
+        and shown.columns == snapshot.columns
+    )
+
+
+@dataclass(slots=True)
+class _Assignment:
+    environment: str
+    snapshots: Mapping[ModelName, Snapshot]
+    state: WarehouseState
+    window: Window
+    starts: Mapping[ModelName, datetime]
+    unique_id: Callable[[], str]
+    tables: TablesByContent = field(init=False)
+    protected: frozenset[str] = field(init=False)
+    previews: dict[ModelName, frozenset[str]] = field(default_factory=dict)
+    """The previews that are seen through a model, by model."""
+
+    def __post_init__(self) -> None:
+        self.tables = TablesByContent(self.state.tables.values())
+        self.protected = self.state.protected(self.environment)
+
+    def table_of(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable:
+        """Choose or design a model's table; parents come first."""
+        made_of = tuple(sorted(self._reads(snapshot)))
+        if snapshot.forward is not None:
+            return self._in_place(snapshot, snapshot.forward, made_of)
+        kept = self._kept(name, snapshot)
+        if kept is not None:
+            return kept
+
+        def usable(table: PhysicalTable) -> bool:
+            if table.computed_from != made_of and (
+                table.computed_from or table.id not in self.protected
+            ):
+                return False
+            if not missing_intervals(snapshot, table.intervals, self.window, self.starts, ALWAYS):
+                return True
+            definition = self.state.snapshots.get(table.snapshot_id)
+            return choose_filler(table, snapshot, definition, self.snapshots) is not None
+
+        found = choose_table(snapshot, self.tables, usable)
+        if found is None:
+            found = replace(new_table(snapshot, self.unique_id()), computed_from=made_of)
+            self.tables.add(found)
+        return found
+
+    def note(self, name: ModelName, snapshot: Snapshot, table: PhysicalTable | None) -> None:
+        """Remember which previews are seen through a model."""
+        if table is None:
+            self.previews[name] = self._reads(snapshot)
+        elif table.preview is not None:
+            self.previews[name] = frozenset([table.id])
+        else:
+            self.previews[name] = frozenset(table.computed_from)
+
+    def _reads(self, snapshot: Snapshot) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
+        for parent in snapshot.parents:
+            found |= self.previews.get(parent, frozenset())
+        return found
+
+    def _in_place(
+        self, snapshot: Snapshot, forward: Forward, made_of: tuple[str, ...]
+    ) -> PhysicalTable:
+        """Return the table that a snapshot extends, or a branch of it.
+
+        Raises:
+            UsageError: The table is gone.
+        """
+        table = self.state.tables.get(forward.table_id)
+        deployed = self.environment == PRODUCTION or is_deployed_already(snapshot, self.state)
+        if not deployed:
+            wanted = preview_version(snapshot) or ""
+            for known in self.tables.of_version(wanted):
+                if known.computed_from == made_of:
+                    return known
+        if table is None:
+            raise UsageError(
+                f"{snapshot.name} went on with a table of production's that is gone",
+                hint=f"plan the project again: vde plan {self.environment}",
+            )
+        if deployed:
+            return extended(table, snapshot)
+        return new_preview(table, snapshot, self.unique_id(), made_of)
+
+    def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
+        """Return a table that an environment shows for this very snapshot, though it is mixed."""
+        for environment in (self.state.target, self.state.production):
+            entry = environment.entries.get(name) if environment is not None else None
+            if entry is None or entry.table_id is None:
+                continue
+            table = self.state.tables.get(entry.table_id)
+            shown = self.state.snapshots[entry.snapshot_id]
+            if table is not None and table.mixed and shown.id == snapshot.id:
+                return table
+        return None
+
+
+def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Say whether a table holds every row and column value of a snapshot.
+
+    It does when both have the same fill version and the snapshot's column versions are a subset
+    of the table's. A table that several definitions filled holds that of what extends it.
+    """
+    forward = snapshot.forward
+    if table.mixed and (forward is None or forward.table_id != table.id):
+        return False
+    return _offers(table, snapshot)
+
+
+def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    fill = snapshot.fill_version if table.preview is None else preview_version(snapshot)
+    if table.fill_version != fill:
+        return False
+    offered = {column.version for column in table.columns}
+    return all(column.version in offered for column in snapshot.columns)
+
+
+def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Say whether the snapshot makes every column of a table, so that it can fill it.
+
+    Whoever fills a table that changed in place makes what it makes; the rest of its rows is NULL.
+    """
+    if not _offers(table, snapshot):
+        return False
+    if changes_in_place(table, snapshot):
+        return True
+    made = {column.version for column in snapshot.columns}
+    return all(column.version in made for column in table.columns if not column.in_place)
+
+
+def preview_version(snapshot: Snapshot) -> str | None:
+    """Hash what tells a preview of a change in place from others; None without such a change."""
+    forward = snapshot.forward
+    if forward is None:
+        return None
+    versions = (column.version for column in snapshot.columns)
+    return digest("preview", forward.table_id, forward.content, *versions)
+
+
+class TablesByContent:
+    """Finds the tables that serve a snapshot, without a look at each of its fill version.
+
+    Models that differ in their columns alone share a fill version, by the thousand where each
+    reads the same rows.
+
+    Args:
+        tables: Existing tables, of any fill version.
+    """
+
+    def __init__(self, tables: Iterable[PhysicalTable] = ()) -> None:
+        self._by_fill: dict[str, list[PhysicalTable]] = {}
+        self._by_column: dict[str, dict[str, list[PhysicalTable]]] = {}
+        for table in tables:
+            self.add(table)
+
+    def add(self, table: PhysicalTable) -> None:
+        """Let a table be found from now on."""
+        self._by_fill.setdefault(table.fill_version, []).append(table)
+        columns = self._by_column.get(table.fill_version)
+        if columns is not None:
+            _index(columns, table)
+
+    def of_version(self, fill_version: str) -> Sequence[PhysicalTable]:
+        """Return the tables of a fill version."""
+        return self._by_fill.get(fill_version, ())
+
+    def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:
+        """Return the tables that serve a snapshot, see `serves`."""
+        fill = snapshot.fill_version
+        candidates = self._by_fill.get(fill, [])
+        if len(candidates) > 1 and snapshot.columns:
+            columns = self._by_column.get(fill)
+            if columns is None:
+                columns = self._by_column[fill] = {}
+                for table in candidates:
+                    _index(columns, table)
+            having = (columns.get(column.version, []) for column in snapshot.columns)
+            candidates = min(having, key=len)
+        return [table for table in candidates if serves(table, snapshot)]
+
+
+def _index(columns: dict[str, list[PhysicalTable]], table: PhysicalTable) -> None:
+    for version in {column.version for column in table.columns}:
+        columns.setdefault(version, []).append(table)
+
+
+def choose_table(
+    snapshot: Snapshot,
+    tables: TablesByContent,
+    usable: Callable[[PhysicalTable], bool],
+) -> PhysicalTable | None:
+    """Pick the table that serves a snapshot with the least left to do.
+
+    Args:
+        snapshot: The snapshot to serve.
+        tables: Existing tables.
+        usable: Says whether what the table still misses can be filled by its own definition.
+
+    Returns:
+        The table with the most time filled, then with the fewest surplus columns, then the one
+        whose id sorts first; None when no table serves.
+    """
+    fitting = [table for table in tables.serving(snapshot) if usable(table)]
+    return min(
+        fitting,
+        key=lambda table: (-_filled(table), len(table.columns), table.id),
+        default=None,
+    )
+
+
+def choose_filler(
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    definition: Snapshot | None,
+    target: Mapping[ModelName, Snapshot],
+) -> Snapshot | None:
+    """Pick the definition that can compute every column of a table.
+
+    Args:
+        table: The table; it serves the snapshot.
+        snapshot: The snapshot that is to be served. It fills the table when it makes all of its
+            columns.
+        definition: The snapshot that created the table. It goes on filling surplus columns as
+            long as it means the same over the target's parents as it did then.
+        target: The environment's target, by name.
+
+    Returns:
+        The snapshot whose query fills the table, or None when neither can.
+    """
+    if covers(table, snapshot):
+        return snapshot
+    if definition is None or any(parent not in target for parent in definition.parents):
+        return None
+    from vde_dagster.planning.build_snapshot import build_snapshot
+
+    try:
+        again = build_snapshot(definition.model, {p: target[p] for p in definition.parents})
+    except ProjectError:
+        # What the surplus columns are made of is gone.
+        return None
+    return again if covers(table, again) else None
+
+
+def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
+    """Return a table of production's with the columns that a definition adds to it.
+
+    Args:
+        table: The table.
+        snapshot: The definition that extends it.
+    """
+    offered = table.column_named_by_version()
+    taken = {column.name.lower() for column in table.columns}
+    added = []
+    for column in snapshot.columns:
+        if column.version not in offered:
+            name = column.name
+            if name.lower() in taken:
+                name = f"{name}__{column.version[:6]}"
+            taken.add(name.lower())
+            added.append(PhysicalColumn(name, column.version, column.type, in_place=True))
+    return replace(table, columns=(*table.columns, *added)) if added else table
+
+
+def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
+    """Return a table as it is once another definition fills it.
+
+    Args:
+        table: The table, with the columns that the definition adds.
+        snapshot: The definition.
+        widened: New Spark SQL types by output column.
+    """
+    types = {
+        physical: widened[output]
+        for output, physical in column_map(snapshot, table)
+        if output in widened
+    }
+    columns = tuple(c._replace(type=types.get(c.name, c.type)) for c in table.columns)
+    return replace(table, columns=columns, snapshot_id=snapshot.id, mixed=True)
+
+
+def new_preview(
+    table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
+) -> PhysicalTable:
+    """Design a branch of a production's table that shows a change in place.
+
+    Args:
+        table: The table.
+        snapshot: The definition that extends it.
+        unique_id: Never used before; becomes part of the branch's name.
+        computed_from: The previews that it reads.
+    """
+    whole = extended(table, snapshot)
+    shown = {physical for _, physical in column_map(snapshot, whole)}
+    version = preview_version(snapshot)
+    assert version is not None
+    return PhysicalTable(
+        id=unique_id,
+        ref=table.ref,
+        fill_version=version,
+        columns=tuple(c._replace(in_place=False) for c in whole.columns if c.name in shown),
+        snapshot_id=snapshot.id,
+        # It ends with a letter: no attempt's branch does.
+        preview=Preview(table.id, f"{PREVIEW_PREFIX}{unique_id[:12]}p", table.intervals),
+        computed_from=computed_from,
+    )
+
+
+def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
+    """Design a table that holds exactly a snapshot's columns.
+
+    Args:
+        snapshot: The definition that will fill it.
+        unique_id: Never used before; becomes part of the table's name and location.
+    """
+    name = snapshot.name
+    # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
+    label = name.name[:120]
+    return PhysicalTable(
+        id=unique_id,
+        ref=TableRef(
+            f"vde__{name.namespace}", f"{label}__{snapshot.table_version}_{unique_id[:6]}"
+        ),
+        fill_version=snapshot.fill_version,
+        columns=tuple(PhysicalColumn(c.name, c.version, c.type) for c in snapshot.columns),
+        snapshot_id=snapshot.id,
+    )
+
+
+def _filled(table: PhysicalTable) -> timedelta:
+    return sum((r.end - r.start for r in table.intervals), timedelta())

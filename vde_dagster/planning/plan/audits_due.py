@@ -1,0 +1,177 @@
+"""Audits that a plan runs on rows which it does not compute, and standalone audits that are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import replace
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Category, Change, PlanKind, PlannedModel
+from vde_dagster.planning.plan.plan_request import PlanRequest
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.dag import audit_order
+from vde_dagster.project.model import Audit
+
+_OTHER_DATA = (Change.ADDED, Change.MODIFIED, Change.AFFECTED)
+
+
+def own_audits_due(
+    snapshot: Snapshot,
+    old: Snapshot | None,
+    table: PhysicalTable | None,
+    state: WarehouseState,
+    moving: Set[ModelName],
+) -> bool:
+    """Say whether a model's audits have to look at what it has already.
+
+    A view's rows have passed none since what it reads moved.
+
+    Args:
+        snapshot: The model.
+        old: What the environment shows of it.
+        table: Its table; None for a view.
+        state: What exists.
+        moving: The models before it that are computed, or that change.
+    """
+    audits = snapshot.model.audits
+    if not audits:
+        return False
+    if not snapshot.model.kind.is_audited:
+        return False
+    if table is None:
+        return old is None or old.id != snapshot.id or not moving.isdisjoint(snapshot.parents)
+    return bool(table.intervals) and not set(audits) <= _passed(snapshot, old, table, state)
+
+
+def _passed(
+    snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable, state: WarehouseState
+) -> set[Audit]:
+    """Return the audits that all rows of a table have passed.
+
+    What is published has passed those of the model that is published; all else those of the model
+    that made the table.
+    """
+    entry = state.base.entries.get(snapshot.name) if state.base is not None else None
+    if old is not None and entry is not None and entry.table_id == table.id:
+        return set(old.model.audits)
+    maker = snapshot if table.snapshot_id == snapshot.id else state.snapshots.get(table.snapshot_id)
+    return set(maker.model.audits) if maker is not None else set()
+
+
+def with_audits_of_others(
+    planned: Iterable[PlannedModel],
+    snapshots: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
+) -> Iterator[PlannedModel]:
+    """Let audits look at what stays, where that matters to what changes around it.
+
+    Tables that others write are audited before what reads them is computed. Rows that stay are
+    audited again where another table that the audits read changes. Rows in tables that nobody shows
+    have not passed late audits for certain: these run behind the fills that record them.
+
+    Args:
+        planned: The models of a plan.
+        snapshots: The plan's target.
+        state: What exists.
+    """
+    models = tuple(planned)
+    outside = _outside(models, snapshots)
+    order = audit_order({name: snapshot.model for name, snapshot in snapshots.items()})
+    if not order.before and not order.late and not outside:
+        yield from models
+        return
+    changed = {
+        one.name
+        for one in models
+        if one.change in _OTHER_DATA and one.category is not Category.METADATA
+    }
+    shown = state.base.tables if state.base is not None else frozenset[str]()
+    for one in models:
+        has_rows = one.table is None or bool(one.table.intervals)
+        against = (*order.before.get(one.name, ()), *order.late.get(one.name, ()))
+        hidden = one.table is not None and one.table.id not in shown and one.name in order.late
+        due = one.name in outside or hidden or not changed.isdisjoint(against)
+        yield replace(one, audits=True) if due and has_rows and not one.audits else one
+
+
+def with_audits_of_fills(
+    models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
+) -> tuple[PlannedModel, ...]:
+    """Choose again which audits run, for a plan of which only some models are computed.
+
+    What is computed is audited with it: left are those that have no rows of their own.
+
+    Args:
+        models: The models of the plan, parents first.
+        snapshots: The plan's target, by id.
+        beside: Whether audits that the plan had are kept.
+    """
+    models = tuple(models)
+    found = {one.name: snapshots[one.snapshot_id] for one in models if one.snapshot_id is not None}
+    due = _outside(models, found)
+    moving = {one.name for one in models if one.builds}
+    for one in models:
+        if one.table is None and one.name in found:
+            snapshot = found[one.name]
+            if not moving.isdisjoint(snapshot.parents):
+                moving.add(one.name)
+                if snapshot.model.audits and snapshot.model.kind.is_audited:
+                    due.add(one.name)
+    return tuple(replace(one, audits=one.name in due or (beside and one.audits)) for one in models)
+
+
+def _outside(
+    models: Iterable[PlannedModel], snapshots: Mapping[ModelName, Snapshot]
+) -> set[ModelName]:
+    """Return the audited tables of others that computed models read, through queries or not."""
+    audited = {
+        name for name, one in snapshots.items() if one.model.kind.is_external and one.model.audits
+    }
+    found: set[ModelName] = set()
+    waiting = [one.name for one in models if one.builds] if audited else []
+    seen = set(waiting)
+    while waiting:
+        for parent in snapshots[waiting.pop()].parents:
+            if parent in audited:
+                found.add(parent)
+            elif parent not in seen and not snapshots[parent].has_table:
+                seen.add(parent)
+                waiting.append(parent)
+    return found
+
+
+def audited_range(
+    request: PlanRequest,
+    snapshot: Snapshot,
+    old: Snapshot | None,
+    moving: Set[ModelName],
+    start: datetime | None,
+    last: datetime | None,
+) -> IntervalSet:
+    """Return the range that a standalone audit is run for (UTC); nothing when it is not due.
+
+    A plan runs it when it is new or changed, or something moves that it reads, for all that there
+    is. A run runs it once a tick of its cron, for what came since.
+
+    Args:
+        request: What the plan is asked for.
+        snapshot: The audit.
+        old: What the environment has of it.
+        moving: The models that are computed, or that change.
+        start: Its first instant, when it has one.
+        last: The end of what the environment's runs have audited, when they have.
+    """
+    now = request.window.now
+    slot = snapshot.cadence.latest_slot(now, ignore_cron=request.window.ignore_cron)
+    begin = start or slot.start
+    if request.kind is PlanKind.RUN:
+        begin = max(begin, last or begin)
+    elif old is not None and old.id == snapshot.id and moving.isdisjoint(snapshot.parents):
+        return IntervalSet()
+    end = min(slot.end, snapshot.model.end_at(now) or FAR)
+    return IntervalSet((Interval(begin, end),)) if begin < end else IntervalSet()

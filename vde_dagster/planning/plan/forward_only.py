@@ -1,0 +1,416 @@
+"""Forward-only changes: a snapshot goes on with the table that production shows.
+
+It inherits production's fill version and, by name, its columns' versions: the table serves it, and
+its children see what they saw. Columns that are new get versions of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.planning.environments.contracts import same_type, widens_in_place
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
+from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
+from vde_dagster.semantics import SemanticVersion
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+
+
+TableTypes = Callable[[PhysicalTable], Mapping[str, str]]
+"""Reads the Spark SQL types of a table's columns, by name, as the table really has them."""
+
+
+def recorded_types(table: PhysicalTable) -> Mapping[str, str]:
+    """Return the types that a table was created with, as the state remembers them."""
+    return {column.name: column.type for column in table.columns if column.type}
+
+
+def is_concerned(
+    snapshots: Mapping[ModelName, Snapshot], state: WarehouseState, options: PlanOptions
+) -> bool:
+    """Say whether any model of a plan may go on with a table of production's."""
+    if state.production is None:
+        return False
+    if state.previews:
+        return True
+    changing = (snapshot.model.kind.in_place for snapshot in snapshots.values())
+    return any(
+        policy is not None and (policy.forward_only or options.forward_only) for policy in changing
+    ) or any(state.snapshots[held].forward is not None for held in state.held)
+
+
+def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:
+    """Make sure that what may change in place is there.
+
+    Raises:
+        UsageError: A pattern matches no model.
+    """
+    names = [str(name) for name in snapshots]
+    for what, patterns in (
+        ("destructive", options.allow_destructive),
+        ("additive", options.allow_additive),
+    ):
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern.lower()) for name in names):
+                raise UsageError(
+                    f"--allow-{what}-model {pattern}: there is no such model",
+                    hint=suggest(pattern, names, "models"),
+                )
+
+
+def require_used(options: PlanOptions, plan: Plan) -> None:
+    """Make sure that what was said of changes in place concerns the plan.
+
+    Raises:
+        UsageError: Rows are to be computed again of a change that there is not.
+    """
+    since = options.effective_from
+    if since is None:
+        return
+    if since > plan.created_at:
+        raise UsageError(
+            f"--effective-from {instant_text(since)} lies in the future",
+            hint="give an instant before now: new intervals are computed with the new definition "
+            "anyway",
+        )
+    previews = (model.table is not None and model.table.preview for model in plan.models)
+    if not any(model.in_place for model in plan.models) and not any(previews):
+        raise UsageError(
+            "--effective-from is for changes in place, and the plan has none",
+            hint="say --forward-only too, or forward_only true in the model's kind; --start fills "
+            "earlier intervals of other models",
+        )
+
+
+@dataclass
+class ForwardOnly:
+    """Resolves the snapshots of a plan, parents first; `revise` is called with each.
+
+    Args:
+        state: What production and the environment show.
+        options: What was said of the plan.
+        types: Reads a table's real types.
+        changes: What became of the columns, by model, of those that extend a table.
+        previewed: The environments whose previews decided that a model goes on, by model.
+        warnings: What may not be meant so.
+        mistakes: Changes that the models' policies refuse.
+    """
+
+    state: WarehouseState
+    options: PlanOptions
+    types: TableTypes = recorded_types
+    changes: dict[ModelName, ColumnChanges] = field(default_factory=dict)
+    previewed: dict[ModelName, tuple[str, ...]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    mistakes: list[ProjectError] = field(default_factory=list)
+
+    def revise(self, plain: Snapshot) -> Snapshot:
+        """Return what a model's snapshot is beside production.
+
+        Args:
+            plain: The snapshot as it is on its own, over revised parents.
+        """
+        base, table = self._base(plain)
+        if base is None or table is None or base.id == plain.id:
+            return plain
+        if base.forward is not None and base.forward.own_id == plain.id:
+            return replace(base, model=plain.model)
+        policy = plain.model.kind.in_place
+        if policy is None:
+            return plain
+        means_the_same = _content(base) == _content(plain)
+        if means_the_same and base.forward is None:
+            return plain  # The table holds it as it is.
+        asked = policy.forward_only or self.options.forward_only
+        if not asked and not means_the_same and not self._previewed(plain, table):
+            return plain
+        if not _goes_on(plain, base):
+            self._say_anew(plain, "its kind, or what its kind names, changed")
+            return plain
+        columns, changes = columns_in_place(plain, base, table, self.types(table))
+        retyped = _retyped(plain, changes)
+        if retyped is not None:
+            self._say_anew(
+                plain,
+                f"column {retyped.column}, which tells its rows apart, changed "
+                f"its type from {retyped.was} to {retyped.becomes}",
+            )
+            return plain
+        sharing = self._others_showing(plain.name, table.id)
+        if sharing:
+            self.mistakes.append(
+                ProjectError(
+                    f"{plain.name} cannot change forward-only: {', '.join(map(str, sharing))} "
+                    "shows the same table in production, as it meant the same",
+                    hint="give this one a physical_version and publish it, which makes it a table "
+                    "of its own",
+                    location=plain.model.location,
+                )
+            )
+            return plain
+        return self._extend(plain, base, table, columns, changes)
+
+    def _say_anew(self, plain: Snapshot, why: str) -> None:
+        policy = plain.model.kind.in_place
+        pin = plain.model.physical_version
+        if pin is not None:
+            self.mistakes.append(
+                ProjectError(
+                    f"{plain.name} cannot go on with its table of physical_version {pin}: {why}, "
+                    "which no table takes in place",
+                    hint="give it another physical_version, which makes another table",
+                    location=plain.model.location,
+                )
+            )
+        elif policy is not None and policy.forward_only:
+            self.warnings.append(
+                f"{plain.name} is computed anew, although it is forward-only: {why}, which no "
+                "table takes in place"
+            )
+
+    def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
+        """Return the table that a model goes on with, and the definition that fills it.
+
+        It is production's, or the one that had the physical version which the model names.
+        """
+        base, table = self._production(plain.name)
+        pin = plain.model.physical_version
+        if base is None or pin is None or base.model.physical_version == pin:
+            return base, table
+        earlier = self.state.tables.get(self.state.pinned.get(plain.name, ""))
+        if earlier is None:
+            return None, None
+        return self.state.snapshots[earlier.snapshot_id], earlier
+
+    def _production(self, name: ModelName) -> tuple[Snapshot | None, PhysicalTable | None]:
+        production = self.state.production
+        entry = production.entries.get(name) if production is not None else None
+        if entry is None or entry.table_id is None:
+            return None, None
+        table = self.state.tables.get(entry.table_id)
+        if table is None or not table.created or table.preview is not None:
+            return None, None
+        return self.state.snapshots[entry.snapshot_id], table
+
+    def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
+        """Say whether some environment previews the same definition, which then goes on so.
+
+        Where another one has computed it anew that table is as good, and nobody is surprised by
+        rows that stay: then it has to be said which is meant.
+        """
+        seen = [
+            previewed
+            for previewed in self.state.previews.get(plain.name, ())
+            if previewed.forward.table_id == table.id and _same(previewed.forward, plain)
+        ]
+        by = tuple(dict.fromkeys(previewed.environment for previewed in seen))
+        target = self.state.target
+        if not by or (target is not None and target.name in by):
+            return bool(by)
+        anew = dict.fromkeys(name for previewed in seen for name in previewed.anew)
+        if not anew:
+            self.previewed[plain.name] = by
+            return True
+        if target is None or target.name not in anew:
+            self.warnings.append(
+                f"{plain.name} is not changed forward-only, as in {', '.join(by)}: it was computed "
+                f"anew in {', '.join(anew)}; say --forward-only if its rows are to stay"
+            )
+        return False
+
+    def _others_showing(self, name: ModelName, table_id: str) -> list[ModelName]:
+        assert self.state.production is not None
+        entries = self.state.production.entries.values()
+        return [e.name for e in entries if e.table_id == table_id and e.name != name]
+
+    def _extend(
+        self,
+        plain: Snapshot,
+        base: Snapshot,
+        table: PhysicalTable,
+        columns: tuple[OutputColumn, ...],
+        changes: ColumnChanges,
+    ) -> Snapshot:
+        self._check(plain, changes)
+        policy = plain.model.kind.in_place
+        if policy is not None and not policy.refills and self.options.effective_from is not None:
+            self.warnings.append(
+                f"{plain.name} is not computed again from --effective-from on: kind "
+                f"{plain.model.kind.name} would add its rows to those that are there"
+            )
+        forward = Forward(
+            table.id,
+            plain.id,
+            plain.version.rows,
+            plain.fill_version,
+            tuple((column.name, column.version) for column in plain.columns),
+        )
+        made = {column.name for column in columns}
+        ignored = [name for name, _ in forward.columns if name not in made]
+        if ignored:
+            kept = tuple(pair for pair in forward.columns if pair[0] in made)
+            forward = replace(forward, columns=kept)
+        identity = [part for column in columns for part in (column.name, column.version)]
+        version = SemanticVersion(
+            base.version.rows,
+            {column.name: column.version for column in columns},
+            base.version.opaque,
+            tuple(key for key in base.version.unique_keys if key in plain.version.unique_keys),
+        )
+        self.changes[plain.name] = changes
+        return replace(
+            plain,
+            id=digest("forward", table.id, plain.id, *identity),
+            version=version,
+            fill_version=base.fill_version,
+            columns=columns,
+            forward=forward,
+        )
+
+    def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:
+        """Hold a change against the model's policies."""
+        policy = plain.model.kind.in_place
+        assert policy is not None
+        found = (
+            ("destructive", policy.on_destructive_change, self.options.allow_destructive),
+            ("additive", policy.on_additive_change, self.options.allow_additive),
+        )
+        for what, said, allowed in found:
+            concerned = [c for c in changes if c.is_destructive == (what == "destructive")]
+            if not concerned or said in ("allow", "ignore"):
+                continue
+            if any(fnmatchcase(str(plain.name), pattern.lower()) for pattern in allowed):
+                continue
+            text = (
+                f"{plain.name} changes forward-only, and "
+                f"{'; '.join(change.describe() for change in concerned)}"
+            )
+            if said == "warn":
+                self.warnings.append(text)
+                continue
+            self.mistakes.append(
+                ProjectError(
+                    f"{text}: a {what} change, which its policy on_{what}_change refuses",
+                    hint=f"--allow-{what}-model {plain.name} allows it this once, "
+                    f"on_{what}_change allow in its kind for ever",
+                    location=plain.model.location,
+                )
+            )
+
+
+def _content(snapshot: Snapshot) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return snapshot.own_fill, snapshot.own_columns
+
+
+def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
+    """Say whether rows of both definitions can lie in one table."""
+    new, old = plain.model.kind, base.model.kind
+    fixed, was = new.in_place, old.in_place
+    return (
+        type(new) is type(old)
+        and fixed is not None
+        and was is not None
+        and _lower(fixed.fixed) == _lower(was.fixed)
+        and (fixed.refills or plain.cadence.unit is base.cadence.unit)
+        and new.interval_column == old.interval_column
+        and (not fixed.by_partitions or plain.model.partitioned_by == base.model.partitioned_by)
+        and _lower(c.name for c in new.added_columns) == _lower(c.name for c in old.added_columns)
+    )
+
+
+def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
+    """Return a change of a column's type without which a fill would not find the rows it had."""
+    policy = plain.model.kind.in_place
+    assert policy is not None
+    texts = (*policy.fixed, *(plain.model.partitioned_by if policy.by_partitions else ()))
+    words = {word for text in texts for word in re.findall(r"\w+", text.lower())}
+    return next((c for c in changes if c.what == "retyped" and c.column.lower() in words), None)
+
+
+def _same(forward: Forward, plain: Snapshot) -> bool:
+    """Say whether a definition that goes on means on its own what another one does."""
+    own = (plain.fill_version, plain.own_columns)
+    return forward.own_id == plain.id or (forward.fill_version, forward.columns) == own
+
+
+def _lower(names: Iterable[str]) -> list[str]:
+    return [name.lower() for name in names]
+
+
+def columns_in_place(
+    plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
+) -> tuple[tuple[OutputColumn, ...], ColumnChanges]:
+    """Return the columns of a definition that goes on in a table, and what changes of them.
+
+    Args:
+        plain: The definition as it is on its own.
+        base: The definition that production shows.
+        table: Production's table.
+        types: Spark SQL types of the table's columns, by name.
+    """
+    policy = plain.model.kind.in_place
+    assert policy is not None
+    before = {column.name.lower(): column for column in base.columns}
+    physical = table.column_named_by_version()
+    columns: list[OutputColumn] = []
+    changes: list[ColumnChange] = []
+    for column in plain.columns:
+        old = before.pop(column.name.lower(), None)
+        if old is None:
+            if policy.on_additive_change == "ignore":
+                changes.append(ColumnChange(column.name, "not_added", None, column.type))
+                continue
+            columns.append(column._replace(version=_new_version(table, column)))
+            restored = columns[-1].version == column.version
+            changes.append(
+                ColumnChange(column.name, "restored" if restored else "added", None, column.type)
+            )
+            continue
+        was = types.get(physical.get(old.version, ""), old.type)
+        kept = column._replace(version=old.version)
+        if not was or not column.type or same_type(was, column.type):
+            columns.append(kept)
+        elif widens_in_place(was, column.type):
+            if policy.on_additive_change == "ignore":
+                columns.append(kept._replace(type=was))
+            else:
+                columns.append(kept)
+                changes.append(ColumnChange(column.name, "widened", was, column.type))
+        elif policy.on_destructive_change == "ignore":
+            columns.append(kept._replace(type=was))
+            changes.append(ColumnChange(column.name, "not_retyped", was, column.type))
+        else:
+            columns.append(column._replace(version=_new_version(table, column)))
+            changes.append(ColumnChange(column.name, "retyped", was, column.type))
+    for old in before.values():
+        if policy.on_destructive_change == "ignore":
+            columns.append(old)
+            changes.append(ColumnChange(old.name, "kept", old.type))
+        else:
+            changes.append(ColumnChange(old.name, "removed", old.type))
+    return tuple(columns), tuple(changes)
+
+
+def _new_version(table: PhysicalTable, column: OutputColumn) -> str:
+    """Hash a column of which rows that are there have nothing.
+
+    One that the table has of an earlier definition is that one: what it held is shown again.
+    """
+    new = digest("in place", table.id, column.name.lower(), column.type, column.version)
+    for known in table.columns:
+        same_name = known.name.lower() == column.name.lower()
+        if same_name and known.is_version(column.version):
+            return column.version
+    return new

@@ -1,0 +1,256 @@
+"""Missing intervals of a table by its model's cadence and the plan, as far as signals allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The range that a plan is limited to.
+
+    Args:
+        now: The instant of the plan (UTC).
+        start: Only intervals from here on (UTC), or None.
+        end: Only intervals before here (UTC, exclusive), or None.
+        default_start: Start of models that declare none (UTC), or None.
+        ignore_cron: Whether what is complete is due before its cron has ticked.
+        min_intervals: How many of each model's latest intervals are looked at although they lie
+            before `start`.
+    """
+
+    now: datetime
+    start: datetime | None = None
+    end: datetime | None = None
+    default_start: datetime | None = None
+    ignore_cron: bool = False
+    min_intervals: int = 0
+
+
+def wanted_intervals(
+    snapshot: Snapshot, window: Window, starts: Mapping[ModelName, datetime]
+) -> IntervalSet:
+    """Return everything that the model's table should hold by now.
+
+    Args:
+        snapshot: The model.
+        window: The plan's range.
+        starts: First instant of data by model, see `infer_starts`.
+    """
+    cadence = snapshot.cadence
+    if not snapshot.is_incremental:
+        slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
+        return IntervalSet((slot,))
+    unit = cadence.unit
+    start = unit.floor(starts[snapshot.name])
+    end = cadence.filled_until(window.now, ignore_cron=window.ignore_cron)
+    last = snapshot.model.end_at(window.now)
+    if last is not None:
+        end = min(end, last)
+    if window.end is not None:
+        end = min(end, window.end)
+    if not cadence.partials:
+        end = unit.floor(end)
+    if window.start is not None and not snapshot.in_order:
+        # What is filled in order is filled from its beginning, or would have a gap for ever.
+        asked = unit.floor(window.start)
+        if window.min_intervals:
+            asked = min(asked, unit.shift(unit.ceil(end), -window.min_intervals))
+        start = max(start, asked)
+    return IntervalSet((Interval(start, end),)) if start < end else IntervalSet()
+
+
+def missing_intervals(
+    snapshot: Snapshot,
+    filled: IntervalSet,
+    window: Window,
+    starts: Mapping[ModelName, datetime],
+    available: IntervalSet,
+    *,
+    catches_up: bool = False,
+) -> IntervalSet:
+    """Return what is wanted, can be computed, and is not filled.
+
+    Args:
+        snapshot: The model.
+        filled: What its table holds.
+        window: The plan's range.
+        starts: First instant of data by model.
+        available: Where the parents' data is complete, see `Holdings`.
+        catches_up: Whether a table that is made whole lacks what its parents hold by now.
+    """
+    if filled and meaning_of(snapshot.model.kind).filled_once:
+        return IntervalSet()
+    wanted = wanted_intervals(snapshot, window, starts)
+    if not snapshot.is_incremental:
+        # The whole table is as old as its latest fill, however long that slot was.
+        fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
+        if not fresh:
+            return wanted
+        return IntervalSet((last_slot(snapshot, filled),)) if catches_up else IntervalSet()
+    cadence = snapshot.cadence
+    if not wanted:
+        return wanted
+    until = wanted.ranges[-1].end
+    if snapshot.in_order:
+        reachable = cadence.align_inward(available)
+        following = wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
+        return with_lookback(snapshot, following, wanted & reachable)
+    missing = left_to_fill(snapshot, wanted, filled)
+    if not missing:
+        return missing
+    floor = cadence.unit.floor(starts[snapshot.name])
+    reachable = cadence.whole(available, IntervalSet((Interval(floor, until),)))
+    return with_lookback(snapshot, missing & reachable, reachable)
+
+
+def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
+    """Return which of some wanted ranges have to be filled, so that no unit is of two fills.
+
+    A unit that is filled in part (as it went on, or by hours before the cron became daily) is
+    filled anew from its beginning: a query makes its rows of all that it reads of the unit. Where
+    rows are added to those that are there, or follow from them, filling goes on where it ended.
+
+    Args:
+        snapshot: The model.
+        wanted: What is to be filled (UTC).
+        filled: What its table holds (UTC).
+    """
+    if not snapshot.is_incremental:
+        return wanted if wanted - filled else IntervalSet()
+    if not fills_parts_again(snapshot):
+        return wanted - filled
+    return wanted - snapshot.cadence.whole(filled, wanted)
+
+
+def fills_parts_again(snapshot: Snapshot) -> bool:
+    """Say whether a unit that is filled in part is filled again from its beginning."""
+    return refills(snapshot) and not snapshot.model.kind.in_order
+
+
+def refills(snapshot: Snapshot) -> bool:
+    """Say whether what a table holds of an interval can be filled again, and no rows are added."""
+    policy = snapshot.model.kind.in_place
+    return policy is None or policy.refills
+
+
+def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
+    """Return the slot that a table which is made whole filled last."""
+    last = filled.ranges[-1]
+    return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
+
+
+def next_in_order(
+    snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
+) -> IntervalSet:
+    """Return the one range that can be filled of a model whose intervals depend on earlier ones.
+
+    Args:
+        snapshot: The model.
+        filled: What its table holds.
+        start: First instant of its data (UTC).
+        within: Aligned ranges; the first gap in them ends the range.
+    """
+    cadence = snapshot.cadence
+    whole = cadence.align_inward(filled)
+    begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
+    later = within & IntervalSet((Interval(begin, FAR),))
+    return (
+        IntervalSet(later.ranges[:1]) if later and later.ranges[0].start == begin else IntervalSet()
+    )
+
+
+def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
+    """Widen missing ranges by the earlier intervals that the model fills again with them.
+
+    Args:
+        snapshot: The model.
+        missing: Aligned ranges.
+        within: Widen no further than this.
+    """
+    lookback = snapshot.model.kind.earlier_intervals
+    if not missing or not lookback:
+        return missing
+    unit = snapshot.cadence.unit
+    widened = IntervalSet.of(
+        Interval(unit.shift(unit.floor(r.start), -lookback), r.end) for r in missing
+    )
+    return widened & within
+
+
+def infer_starts(
+    snapshots: Mapping[ModelName, Snapshot], window: Window
+) -> dict[ModelName, datetime]:
+    """Return each model's first instant: its own, else the earliest of its parents', else the
+    project's, else the latest complete interval's.
+
+    Args:
+        snapshots: By name, in topological order.
+        window: Gives the project's default and the present.
+    """
+    out: dict[ModelName, datetime] = {}
+    for name, snapshot in snapshots.items():
+        start = snapshot.model.start_at(window.now)
+        if start is not None:
+            out[name] = start
+            continue
+        inherited = [out[parent] for parent in snapshot.parents if parent in out]
+        if inherited:
+            out[name] = min(inherited)
+        elif snapshot.is_incremental or window.default_start is not None:
+            slot = snapshot.cadence.latest_slot(window.now)
+            out[name] = window.default_start or slot.start
+    return out
+
+
+Ready = Callable[[Snapshot, IntervalSet], IntervalSet]
+"""Returns the part of a model's missing intervals that its signals let pass (whole units)."""
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Asks the signals of one plan's models, parents first.
+
+    What a signal holds back holds its children back, too: an incremental model in the same range,
+    one that is made whole altogether.
+
+    Args:
+        ready: Asks the signals; None lets everything pass.
+    """
+
+    ready: Ready | None = None
+    held: dict[ModelName, IntervalSet] = field(default_factory=dict)
+
+    def let_pass(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
+        """Return what of a model's missing intervals may be filled.
+
+        Args:
+            snapshot: The model; its parents have been asked about before.
+            missing: Its missing intervals (UTC).
+        """
+        held = IntervalSet()
+        for parent in snapshot.parents:
+            held = held | self.held.get(parent, IntervalSet())
+        passing = missing
+        if held:
+            around = snapshot.cadence.align_outward(held)
+            passing = missing - around if snapshot.is_incremental else IntervalSet()
+        if passing and snapshot.model.signals and self.ready is not None:
+            passing = self.ready(snapshot, passing)
+        if passing and snapshot.in_order:
+            # What stands on earlier intervals cannot leave one out.
+            first = passing.ranges[0]
+            at_once = first.start == missing.ranges[0].start
+            passing = IntervalSet((first,)) if at_once else IntervalSet()
+        kept = (missing - passing) | (held if not snapshot.has_table else IntervalSet())
+        if kept:
+            self.held[snapshot.name] = kept
+        return passing

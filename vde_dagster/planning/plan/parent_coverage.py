@@ -1,0 +1,238 @@
+"""Parent coverage: intervals that a plan's models hold, and those that whole tables lack.
+
+A model that is made whole is made of whatever its parents hold when its turn comes. They need not
+hold yet what its slot reaches over: a plan makes it while an interval of a parent is due, a
+parent's cron ticks later, a signal holds a parent back, or only a part of a parent was asked for.
+What is missing then is remembered with the fill, by the model whose rows are missing. As soon as
+less of it is missing, the table is made again, into the slot that it has.
+
+A model that keeps its rows by interval waits for its parents instead: an interval that was
+computed before its parent's would be recorded as filled and stay wrong. So it waits
+
+- for a parent that is made whole, until that was made for a slot which reaches over the interval,
+  whatever is due by then (one that is made of seeds alone has the same rows always);
+- for a unit that a parent fills in part, until that is whole: its rows are made again with every
+  part. Only who fills parts of such a unit itself, or of a longer one, and does so again, takes
+  them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.intervals.cadence import ALWAYS, BEGINNING, FAR, IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.plan.missing_intervals import (
+    Window,
+    fills_parts_again,
+    infer_starts,
+    missing_intervals,
+)
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.tables.table import Lacks, PhysicalTable
+
+NOTHING: Lacks = {}
+
+MOST_RANGES = 30
+"""Of more ranges than that the earlier ones are remembered as one."""
+
+
+@dataclass(slots=True)
+class Holdings:
+    """What models hold, as far as they have been told of.
+
+    Args:
+        starts: First instant of data by model (UTC).
+        now: The instant of the plan (UTC).
+    """
+
+    starts: Mapping[ModelName, datetime]
+    now: datetime
+    _missing: dict[ModelName, Lacks] = field(default_factory=dict)
+    """What readers of a model do not find, by the model whose rows they are."""
+    _waits: dict[ModelName, Lacks] = field(default_factory=dict)
+    """What readers that keep rows by interval wait for, by the model whose rows they are."""
+    _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
+    """What models hold of units that are not whole yet."""
+    _static: set[ModelName] = field(default_factory=set)
+    """Models whose rows follow from files alone, whenever they are made."""
+
+    def complete_for(self, snapshot: Snapshot) -> IntervalSet:
+        """Return where a model that keeps rows by interval need not wait for its parents.
+
+        Args:
+            snapshot: The model; its parents have been told of.
+        """
+        cadence, out = snapshot.cadence, ALWAYS
+        again = cadence.partials and fills_parts_again(snapshot)
+        for root, ranges in self._waits_of_parents(snapshot).items():
+            unit, part = self._parts.get(root, (cadence.unit, IntervalSet()))
+            if again and unit.value <= cadence.unit.value:
+                ranges = ranges - part
+            out = out - ranges
+        return out
+
+    def note(self, snapshot: Snapshot, table: PhysicalTable | None, intervals: IntervalSet) -> None:
+        """Say what becomes of a model.
+
+        Args:
+            snapshot: The model.
+            table: Its table; None for a view.
+            intervals: What the plan fills of it (UTC).
+        """
+        name, filled_once = snapshot.name, meaning_of(snapshot.model.kind).filled_once
+        if filled_once or self._is_static(snapshot):
+            self._static.add(name)
+        if table is None:
+            self._missing[name] = self._lacks(snapshot, FAR)
+            self._waits[name] = self._waits_of_parents(snapshot)
+        elif snapshot.is_incremental:
+            self._note_filled(snapshot, table.available | intervals)
+        elif not filled_once:
+            self._missing[name] = self._waits[name] = self._unmade(snapshot, table, intervals)
+            if name in self._static and (table.intervals or intervals):
+                del self._waits[name]
+
+    def lacks(self, name: ModelName) -> Lacks:
+        """Return what a model that is made whole was, or is going to be, made without."""
+        return {root: ranges for root, ranges in self._missing[name].items() if root != name}
+
+    def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
+        """Say whether a table was made without something that its parents hold by now.
+
+        Args:
+            snapshot: A model that is made whole; its parents have been told of.
+            table: Its table.
+        """
+        if not table.lacks or not table.intervals:
+            return False
+        now = self._lacks(snapshot, table.intervals.ranges[-1].end)
+        return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
+
+    def _outside(self, snapshot: Snapshot) -> IntervalSet:
+        """Return where a model has no rows by its definition, so that nobody waits for any."""
+        start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
+        before = [Interval(BEGINNING, start)] if start > BEGINNING else []
+        after = [Interval(end, FAR)] if end is not None and end < FAR else []
+        return IntervalSet.of([*before, *after])
+
+    def _is_static(self, snapshot: Snapshot) -> bool:
+        if not snapshot.parents or not self._static.issuperset(snapshot.parents):
+            return False
+        return not snapshot.is_incremental and why_not_repeatable(snapshot, {}) is None
+
+    def _waits_of_parents(self, snapshot: Snapshot) -> Lacks:
+        found: dict[ModelName, IntervalSet] = {}
+        for parent in snapshot.parents:
+            for root, ranges in self._waits.get(parent, NOTHING).items():
+                found[root] = found.get(root, IntervalSet()) | ranges
+        return found
+
+    def _lacks(self, snapshot: Snapshot, until: datetime) -> Lacks:
+        """Return what whoever reads the parents' rows before an instant does not find."""
+        found: dict[ModelName, IntervalSet] = {}
+        before = IntervalSet((Interval(BEGINNING, until),))
+        for parent in snapshot.parents:
+            for root, ranges in self._missing.get(parent, NOTHING).items():
+                part = ranges & before
+                if part and root != snapshot.name:
+                    found[root] = _coarse(found.get(root, IntervalSet()) | part)
+        return found
+
+    def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
+        """Say what is filled, or going to be, of a model that keeps its rows by interval."""
+        name, unit = snapshot.name, snapshot.cadence.unit
+        outside = self._outside(snapshot)
+        whole = snapshot.cadence.whole(filled | outside, ALWAYS)
+        part = filled - whole
+        if part:
+            self._parts[name] = unit, part
+        self._waits[name] = {name: ALWAYS - whole - outside}
+        start = unit.floor(self.starts.get(name, BEGINNING))
+        end = snapshot.model.end_at(self.now) or FAR
+        reach = IntervalSet((Interval(start, end),)) if start < end else IntervalSet()
+        missing = reach - whole
+        self._missing[name] = {name: _coarse(missing)} if missing else NOTHING
+
+    def _unmade(self, snapshot: Snapshot, table: PhysicalTable, intervals: IntervalSet) -> Lacks:
+        filled = table.intervals | intervals
+        end = filled.ranges[-1].end if filled else BEGINNING
+        lacks = self._lacks(snapshot, intervals.ranges[-1].end) if intervals else table.lacks
+        return {snapshot.name: IntervalSet((Interval(end, FAR),)), **lacks}
+
+
+def _coarse(ranges: IntervalSet) -> IntervalSet:
+    if len(ranges) <= MOST_RANGES:
+        return ranges
+    first, *rest = ranges.ranges[: 1 - MOST_RANGES]
+    return IntervalSet((Interval(first.start, rest[-1].end), *ranges.ranges[1 - MOST_RANGES :]))
+
+
+def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]:
+    """Return what the tables that a plan makes whole are made without, by table id.
+
+    Args:
+        plan: The plan.
+        default_start: Start of models that declare none (UTC), or None.
+    """
+    snapshots = in_order(
+        {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    )
+    planned = {model.name: model for model in plan.models}
+    starts = infer_starts(snapshots, Window(plan.created_at, default_start=default_start))
+    holdings = Holdings(starts, plan.created_at)
+    found: dict[str, Lacks] = {}
+    for name, snapshot in snapshots.items():
+        model = planned.get(name)
+        if model is None or not snapshot.model.kind.is_read:
+            continue
+        intervals = model.intervals if model.builds else IntervalSet()
+        holdings.note(snapshot, model.table, intervals)
+        if intervals and model.table is not None and not snapshot.is_incremental:
+            lacks = holdings.lacks(name) if not meaning_of(snapshot.model.kind).filled_once else {}
+            if lacks:
+                found.setdefault(model.table.id, lacks)
+    return found
+
+
+def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
+    """Return what a run of the plan's target would compute, by model, parents first.
+
+    Args:
+        plan: The plan; its own intervals are missing too.
+        window: The instant, and the start of models that declare none.
+
+    Two models of one table are told as one, the first.
+    """
+    snapshots = in_order(
+        {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    )
+    tables = {model.name: model.table for model in plan.models if model.table}
+    starts = infer_starts(snapshots, window)
+    found: dict[ModelName, IntervalSet] = {}
+    told: set[str] = set()
+    holdings = Holdings(starts, window.now)
+    for name, snapshot in snapshots.items():
+        table = tables.get(name)
+        if table is None:
+            holdings.note(snapshot, None, IntervalSet())
+            continue
+        missing = missing_intervals(
+            snapshot,
+            table.available,
+            window,
+            starts,
+            holdings.complete_for(snapshot),
+            catches_up=holdings.catches_up(snapshot, table),
+        )
+        holdings.note(snapshot, table, missing)
+        if missing and table.id not in told:
+            found[name] = missing
+        told.add(table.id)
+    return found

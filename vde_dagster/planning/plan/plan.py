@@ -1,0 +1,372 @@
+"""The plan as a value: models with their changes and intervals, views, and statements around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.contracts import ContractBreak
+from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.intervals.interval import IntervalSet, iso
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Skipped
+from vde_dagster.planning.tables.table import PhysicalTable, TableChange, TableRef
+from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
+
+AFTER_ALL = ModelName("settings", "after_all")
+"""Stands for a model where statements wait that belong to none."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentStatements:
+    """What runs before and after everything else that is done to an environment.
+
+    Args:
+        before: Spark SQL in which only time variables are left.
+        after: The same, of what runs once the views are published.
+    """
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+    def map(self, change: Callable[[str], str]) -> EnvironmentStatements:
+        """Return them with each text changed."""
+        return EnvironmentStatements(
+            tuple(map(change, self.before)), tuple(map(change, self.after))
+        )
+
+    def at(
+        self, now: datetime, start: datetime | None, end: datetime | None
+    ) -> EnvironmentStatements:
+        """Return them as complete Spark SQL.
+
+        Args:
+            now: The instant of the plan (UTC).
+            start: The start that the plan was asked for (UTC); else the last whole day's.
+            end: Its exclusive end (UTC).
+        """
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        values = time_variable_values(start or day - timedelta(days=1), end or day, now)
+        return self.map(lambda text: substitute_time_variables(text, values))
+
+
+NO_STATEMENTS = EnvironmentStatements()
+
+
+class Change(str, Enum):
+    """How a model differs between the project and the environment."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    AFFECTED = "affected"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+
+
+class Category(str, Enum):
+    """What a change means for the model's data."""
+
+    METADATA = "metadata"
+    REUSE = "reuse"
+    NON_BREAKING = "non_breaking"
+    BREAKING = "breaking"
+    AFFECTED = "affected"
+    FORWARD_ONLY = "forward_only"
+
+
+class PlanKind(str, Enum):
+    """What made the plan."""
+
+    PLAN = "plan"
+    RUN = "run"
+    RESTATEMENT = "restatement"
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Into how many jobs a long backfill will be cut, by what its parents held when it was planned.
+
+    Args:
+        count: How many there are.
+        bytes: How many bytes of its parents' files each reads, on average.
+    """
+
+    count: int
+    bytes: int
+
+    @property
+    def text(self) -> str:
+        """The estimate for people."""
+        size = self.bytes
+        shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
+        return f"about {self.count:,} batches that read {shown} each"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModel:
+    """One model in a plan.
+
+    Args:
+        name: The model.
+        change: How it differs from the environment.
+        category: What that means for its data; None when unchanged, added or removed.
+        reasons: Sentences for people, each with the path of the change
+            (`staging.orders.amount changed → total`).
+        snapshot_id: The target snapshot; None when removed.
+        previous_snapshot_id: The environment's snapshot; None when added.
+        table: The physical table that will serve it; None for views and external tables.
+        builds: Whether data has to be computed.
+        intervals: What is missing and will be computed (UTC); of a standalone audit, what it looks
+            at.
+        audits: Whether audits have to be run on data that exists and stays: they changed, or what
+            they read beside the model did.
+        layout: Whether the table's partitioning, sort order or properties change in place.
+        restate: Whether the intervals are computed again although they are filled.
+        catches_up: Whether a table that is made whole is made again, into the slot that it has, as
+            what it reads holds more by now.
+        breaks: What its readers will not find as it is now.
+        records_only: Whether the intervals are recorded as filled without computing anything.
+        skippable: Whether nothing is computed when nothing that it reads has changed by its turn.
+        skips: What is left as it is, by what was known when the plan was made; None when it is
+            computed, as far as that is known.
+        always: Why a run computes it whether or not something changed; empty where it does not.
+        in_place: How it goes on with a table that production shows; None where it does not, or
+            nothing of that changes.
+        batches: Into how many jobs its work will be cut, where it is cut by bytes.
+    """
+
+    name: ModelName
+    change: Change
+    category: Category | None
+    reasons: tuple[str, ...]
+    snapshot_id: str | None
+    previous_snapshot_id: str | None
+    table: PhysicalTable | None
+    builds: bool
+    intervals: IntervalSet = field(default_factory=IntervalSet)
+    audits: bool = False
+    restate: bool = False
+    layout: bool = False
+    breaks: tuple[ContractBreak, ...] = ()
+    records_only: bool = False
+    skippable: bool = False
+    skips: Skipped | None = None
+    always: str = ""
+    in_place: TableChange | None = None
+    catches_up: bool = False
+    batches: Batches | None = None
+
+    @property
+    def again(self) -> bool:
+        """Whether intervals are filled again that are filled."""
+        return self.restate or self.catches_up
+
+    @property
+    def deploys(self) -> bool:
+        """Whether the plan changes a table in place that readers see."""
+        return self.in_place is not None and self.in_place.deploys
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "name": str(self.name),
+            "change": self.change.value,
+            "category": self.category.value if self.category else None,
+            "reasons": list(self.reasons),
+            "snapshot": self.snapshot_id,
+            "previous_snapshot": self.previous_snapshot_id,
+            "table": str(self.table.ref) if self.table else None,
+            "builds": self.builds,
+            "audits": self.audits,
+            "restate": self.restate,
+            "layout": self.layout,
+            "intervals": self.intervals.to_json(),
+            **({"records_only": True} if self.records_only else {}),
+            **({"catches_up": True} if self.catches_up else {}),
+            "skips": self.skips.to_json() if self.skips is not None else None,
+            "computed_always": self.always or None,
+            **({"in_place": self.in_place.to_json()} if self.in_place else {}),
+            **({"batches": asdict(self.batches)} if self.batches else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedViews:
+    """The environment's views that a publication changes, by what happens to them."""
+
+    created: tuple[TableRef, ...] = ()
+    replaced: tuple[TableRef, ...] = ()
+    dropped: tuple[TableRef, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.created or self.replaced or self.dropped)
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return names by `created`, `replaced` and `dropped`."""
+        return {
+            "created": [str(ref) for ref in self.created],
+            "replaced": [str(ref) for ref in self.replaced],
+            "dropped": [str(ref) for ref in self.dropped],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """A table that was made of rows which a restatement replaces, and is not restated with them.
+
+    Args:
+        name: Its model.
+        environments: The environments that show it, in order; none for one that is only kept.
+        table_id: The physical table.
+        intervals: What of it has to be computed again (UTC).
+        whole: Whether that can only be done with all of it.
+    """
+
+    name: ModelName
+    environments: tuple[str, ...]
+    table_id: str
+    intervals: IntervalSet
+    whole: bool = False
+
+    def shown_by(self) -> str:
+        """Say where it is shown: `of dev, test`, or that it is only kept."""
+        if not self.environments:
+            return "kept for rollbacks and plans"
+        return f"of {', '.join(self.environments)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "name": str(self.name),
+            "environments": list(self.environments),
+            "intervals": self.intervals.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What makes a plan one that waits for an approval.
+
+    Args:
+        files: Hash of the project's files that it was made of; empty where that was not recorded.
+        author: Who wants it, or wrote what it is made of; empty where that was not recorded.
+    """
+
+    files: str = ""
+    author: str = ""
+
+    def is_of(self, files: str) -> bool:
+        """Say whether it proposes what the project's files say, by their hash."""
+        return self.files in ("", files)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to compute and publish to bring an environment to a project's state.
+
+    Args:
+        id: Unique id; also names branches and Dagster's partition.
+        environment: The environment's name.
+        kind: A change of code, or a scheduled run.
+        base_version: The environment's version that the plan was made against, 0 for none; the
+            apply refuses when what it shows has changed since then.
+        created_at: When it was made (UTC).
+        models: In topological order; removed ones last.
+        views: What the publication does to views.
+        entries: The environment's complete target, by model.
+        snapshots: Every snapshot that `entries` names, by id.
+        start: The range the user asked for (UTC), or None.
+        end: Its exclusive end, or None.
+        expires_at: When the environment expires once this is published, or None.
+        warnings: What looks like a mistake in the project, with its place and what to do.
+        restates: Where readers see other rows once this is published (UTC), by model; of models
+            that are computed again and of those that pass on what they read.
+        outdates: What that makes outdated elsewhere, as far as it was known when it was planned.
+        statements: What runs before and after all else, with time variables in it.
+        other_statements: Whether the environment had other ones so far.
+        proposal: Set where it was made to be approved; None where it is only looked at, or applied
+            by whoever made it.
+    """
+
+    id: str
+    environment: str
+    kind: PlanKind
+    base_version: int
+    created_at: datetime
+    models: tuple[PlannedModel, ...]
+    views: PlannedViews
+    entries: dict[ModelName, Entry]
+    snapshots: dict[str, Snapshot]
+    start: datetime | None = None
+    end: datetime | None = None
+    expires_at: datetime | None = None
+    warnings: tuple[str, ...] = ()
+    restates: dict[ModelName, IntervalSet] = field(default_factory=dict)
+    outdates: tuple[Outdated, ...] = ()
+    statements: EnvironmentStatements = NO_STATEMENTS
+    other_statements: bool = False
+    proposal: Proposal | None = None
+
+    @property
+    def builds(self) -> tuple[PlannedModel, ...]:
+        """The models whose data has to be computed, in topological order."""
+        return tuple(model for model in self.models if model.builds)
+
+    @property
+    def breaks(self) -> tuple[ContractBreak, ...]:
+        """The columns, and whole models, that readers will not find as they are now."""
+        return tuple(broken for model in self.models for broken in model.breaks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether applying the plan would change nothing at all."""
+        return (
+            not self.views
+            and not self.builds
+            and not self.other_statements
+            and not any(model.audits for model in self.models)
+            and all(model.change is Change.UNCHANGED for model in self.models)
+        )
+
+    @property
+    def complete_statements(self) -> EnvironmentStatements:
+        """What runs before and after all else, as Spark gets it."""
+        return self.statements.at(self.created_at, self.start, self.end)
+
+    def version_of(self, model: PlannedModel) -> str | None:
+        """Return the short hash that names a model's version: of its table, or of its view.
+
+        None for what is removed or external, which has none.
+        """
+        snapshot = self.snapshots.get(model.snapshot_id or "")
+        if snapshot is None or not snapshot.model.kind.is_shown:
+            return None
+        return model.table.version if model.table is not None else snapshot.table_version
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form (`vde plan --json`)."""
+        statements = self.complete_statements
+        return {
+            "id": self.id,
+            "environment": self.environment,
+            "kind": self.kind.value,
+            "base_version": self.base_version,
+            "created_at": iso(self.created_at),
+            "breaks": [broken.to_json() for broken in self.breaks],
+            "models": [
+                {**model.to_json(), "version": self.version_of(model)} for model in self.models
+            ],
+            "views": self.views.to_json(),
+            "empty": self.is_empty,
+            "warnings": list(self.warnings),
+            "outdates": [outdated.to_json() for outdated in self.outdates],
+            "before_all": list(statements.before),
+            "after_all": list(statements.after),
+        }

@@ -1,0 +1,247 @@
+"""The request for a plan: its options, the models that it selects, and the range that it fills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import end_text, instant_text, parse_range, parse_time, utc
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.missing_intervals import Ready, Window, refills
+from vde_dagster.planning.plan.plan import PlanKind
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import ColumnChanges, PhysicalTable
+from vde_dagster.project.dag import ancestors
+from vde_dagster.project.selection import Changed, select
+from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The choices of who asks for a plan: one value for terminal, launchpad and Python.
+
+    Args:
+        start: Fill only from here on (UTC), or None.
+        end: Fill only before here (UTC, exclusive), or None.
+        select: Patterns of the models whose changes are taken; all when empty.
+        skip_backfill: Publish without computing anything.
+        now: The instant that the plan calls now (UTC); the clock's when None.
+        restate: Patterns of published models to compute again in the range, whatever the files
+            say now; none when empty.
+        ignore_cron: Fill what is complete although its cron has not ticked yet.
+        min_intervals: Look at this many of each model's latest intervals even before `start`.
+        empty_backfill: Record what is missing as filled, and compute nothing.
+        backfill: Patterns of the models that are filled, with what they read; all when empty.
+        full: Whether a run computes what is due whether or not something changed.
+        no_gaps: Whether to refuse a plan after which the environment shows less time of a model
+            than it does now.
+        forward_only: Whether all models whose kind can change in place do.
+        effective_from: Compute again from here on what changes in place (UTC), or None.
+        allow_destructive: Patterns of the models that may lose or retype columns in place.
+        allow_additive: Patterns of the models that may get or widen columns in place.
+        remove_models: Whether it is meant where a plan removes all models of an environment, or
+            more than the project's share of them.
+    """
+
+    start: datetime | None = None
+    end: datetime | None = None
+    select: tuple[str, ...] = ()
+    skip_backfill: bool = False
+    now: datetime | None = None
+    restate: tuple[str, ...] = ()
+    ignore_cron: bool = False
+    min_intervals: int = 0
+    empty_backfill: bool = False
+    backfill: tuple[str, ...] = ()
+    full: bool = False
+    no_gaps: bool = False
+    forward_only: bool = False
+    effective_from: datetime | None = None
+    allow_destructive: tuple[str, ...] = ()
+    allow_additive: tuple[str, ...] = ()
+    remove_models: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("select", "restate", "backfill", "allow_destructive", "allow_additive"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.skip_backfill and (self.empty_backfill or self.backfill):
+            raise UsageError(
+                "a plan that skips the backfill has nothing to fill or to record",
+                hint="leave skip_backfill out, or the choice of what is filled",
+            )
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        start: str | None,
+        end: str | None,
+        execution_time: str | None,
+        clock: datetime,
+        names: tuple[str, str, str, str],
+        effective_from: str | None = None,
+        **said: Any,
+    ) -> PlanOptions:
+        """Read options whose times are texts; relative ones are told from the execution time.
+
+        Args:
+            start: The first instant, or None.
+            end: The end, or None; a day is included.
+            execution_time: The instant of the plan, or None for the clock's.
+            clock: The present (UTC).
+            names: What these three and `effective_from` are called where they were written.
+            effective_from: From when on changes in place are computed again, or None.
+            said: The other fields.
+
+        Raises:
+            UsageError: One of them is no time, or the execution time has not come yet.
+        """
+        now = parse_time(execution_time, names[2], clock) if execution_time else None
+        if now is not None and now > clock:
+            raise UsageError(
+                f"{names[2]} '{execution_time}' lies in the future",
+                hint="nothing of what it would call past has happened yet: give an earlier time",
+            )
+        since, until = parse_range(start, end, names[:2], now or clock)
+        again = parse_time(effective_from, names[3], now or clock) if effective_from else None
+        return cls(since, until, now=now, effective_from=again, **said)
+
+    def __bool__(self) -> bool:
+        """Whether anything was said at all."""
+        return self != NOTHING_SAID
+
+
+NOTHING_SAID = PlanOptions()
+"""A plan as it is made by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What the caller asks for.
+
+    Args:
+        environment: The environment's name.
+        window: The range to fill and the instant of the plan.
+        kind: A change of code, or a scheduled run.
+        options: What else the caller says of the plan.
+        backfill: The models that are filled, or None for all.
+        ready: Asks the signals of models, or None to let everything pass.
+        changes: What becomes of the columns of models that go on with a table of production's.
+        previewed: The environments whose previews decided that a model goes on so, by model.
+        time_to_live: How long an environment other than production is kept.
+        catalog: The Spark catalog's name.
+        suffix: Which part of its views' names has the environment's.
+        mode: Whether production has tables where its models have some.
+    """
+
+    environment: str
+    window: Window
+    kind: PlanKind = PlanKind.PLAN
+    options: PlanOptions = NOTHING_SAID
+    backfill: frozenset[ModelName] | None = None
+    ready: Ready | None = None
+    time_to_live: timedelta | None = None
+    catalog: str = "lakehouse"
+    suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
+    changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
+    previewed: Mapping[ModelName, tuple[str, ...]] = field(default_factory=dict)
+
+
+def filled_of(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> IntervalSet:
+    """Return what need not be filled: of a preview what the new definition filled.
+
+    A run fills what neither that nor the table it branched off has, and so does every plan where
+    rows would be added to those that are there.
+    """
+    once = request.kind is PlanKind.RUN or not refills(snapshot)
+    return table.available if once else table.intervals
+
+
+def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:
+    """Return the range to fill: of a preview the latest interval, when nothing else is said."""
+    window = request.window
+    asked = window.start is not None or window.end is not None
+    if table.preview is None or asked or request.kind is PlanKind.RUN:
+        return window
+    since = request.options.effective_from or snapshot.cadence.latest_slot(window.now).start
+    return replace(window, start=since)
+
+
+def units_from(since: datetime, snapshot: Snapshot, filled: IntervalSet) -> IntervalSet:
+    """Return the whole units that are filled from an instant on."""
+    unit = snapshot.cadence.unit
+    return snapshot.cadence.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
+
+
+def fills(
+    request: PlanRequest,
+    snapshot: Snapshot,
+    table: PhysicalTable,
+    shown: frozenset[str],
+) -> bool:
+    """Say whether a plan fills a model's missing intervals.
+
+    A run fills whatever is due. A plan fills tables that the environment does not show yet, and
+    what it was asked for by a range; what merely fell due waits for the run.
+    """
+    if request.options.skip_backfill:
+        return False
+    if request.backfill is not None and snapshot.name not in request.backfill:
+        return False
+    if request.kind is PlanKind.RUN:
+        return True
+    if request.window.start is not None or request.window.end is not None:
+        return snapshot.is_incremental or not table.intervals
+    return table.id not in shown
+
+
+def window_of(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:
+    """Return the range that a plan is limited to.
+
+    Args:
+        options: What was said of the plan.
+        now: The instant of the plan (UTC).
+        default_start: Start of models that declare none (UTC), or None.
+
+    Raises:
+        UsageError: The range is none, or has not happened yet; today may be its last day.
+    """
+    start = utc(options.start) if options.start else None
+    end = utc(options.end) if options.end else None
+    if start is not None and end is not None:
+        Interval(start, end)
+    if start is not None and start > now:
+        raise UsageError(
+            f"the start {instant_text(start)} lies in the future",
+            hint="give a start before now",
+        )
+    tonight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    if end is not None and end > now and end != tonight:
+        raise UsageError(
+            f"the end {end_text(end)} lies in the future",
+            hint=f"give an end before now, {instant_text(now)}, or today",
+        )
+    return Window(now, start, end, default_start, options.ignore_cron, options.min_intervals)
+
+
+def models_to_fill(
+    snapshots: Mapping[ModelName, Snapshot],
+    patterns: Sequence[str],
+    changed: Changed | None = None,
+) -> frozenset[ModelName] | None:
+    """Return the models that patterns select for filling, with what they read; None for all.
+
+    Raises:
+        UsageError: A pattern selects nothing.
+    """
+    if not patterns:
+        return None
+    models = {name: snapshot.model for name, snapshot in snapshots.items()}
+    chosen = select(models, patterns, changed)
+    return frozenset(chosen | ancestors(models, chosen))

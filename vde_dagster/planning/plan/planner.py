@@ -1,0 +1,433 @@
+"""The planner: from a target and the state of the warehouse to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.contracts import ContractBreak, Shown, contract_breaks
+from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
+from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
+from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
+from vde_dagster.planning.plan.audits_due import (
+    audited_range,
+    own_audits_due,
+    with_audits_of_others,
+)
+from vde_dagster.planning.plan.compare_snapshots import REMOVED, Reasons, becomes_table, classify
+from vde_dagster.planning.plan.missing_intervals import (
+    Readiness,
+    infer_starts,
+    missing_intervals,
+    refills,
+)
+from vde_dagster.planning.plan.parent_coverage import Holdings
+from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.plan.plan_request import (
+    PlanRequest,
+    filled_of,
+    fills,
+    units_from,
+    window_for,
+)
+from vde_dagster.planning.plan.publication import planned_views
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableChange
+
+_ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
+_CATCHES_UP = "what it reads holds more by now of what its slot reaches over"
+_COMPUTED = "its rows are computed into a table, and what reads it finds the same"
+_UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
+
+
+def make_plan(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
+    *,
+    plan_id: str,
+    unique_id: Callable[[], str],
+) -> Plan:
+    """Compare a target with an environment and say what to do.
+
+    Args:
+        request: What the caller asks for.
+        snapshots: The target, in topological order.
+        state: What exists.
+        plan_id: The plan's id.
+        unique_id: Makes ids that were never used, for new tables.
+
+    Returns:
+        The plan, complete in itself.
+
+    Raises:
+        UsageError: A view of the environment would have the name of something else.
+    """
+    ViewNames(request.environment, request.suffix).require_free(
+        (name for name, one in snapshots.items() if one.model.kind.is_shown),
+        (name for name, one in snapshots.items() if not one.model.table),
+    )
+    window = request.window
+    starts = infer_starts(snapshots, window)
+    tables = assign_tables(request.environment, snapshots, state, window, starts, unique_id)
+    entries = {
+        name: Entry(name, snapshot.id, tables[name].id if name in tables else None)
+        for name, snapshot in snapshots.items()
+    }
+    expires = None
+    if request.time_to_live and request.environment != PRODUCTION:
+        expires = window.now + request.time_to_live
+    old = _shown_snapshots(state)
+    planned = _planned(request, snapshots, old, tables, starts, state)
+    return Plan(
+        id=plan_id,
+        environment=request.environment,
+        kind=request.kind,
+        base_version=state.target.version if state.target else 0,
+        created_at=window.now,
+        models=(
+            *with_audits_of_others(planned, snapshots, state),
+            *_removed(snapshots, old, state),
+        ),
+        views=planned_views(request, snapshots, tables, entries, state),
+        entries=entries,
+        snapshots={snapshot.id: snapshot for snapshot in snapshots.values()},
+        start=window.start,
+        end=window.end,
+        expires_at=expires,
+    )
+
+
+def _shown_snapshots(state: WarehouseState) -> dict[ModelName, Snapshot]:
+    """Return what the environment that the plan is compared with shows."""
+    if state.base is None:
+        return {}
+    return {name: state.snapshots[e.snapshot_id] for name, e in state.base.entries.items()}
+
+
+def _planned(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    old: Mapping[ModelName, Snapshot],
+    tables: Mapping[ModelName, PhysicalTable],
+    starts: Mapping[ModelName, datetime],
+    state: WarehouseState,
+) -> Iterator[PlannedModel]:
+    """Say of each model of the target what changed and what has to be done, parents first."""
+    changed = {
+        name: (snapshot, old[name])
+        for name, snapshot in snapshots.items()
+        if name in old and old[name].id != snapshot.id
+    }
+    works = PlannedWork(request, state, starts)
+    reasons = Reasons(changed)
+    building: set[ModelName] = set()
+    moving: set[ModelName] = set()
+    for name, snapshot in snapshots.items():
+        before, table = old.get(name), tables.get(name)
+        verdict = Verdict(*classify(snapshot, before), reasons.of(snapshot, before))
+        if not snapshot.model.kind.is_read:
+            start, last = starts.get(name), state.audited.get(name)
+            due = audited_range(request, snapshot, before, moving, start, last)
+            yield _planned_audit(snapshot, before, verdict, due)
+            continue
+        work = works.of(snapshot, table)
+        verdict = _with_state(verdict, request, snapshot, table, state)
+        verdict = _with_work(verdict, snapshot, before, work)
+        skippable, always = _skipping(request, snapshot, snapshots, table, work)
+        yield PlannedModel(
+            name=name,
+            change=verdict.change,
+            category=verdict.category,
+            reasons=verdict.reasons,
+            snapshot_id=snapshot.id,
+            previous_snapshot_id=before.id if before is not None else None,
+            table=table,
+            builds=bool(work.intervals),
+            intervals=work.intervals,
+            records_only=bool(work.intervals) and request.options.empty_backfill,
+            audits=(not work.intervals or snapshot.is_incremental)
+            and own_audits_due(snapshot, before, table, state, moving),
+            restate=work.again,
+            catches_up=work.catches_up,
+            layout=table is not None
+            and works.owns(table)
+            and _layout_differs(name, snapshot, table, state),
+            breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
+            skippable=skippable,
+            always=always,
+            in_place=work.in_place,
+        )
+        if work.intervals or (table is None and building & set(snapshot.parents)):
+            building.add(name)
+        if name in building or verdict.change is not Change.UNCHANGED:
+            moving.add(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a plan says of a model's definition.
+
+    Args:
+        change: How it differs from the one that is shown.
+        category: What that means for its rows; None for what has none.
+        reasons: Why, as sentences.
+    """
+
+    change: Change
+    category: Category | None
+    reasons: tuple[str, ...]
+
+    def because(self, reason: str, category: Category | None = None) -> Verdict:
+        """Return it with one more reason, and with another category if one is given."""
+        return replace(self, category=category or self.category, reasons=(*self.reasons, reason))
+
+
+def _with_state(
+    verdict: Verdict,
+    request: PlanRequest,
+    snapshot: Snapshot,
+    table: PhysicalTable | None,
+    state: WarehouseState,
+) -> Verdict:
+    """Add what the warehouse says to what two definitions say."""
+    name = snapshot.name
+    if name in state.left_out:
+        verdict = Verdict(Change.MODIFIED, Category.BREAKING, (_UNREADABLE,))
+    if _begins_anew(name, snapshot, table, state):
+        stays = verdict.category is Category.AFFECTED
+        verdict = verdict.because(_ANEW, None if stays else Category.BREAKING)
+    if by := request.previewed.get(name):
+        verdict = verdict.because(f"goes on forward-only, as previewed in {', '.join(by)}")
+    return verdict
+
+
+def _with_work(
+    verdict: Verdict, snapshot: Snapshot, before: Snapshot | None, work: ModelWork
+) -> Verdict:
+    """Add why a model is computed although its definition gives no reason to."""
+    if work.catches_up:
+        verdict = verdict.because(_CATCHES_UP)
+    reused = work.intervals and verdict.category is Category.REUSE
+    if reused and before is not None and becomes_table(snapshot, before):
+        verdict = verdict.because(_COMPUTED, Category.NON_BREAKING)
+    return verdict
+
+
+def _skipping(
+    request: PlanRequest,
+    snapshot: Snapshot,
+    snapshots: Mapping[ModelName, Snapshot],
+    table: PhysicalTable | None,
+    work: ModelWork,
+) -> tuple[bool, str]:
+    """Say whether a run may leave a model out that would get the same rows, or why it never may."""
+    if not work.intervals or table is None or request.options.full:
+        return False, ""
+    if request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
+        return False, ""
+    always = why_always(snapshot, snapshots) or ""
+    return not always and bool(table.intervals), always
+
+
+def _planned_audit(
+    snapshot: Snapshot, before: Snapshot | None, verdict: Verdict, due: IntervalSet
+) -> PlannedModel:
+    """Plan a standalone audit, which computes nothing."""
+    return PlannedModel(
+        name=snapshot.name,
+        change=verdict.change,
+        category=verdict.category,
+        reasons=verdict.reasons,
+        snapshot_id=snapshot.id,
+        previous_snapshot_id=before.id if before is not None else None,
+        table=None,
+        builds=False,
+        intervals=due,
+        audits=bool(due),
+    )
+
+
+def _begins_anew(
+    name: ModelName, snapshot: Snapshot, table: PhysicalTable | None, state: WarehouseState
+) -> bool:
+    """Say whether a model gets another table whose rows its sources cannot make as they were."""
+    entry = state.base.entries.get(name) if state.base is not None else None
+    if snapshot.model.kind.restatable or table is None or entry is None or not entry.table_id:
+        return False
+    if table.preview is not None:
+        return False
+    shown = state.tables.get(entry.table_id)
+    return shown is not None and shown.id != table.id and bool(shown.intervals)
+
+
+def _removed(
+    snapshots: Mapping[ModelName, Snapshot],
+    old: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
+) -> Iterator[PlannedModel]:
+    """Name the models that the target no longer has."""
+    for name, snapshot in old.items():
+        if name not in snapshots:
+            breaks = _breaks(name, None, old, state)
+            yield PlannedModel(
+                name,
+                Change.REMOVED,
+                None,
+                (REMOVED,),
+                None,
+                snapshot.id,
+                None,
+                False,
+                breaks=breaks,
+            )
+    for name in state.left_out:
+        if name not in snapshots:
+            why = (REMOVED, _UNREADABLE)
+            yield PlannedModel(name, Change.REMOVED, None, why, None, None, None, False)
+
+
+def _breaks(
+    name: ModelName, new: Shown | None, old: Mapping[ModelName, Snapshot], state: WarehouseState
+) -> tuple[ContractBreak, ...]:
+    """Say what readers of a model that changes will not find as it is."""
+    assert state.base is not None
+    table_id = state.base.entries[name].table_id
+    before = Shown(old[name], state.tables.get(table_id) if table_id else None)
+    return contract_breaks(before, new, state.view_types, old.values())
+
+
+def _layout_differs(
+    name: ModelName, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
+) -> bool:
+    """Say whether an existing table is laid out otherwise than its model now asks.
+
+    The layout that it has is that of the model which the environment shows it for, and else of
+    the definition that created it.
+    """
+    if not table.created or table.preview is not None:
+        return False
+    shown = state.base.entries.get(name) if state.base else None
+    has = shown.snapshot_id if shown and shown.table_id == table.id else table.snapshot_id
+    known = state.snapshots.get(has)
+    return known is not None and known.layout_hash != snapshot.layout_hash
+
+
+def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
+    """Return the plan with planned tables exchanged for the ones that exist.
+
+    Args:
+        plan: The plan.
+        tables: By the planned table's id, the table that turned out to serve it.
+    """
+    models = tuple(
+        replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
+        for model in plan.models
+    )
+    entries = {
+        name: replace(entry, table_id=tables[entry.table_id].id)
+        if entry.table_id is not None and entry.table_id in tables
+        else entry
+        for name, entry in plan.entries.items()
+    }
+    return replace(plan, models=models, entries=entries)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWork:
+    """What a plan does with a model's table.
+
+    Args:
+        intervals: What it fills (UTC).
+        catches_up: Whether a table that is made whole is made again for what it lacks alone.
+        again: Whether a definition that goes on in place fills again what the earlier one filled.
+        in_place: What becomes of a table of production's that the model goes on with, or None.
+    """
+
+    intervals: IntervalSet = field(default_factory=IntervalSet)
+    catches_up: bool = False
+    again: bool = False
+    in_place: TableChange | None = None
+
+
+class PlannedWork:
+    """Goes through the models of a plan, and remembers what its children may count on.
+
+    Args:
+        request: What the plan is asked for.
+        state: What exists.
+        starts: First instant of data by model (UTC).
+    """
+
+    def __init__(
+        self, request: PlanRequest, state: WarehouseState, starts: Mapping[ModelName, datetime]
+    ) -> None:
+        self._request, self._state, self._starts = request, state, starts
+        self._protected = state.protected(request.environment)
+        self._shown = state.base.tables if state.base is not None else frozenset[str]()
+        self._readiness = Readiness(request.ready)
+        self._holdings = Holdings(starts, request.window.now)
+
+    def owns(self, table: PhysicalTable) -> bool:
+        """Say whether a table is the environment's to fill and to lay out."""
+        return table.id not in self._protected
+
+    def of(self, snapshot: Snapshot, table: PhysicalTable | None) -> ModelWork:
+        """Say what has to be done for a model, whose parents were asked for before.
+
+        Args:
+            snapshot: The model.
+            table: The table that serves it; None for one that is a query.
+        """
+        work = self._asked(snapshot, table) if table is not None else ModelWork()
+        intervals = self._readiness.let_pass(snapshot, work.intervals)
+        self._holdings.note(snapshot, table, intervals)
+        # What fills more than the slot that the table has is no mere catching up.
+        has = table.intervals if table is not None else IntervalSet()
+        catches_up = work.catches_up and bool(intervals) and not intervals - has
+        return replace(work, intervals=intervals, catches_up=catches_up)
+
+    def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> ModelWork:
+        """Say what would be done, if no signal held anything back."""
+        request, holdings = self._request, self._holdings
+        complete = holdings.complete_for(snapshot)
+        intervals, catches_up = IntervalSet(), False
+        if self.owns(table) and fills(request, snapshot, table, self._shown):
+            catches_up = holdings.catches_up(snapshot, table)
+            intervals = missing_intervals(
+                snapshot,
+                filled_of(request, snapshot, table),
+                window_for(request, snapshot, table),
+                self._starts,
+                complete,
+                catches_up=catches_up,
+            )
+        in_place = _in_place(request, snapshot, table, self._state)
+        if in_place is None or in_place.effective_from is None:
+            return ModelWork(intervals, catches_up, in_place=in_place)
+        outdated = units_from(in_place.effective_from, snapshot, table.intervals & complete)
+        return ModelWork(intervals | outdated, catches_up, bool(outdated), in_place)
+
+
+def _in_place(
+    request: PlanRequest, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
+) -> TableChange | None:
+    """Say how a plan goes on with a table of production's; None when nothing of that changes."""
+    if snapshot.forward is None:
+        return None
+    changes = request.changes.get(snapshot.name, ())
+    if table.preview is not None:
+        entry = state.target.entries.get(snapshot.name) if state.target else None
+        if entry is not None and entry.table_id == table.id:
+            return None
+        return TableChange(table.ref, deploys=False, columns=changes)
+    if request.environment != PRODUCTION or is_deployed_already(snapshot, state):
+        return None
+    options = request.options
+    again = not options.skip_backfill and refills(snapshot)
+    since = options.effective_from if again else None
+    return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)

@@ -1,0 +1,206 @@
+"""Views that a publication changes, and the models and time that it would take away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import range_text
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.environments.environment import Entry, Environment
+from vde_dagster.planning.environments.resolver import Binding, Resolver
+from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.plan import Plan, PlannedViews
+from vde_dagster.planning.plan.plan_request import PlanRequest
+from vde_dagster.planning.rendering.views import has_view, view_signature
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+
+
+def planned_views(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    tables: Mapping[ModelName, PhysicalTable],
+    entries: Mapping[ModelName, Entry],
+    state: WarehouseState,
+) -> PlannedViews:
+    """Compare the views of a target with those of the environment, without knowing their types.
+
+    Args:
+        request: What the plan is asked for.
+        snapshots: The target.
+        tables: The tables that serve it.
+        entries: The target's entries.
+        state: What exists.
+    """
+    after = Resolver(
+        request.environment,
+        entries,
+        {snapshot.id: snapshot for snapshot in snapshots.values()},
+        {table.id: table for table in tables.values()},
+        suffix=request.suffix,
+        mode=request.mode,
+    )
+    target = state.target
+    before = (
+        Resolver(
+            request.environment,
+            target.entries,
+            state.snapshots,
+            state.tables,
+            suffix=target.suffix,
+            mode=target.mode,
+        )
+        if target
+        else None
+    )
+    same = _unchanged_names(after, before)
+    created: list[TableRef] = []
+    replaced: list[TableRef] = []
+    dropped: list[TableRef] = []
+    for name in entries:
+        if name in same:
+            continue
+        new, old = _shows(after, name), before is not None and _shows(before, name)
+        if new and not old:
+            created.append(after.views.ref(name))
+        elif before is None or not old:
+            continue
+        elif not new:
+            dropped.append(before.views.ref(name))
+        elif after.views.ref(name) != before.views.ref(name):
+            created.append(after.views.ref(name))
+            dropped.append(before.views.ref(name))
+        else:
+            catalog = request.catalog
+            # Rendering costs milliseconds a view; a new environment needs none of it.
+            if view_signature(name, after, catalog) != view_signature(name, before, catalog):
+                replaced.append(after.views.ref(name))
+    if before:
+        for name in before.entries:
+            if name not in entries and _shows(before, name):
+                dropped.append(before.views.ref(name))
+        # Whether these have views is not known; the publication drops what is there.
+        dropped += (before.views.ref(name) for name in state.left_out if name not in entries)
+    return PlannedViews(
+        tuple(sorted(created, key=str)),
+        tuple(sorted(replaced, key=str)),
+        tuple(sorted(dropped, key=str)),
+    )
+
+
+def _shows(resolver: Resolver, name: ModelName) -> bool:
+    """Say whether an environment has a view of a model."""
+    entry = resolver.entries.get(name)
+    # Resolving would map the columns of every table, which this does not ask for.
+    return entry is not None and has_view(Binding(resolver.snapshots[entry.snapshot_id]))
+
+
+def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
+    """Return the models whose view is the same without rendering it.
+
+    That is so when the entry is the same and, for queries that are inlined, those of all its
+    parents are too.
+    """
+    if before is None or not after.views.same_as(before.views):
+        return set()
+    same: set[ModelName] = set()
+    for name, entry in after.entries.items():
+        if before.entries.get(name) != entry:
+            continue
+        snapshot = after.snapshots[entry.snapshot_id]
+        inlines = entry.table_id is None and not snapshot.model.kind.is_external
+        if not inlines or all(parent in same for parent in snapshot.parents):
+            same.add(name)
+    return same
+
+
+_FEW = 2
+"""So many models of several may always go: a share of a small project is a few of them."""
+
+
+def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
+    """Make sure that a plan does not empty an environment, as one of a wrong folder would.
+
+    Args:
+        plan: The plan.
+        state: What exists; models that readers see count.
+        share: The share of the environment's models that may go unasked, from 0 to 1.
+
+    Raises:
+        UsageError: All of them would go, or more than that; names them.
+    """
+    shown = _shown(state)
+    gone = [name for name in shown if name not in plan.entries]
+    every = len(gone) == len(shown)
+    if not gone or (not every and (len(gone) <= _FEW or len(gone) <= share * len(shown))):
+        return
+    listed = "".join(f"\n  - {name}" for name in gone)
+    many = f"all {len(shown)}" if len(shown) > 1 else "the only"
+    said = many if every else f"{len(gone)} of the {len(shown)}"
+    raise UsageError(
+        f"the plan would remove {said} model{'s' if len(shown) > 1 else ''} of "
+        f"'{plan.environment}', and nothing was changed:{listed}",
+        hint="look whether this is the project's folder, with all of its models; if they are to "
+        f"go: vde plan {plan.environment} --remove-models (in Dagster: remove_models: true)",
+    )
+
+
+def _shown(state: WarehouseState) -> list[ModelName]:
+    """Name the models of the environment that readers see, or may."""
+    if state.target is None:
+        return []
+    known = (
+        name
+        for name, entry in state.target.entries.items()
+        if state.snapshots[entry.snapshot_id].model.kind.is_shown
+    )
+    return sorted({*known, *state.left_out})
+
+
+def require_no_gaps(
+    plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
+) -> None:
+    """Make sure that what a plan publishes covers the time that is shown now.
+
+    Args:
+        plan: The plan.
+        current: The environment as it is published, or None.
+        tables: Physical tables that it shows, by id.
+
+    Raises:
+        UsageError: It does not; names each model with what would be gone.
+    """
+    gone = dict(gaps(plan, current, tables))
+    if gone:
+        said = "; ".join(
+            f"{name}, {range_text(ranges.ranges[0].start, ranges.ranges[-1].end)}"
+            for name, ranges in gone.items()
+        )
+        raise UsageError(
+            f"'{plan.environment}' would no longer show data that it shows now: {said}",
+            hint="let the plan fill it (without --start, --end, --skip-backfill), or leave "
+            "--no-gaps out",
+        )
+
+
+def gaps(
+    plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
+) -> Iterator[tuple[ModelName, IntervalSet]]:
+    """Yield what of a model is filled now and would not be, by model.
+
+    What a lookback fills again is no gap: it is filled.
+    """
+    for model in plan.models:
+        entry = current.entries.get(model.name) if current else None
+        old = tables.get(entry.table_id) if entry and entry.table_id else None
+        if old is None or model.table is None or model.snapshot_id is None:
+            continue
+        snapshot = plan.snapshots[model.snapshot_id]
+        if model.table.id == old.id or not snapshot.is_incremental:
+            continue
+        shown = snapshot.cadence.align_inward(old.intervals)
+        gone = shown - (model.table.intervals | model.intervals)
+        if gone:
+            yield model.name, gone

@@ -1,0 +1,384 @@
+"""Restatement of filled intervals and their descendants, by request or by a model's cron."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.intervals.cadence import EPOCH, FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.affected_intervals import NOTHING, Redo, redo
+from vde_dagster.planning.plan.audits_due import with_audits_of_fills
+from vde_dagster.planning.plan.missing_intervals import refills
+from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
+from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.selection import Changed as ChangedFiles
+from vde_dagster.project.selection import select
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A model that is not computed again although it was asked for, or reads what is.
+
+    Args:
+        name: The model.
+        reason: Why, as a sentence for people.
+        hint: What to do instead, or "".
+    """
+
+    name: ModelName
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.hint})" if self.hint else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """A plan that computes again what is filled.
+
+    Args:
+        plan: The plan.
+        refused: Models that it leaves as they are.
+    """
+
+    plan: Plan
+    refused: tuple[Refusal, ...]
+
+
+def restate(
+    plan: Plan,
+    wanted: Mapping[ModelName, IntervalSet],
+    protected: Set[str],
+    *,
+    fills_missing: bool = False,
+    beside: bool = False,
+) -> Restatement:
+    """Let a run's plan compute ranges of chosen models again, and what is made of them.
+
+    Models that are made of others' rows follow in whole intervals of their own, through views and
+    through any mixture of cadences; nobody is computed beyond what is filled.
+
+    Args:
+        plan: A run's plan: what an environment shows, in topological order, and what it misses.
+        wanted: The ranges to compute again, by chosen model (UTC, as they were asked for).
+        protected: Tables that the environment may not write; what they hold is made of other rows.
+        fills_missing: Whether intervals in these ranges that were never filled are filled, too.
+        beside: Whether the plan also does the rest of what it did, as a run that finds something
+            to restate does.
+    """
+    seen = _Seen(plan, protected)
+    models = tuple(
+        seen.take(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
+        for model in plan.models
+    )
+    models = with_audits_of_fills(models, plan.snapshots, beside=beside)
+    warnings = (*plan.warnings, *seen.widened, *(str(refused) for refused in seen.refused))
+    changed = replace(plan, models=models, warnings=warnings, restates=seen.changed)
+    return Restatement(changed, tuple(seen.refused))
+
+
+def restate_published(
+    run: Plan, options: PlanOptions, protected: Set[str], changed: ChangedFiles | None = None
+) -> Plan:
+    """Plan to compute again what an environment shows, and nothing else.
+
+    Args:
+        run: A run's plan of the environment.
+        options: Which models, and the range; without one everything that is filled.
+        protected: Tables that the environment may not write.
+        changed: Returns which files differ from a branch, for patterns that ask git.
+
+    Raises:
+        UsageError: A pattern selects nothing, none of the models can be computed again, or other
+            choices make no sense beside it.
+    """
+    for spelt, given in (
+        ("--select", options.select),
+        ("--skip-backfill", options.skip_backfill),
+        ("--empty-backfill", options.empty_backfill),
+        ("--backfill-model", options.backfill),
+    ):
+        if given:
+            raise UsageError(
+                f"--restate takes no {spelt}: it computes again what is published, and changes "
+                "nothing else",
+                hint="leave it out, or plan the changes by themselves",
+            )
+    models = {name: run.snapshots[e.snapshot_id].model for name, e in run.entries.items()}
+    chosen = select(models, options.restate, changed)
+    if not chosen:
+        raise UsageError(
+            f"'{' '.join(options.restate)}' leaves no model to restate",
+            hint="name models that the environment shows, or patterns of them",
+        )
+    asked = IntervalSet((Interval(run.start or EPOCH, run.end or FAR),))
+    restated = restate(
+        replace(run, kind=PlanKind.RESTATEMENT), dict.fromkeys(chosen, asked), protected
+    )
+    first = next((refused for refused in restated.refused if refused.name in chosen), None)
+    if first is not None and chosen <= {refused.name for refused in restated.refused}:
+        raise UsageError(first.reason, hint=first.hint or None)
+    return restated.plan
+
+
+def require_what_is_shown(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
+    """Make sure that a restatement, which fills nothing else, would show no emptier tables.
+
+    A run gives a model another table where what it reads is served by another one by now, say by a
+    preview, since production has moved away from the table that both showed.
+
+    Args:
+        run: A run's plan of the environment.
+        shown: The tables that it shows now, by model.
+
+    Raises:
+        UsageError: A model would get a table that lacks ranges of the one that is shown.
+    """
+    for model in run.models:
+        before = shown.get(model.name)
+        if model.table is None or before is None or model.table.id == before.id:
+            continue
+        if before.available - model.table.available:
+            raise UsageError(
+                f"'{run.environment}' would show less of {model.name} than it does: it gets "
+                "another table, which a restatement does not fill",
+                hint=f"fill it first: vde run {run.environment}",
+            )
+
+
+class _Seen:
+    """What is known of the models so far, parents first."""
+
+    def __init__(self, plan: Plan, protected: Set[str]) -> None:
+        self.plan, self.protected = plan, protected
+        self.changed: dict[ModelName, IntervalSet] = {}
+        self.of_table: dict[str, IntervalSet] = {}
+        self.refused: list[Refusal] = []
+        self.widened: list[str] = []
+
+    def take(
+        self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
+    ) -> PlannedModel:
+        """Say what is done to a model, and remember what its readers see of that."""
+        idle = model
+        if not beside:
+            idle = replace(
+                model, builds=False, intervals=IntervalSet(), skips=None, catches_up=False
+            )
+        if model.snapshot_id is None:
+            return idle
+        snapshot = self.plan.snapshots[model.snapshot_id]
+        change = asked
+        for parent in snapshot.parents:
+            change = change | self.changed.get(parent, IntervalSet())
+        if model.table is not None:
+            # Of two models with one table the second shows what is computed for the first.
+            change = change | self.of_table.get(model.table.id, IntervalSet())
+        if not change:
+            return idle
+        if model.table is None:
+            self.changed[snapshot.name] = change
+            return idle
+        found = self._redo(model, snapshot, change, bool(asked))
+        intervals = found.intervals
+        if fills_missing:
+            intervals = intervals | _of_change(snapshot, model.intervals, change)
+        if not intervals:
+            return idle
+        if found.widened:
+            first = instant_text(found.intervals.ranges[0].start)
+            self.widened.append(
+                f"{snapshot.name} is computed again from {first} on: {found.widened}"
+            )
+        if found.intervals:
+            self.changed[snapshot.name] = self.of_table[model.table.id] = found.changed
+        if beside:
+            intervals = intervals | model.intervals
+        if not found.intervals:
+            return replace(model, builds=True, intervals=intervals)
+        # Who asks for it to be computed again has a reason that no comparison knows.
+        return replace(
+            model,
+            builds=True,
+            intervals=intervals,
+            restate=True,
+            skippable=False,
+            skips=None,
+        )
+
+    def _redo(
+        self, model: PlannedModel, snapshot: Snapshot, change: IntervalSet, asked: bool
+    ) -> Redo:
+        assert model.table is not None
+        name = snapshot.name
+        if model.table.id in self.protected:
+            if asked:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: production shows its table",
+                        f"restate it there: vde plan {PRODUCTION} --restate {name}",
+                    )
+                )
+            return NOTHING
+        if meaning_of(snapshot.model.kind).filled_once:
+            if asked:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: kind {snapshot.model.kind.name} holds "
+                        "what its file says",
+                        "edit the file, and plan",
+                    )
+                )
+            return NOTHING
+        if model.table.preview is not None and not refills(snapshot):
+            if asked:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: kind {snapshot.model.kind.name} would add "
+                        "its rows to those that its preview has of production",
+                        f"publish the change first, or restate it in {PRODUCTION}",
+                    )
+                )
+            return NOTHING
+        if self.plan.environment == PRODUCTION and not snapshot.model.kind.restatable:
+            if redo(snapshot, model.table.intervals, change).intervals:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: its restatement is disabled, for fear "
+                        "that its source has no longer what it is made of",
+                        "write disable_restatement false in its kind, and apply that first",
+                    )
+                )
+            return NOTHING
+        return redo(snapshot, model.table.intervals, change)
+
+
+def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
+    """Limit a run's plan to what one model misses in some ranges.
+
+    Args:
+        plan: A run's plan.
+        name: The model.
+        ranges: The ranges (UTC), widened to whole units.
+    """
+    models = []
+    for model in plan.models:
+        chosen = IntervalSet()
+        if model.name == name and model.snapshot_id is not None:
+            snapshot = plan.snapshots[model.snapshot_id]
+            chosen = _of_change(snapshot, model.intervals, ranges)
+            if chosen and snapshot.in_order:
+                # Whoever asks for a range gets the earlier ones, too, which it stands on.
+                upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
+                chosen = model.intervals & IntervalSet((upto,))
+        again = model.catches_up and bool(chosen)
+        models.append(replace(model, builds=bool(chosen), intervals=chosen, catches_up=again))
+    return replace(plan, models=with_audits_of_fills(models, plan.snapshots))
+
+
+def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
+    """Return what is missing in whole units around a change."""
+    if not missing or not snapshot.is_incremental:
+        return missing
+    hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
+    return missing & snapshot.cadence.align_outward(change & IntervalSet((hull,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a model asks to be filled again, and since when.
+
+    Args:
+        at: The tick at which it asks (UTC).
+        last: How many of the last intervals, or None for all that are filled.
+    """
+
+    at: datetime
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """An instant at which a model asks to be filled again.
+
+    Args:
+        at: The tick (UTC).
+        intervals: What had not been filled since then, of what it asks for (UTC).
+    """
+
+    at: datetime
+    intervals: IntervalSet
+
+
+def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
+    """Return what a model asks for by the latest ticks before an instant (UTC)."""
+    found = []
+    again = snapshot.model.kind.auto_restatement
+    if again is not None:
+        tick = replace(snapshot.cadence, cron=again.cron).last_tick(now)
+        found.append(Wish(tick, again.intervals))
+    ended = _after_the_end(snapshot, now)
+    return (*found, ended) if ended is not None else tuple(found)
+
+
+def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
+    """Ask for the last intervals as long as a lookback from those that would follow has them.
+
+    After a model's end nothing falls due that would bring the lookback with it; late rows come
+    all the same. What can only be made again whole is left alone.
+    """
+    kind, cadence = snapshot.model.kind, snapshot.cadence
+    end, lookback = snapshot.model.end_at(now), kind.earlier_intervals
+    if end is None or not lookback or kind.restates_whole or snapshot.in_order:
+        return None
+    first, due = cadence.unit.ceil(end), cadence.due_until(now)
+    if due <= first:
+        return None
+    left = lookback + 1 - cadence.unit.count(Interval(first, due))
+    return Wish(cadence.last_tick(now), left) if left > 0 else None
+
+
+def due_again(
+    snapshot: Snapshot,
+    filled: IntervalSet,
+    asked: Iterable[Wish],
+    fills: Iterable[tuple[Interval, datetime]],
+) -> Tick:
+    """Return what a model asks to be filled again by its latest ticks.
+
+    What was filled after a tick is new enough; so a model that has just been made, or a range
+    that somebody restated meanwhile, is not computed twice.
+
+    Args:
+        snapshot: The model.
+        filled: What its table holds (UTC).
+        asked: What it asks for; at least one wish.
+        fills: What was ever filled, and when (UTC).
+    """
+    asked, log = tuple(asked), tuple(fills)
+    intervals = IntervalSet()
+    for wish in asked:
+        newer = IntervalSet.of(interval for interval, at in log if at >= wish.at)
+        intervals = intervals | (_last(snapshot, filled, wish.last) - newer)
+    return Tick(max(wish.at for wish in asked), intervals)
+
+
+def _last(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
+    if count is None or not filled:
+        return filled
+    end = filled.ranges[-1].end
+    return filled & IntervalSet((Interval(snapshot.cadence.unit.shift(end, -count), end),))

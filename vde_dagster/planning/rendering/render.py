@@ -1,0 +1,342 @@
+"""Rendering of queries and statements for Spark: names resolved, time variables replaced.
+
+A relation in Spark is a name with an optional version (`VERSION AS OF 3`), sample and alias, in
+this order; a subquery has a sample and an alias (`relationPrimary` in `SqlBaseParser.g4`).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.environments.resolver import Resolver, select_physical
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.macros.variables import (
+    substitute_time_variables,
+    this_model_values,
+    time_variable_values,
+)
+from vde_dagster.project.model import Audit, Model
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.statements import temporary_view
+from vde_dagster.sql.trees import tables_read
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+    from vde_dagster.sql.reading import Reading
+
+
+Relation = Callable[[ModelName], str | None]
+"""Gives the query that a table's name stands for; None leaves the name as it is."""
+
+
+def render_query(
+    model: Model,
+    resolver: Resolver,
+    catalog: str,
+    interval: Interval | None = None,
+    execution_time: datetime | None = None,
+) -> str:
+    """Render a model's query over an environment's tables.
+
+    Args:
+        model: The model; it must have a query.
+        resolver: The environment.
+        catalog: The Spark catalog's name.
+        interval: The half-open UTC range that the time variables describe, if there is one.
+        execution_time: What `@execution_ts` and its like say (UTC).
+
+    Returns:
+        Spark SQL without any project name left in it.
+    """
+    assert model.query is not None
+    sql = model.query
+    if interval is not None:
+        values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
+        sql = substitute_time_variables(sql, values)
+    return replace_tables(sql, lambda name: relation(name, resolver, catalog))
+
+
+def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
+    """Return the query that a model's name stands for; None for what is no model's name."""
+    if name not in resolver.entries:
+        return None
+    binding = resolver.resolve(name)
+    if binding.external is not None:
+        commits = binding.commits.clause if binding.commits is not None else ""
+        return f"SELECT * FROM {binding.external.quoted(catalog)}{commits}"
+    if binding.table is not None:
+        return select_physical(binding, catalog)
+    if binding.snapshot.model.query is None:
+        return None  # A standalone audit has no rows.
+    return render_query(binding.snapshot.model, resolver, catalog)
+
+
+def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
+    """Replace every table that a query reads by a subquery, under the name it is called by.
+
+    All other words stay as they are, but for QUALIFY, which Spark has not. Common table expressions
+    are left alone, also where one hides a table's name. A column that is qualified with a schema
+    (`staging.orders.id`) loses the schema, as the subquery has none; tables of one name and several
+    schemas in one FROM are told apart by it.
+
+    Args:
+        sql: Spark SQL.
+        relation_of: What a table's name stands for.
+        names: What names of tables mean; by default they have two parts, as in stored queries.
+
+    Raises:
+        UsageError: A model is read as of an earlier version.
+    """
+    reading = read_query(sql)
+    edits: list[Edit] = []
+    found: list[tuple[exp.Table, str]] = []
+    unnamed: list[exp.Table] = []
+    for table in list(tables_read(reading.tree)):
+        name = _model_name(table, names)
+        query = relation_of(name) if name is not None else None
+        if query is None:
+            continue
+        if not table.alias:
+            unnamed.append(table)
+        found.append((table, query))
+    aliases = _aliases(unnamed)
+    for table, query in found:
+        edits += put_in_place(reading, table, query, aliases.get(id(table)))
+    edits += _columns_of(reading.tree, unnamed, aliases)
+    return without_qualify(apply_edits(sql, edits))
+
+
+def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
+    if names is not None:
+        return names.model_name_or_none([part.name for part in table.parts])
+    quoted = (part.name.replace("`", "``") for part in table.parts[-2:])
+    return ModelName.parse(".".join(f"`{part}`" for part in quoted))
+
+
+def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
+    """Name tables without an alias, by id: apart where one FROM has two of one name."""
+    called: dict[tuple[int, str], list[exp.Table]] = {}
+    for table in unnamed:
+        select = table.find_ancestor(exp.Select)
+        called.setdefault((id(select), table.name.lower()), []).append(table)
+    names = {}
+    for tables in called.values():
+        apart = len({table.db.lower() for table in tables}) > 1
+        for table in tables:
+            names[id(table)] = f"{table.db}.{table.name}" if apart else table.name
+    return names
+
+
+def _columns_of(
+    tree: exp.Expr, unnamed: Sequence[exp.Table], names: Mapping[int, str]
+) -> list[Edit]:
+    """Call tables by their new names where columns are qualified with their full ones."""
+    new = {(table.db.lower(), table.name.lower()): names[id(table)] for table in unnamed}
+    if not new:
+        return []
+    edits = []
+    for column in tree.find_all(exp.Column):
+        schema = column.args.get("db")
+        name = new.get((schema.name.lower(), column.table.lower())) if schema is not None else None
+        if name is None:
+            continue
+        first, own = column.parts[0].meta.get("start"), column.args["table"].meta
+        if first is not None and "end" in own:
+            edits.append(Edit(first, own["end"] + 1, quote(name)))
+    return edits
+
+
+def render_environment_query(
+    sql: str, views: Callable[[ModelName], str | None], names: TableNames
+) -> str:
+    """Rewrite a user's query so that model names mean one environment's views.
+
+    Args:
+        sql: The query; model names as in the project.
+        views: The quoted full name of a model's view, or None when the name is no model's.
+        names: What names of tables mean.
+    """
+
+    def relation_of(name: ModelName) -> str | None:
+        view = views(name)
+        return f"SELECT * FROM {view}" if view else None
+
+    return replace_tables(sql, relation_of, names)
+
+
+def render_audit(
+    audit: Audit,
+    snapshot: Snapshot,
+    rows: str,
+    resolver: Resolver,
+    catalog: str,
+    interval: Interval,
+    time_type: str | None = None,
+) -> str:
+    """Render an audit's query over one range of a table.
+
+    Args:
+        audit: The audit.
+        snapshot: The audited snapshot.
+        rows: The query that returns the snapshot's rows.
+        resolver: The environment, for other models that the audit reads.
+        catalog: The Spark catalog's name.
+        interval: The audited range (UTC); kinds without a time column are audited whole.
+        time_type: Spark SQL type of the time column, for kinds that have one.
+
+    Returns:
+        Spark SQL that returns the failing rows.
+    """
+    kind = snapshot.model.kind
+    rows = meaning_of(kind).audited_rows(kind, rows, interval, time_type)
+    query = audit.query.replace("@this_model", f"({rows})")
+    values = time_variable_values(interval.start, interval.end, interval.end)
+    query = substitute_time_variables(query, values)
+    return replace_tables(query, lambda name: relation(name, resolver, catalog))
+
+
+_QUOTED = r"`(?:[^`]|``)*`"
+_ONLY_A_NAME = re.compile(rf"SELECT \* FROM ({_QUOTED}(?:\.{_QUOTED})*)")
+_VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
+
+
+def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | None) -> list[Edit]:
+    """Make the edits that put a query in a table's place.
+
+    Args:
+        reading: The text.
+        table: The table in its tree.
+        query: What the table's name stands for.
+        alias: The name by which the rest of the query calls it, if it says none.
+
+    Raises:
+        UsageError: The table is read as of an earlier version, which a query cannot be.
+    """
+    start, end = table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
+    only = _ONLY_A_NAME.fullmatch(query)
+    new = only[1] if only else f"({query})"
+    tokens = _from(reading.tokens, end)
+    behind = end
+    if tokens and _is_version(tokens):
+        if only is None:
+            raise UsageError(
+                f"the query reads {table.name} as of an earlier version, but it is a model",
+                hint="read the model as it is; rows of earlier versions are kept by no name",
+            )
+        behind = _end_of_version(tokens)
+        tokens = _from(tokens, behind)
+    if tokens and tokens[0].text.upper() == "TABLESAMPLE":
+        behind = _end_of_sample(tokens)
+    named = f" AS {quote(alias)}" if alias is not None else ""
+    if behind == end:
+        return [Edit(start, end, new + named)]
+    edits = [Edit(start, end, new)]
+    return [*edits, Edit(behind, behind, named)] if named else edits
+
+
+def _from(tokens: list[Token], offset: int) -> list[Token]:
+    """Return the tokens that begin at an offset or behind it."""
+    return tokens[bisect_left(tokens, offset, key=lambda token: token.start) :]
+
+
+def _is_version(tokens: list[Token]) -> bool:
+    words = [token.text.upper() for token in tokens[:4]]
+    if words[:1] == ["FOR"]:
+        words = words[1:]
+    first = words[0].split()[0] if words and words[0] else ""
+    return first in _VERSIONS and "OF" in " ".join(words[:3]).split()
+
+
+def _end_of_version(tokens: list[Token]) -> int:
+    """Return the offset behind `VERSION AS OF 3` or `TIMESTAMP AS OF f(x)`."""
+    index = next(i for i, token in enumerate(tokens) if token.text.upper().split()[-1:] == ["OF"])
+    index += 1
+    if tokens[index].text.isidentifier() and index + 1 < len(tokens):
+        following = tokens[index + 1].text
+        if following == "(":
+            return _closing(tokens, index + 1)
+        if following[:1] in "'\"":
+            index += 1
+    return tokens[index].end + 1
+
+
+def _end_of_sample(tokens: list[Token]) -> int:
+    """Return the offset behind `TABLESAMPLE (10 PERCENT) REPEATABLE (1)`."""
+    behind = _closing(tokens, 1)
+    rest = _from(tokens, behind)
+    return _closing(rest, 1) if rest and rest[0].text.upper() == "REPEATABLE" else behind
+
+
+def _closing(tokens: list[Token], opening: int) -> int:
+    depth = 0
+    for token in tokens[opening:]:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0:
+            return token.end + 1
+    return tokens[-1].end + 1
+
+
+_OF_SESSION = re.compile(
+    r"(SET|RESET|USE|DECLARE|CREATE\s+(OR\s+REPLACE\s+)?(TEMPORARY|TEMP)\s+(FUNCTION|VIEW))\b",
+    re.IGNORECASE,
+)
+
+
+def render_statements(
+    statements: Sequence[str],
+    relation_of: Relation,
+    this_model: str,
+    interval: Interval,
+    execution_time: datetime,
+) -> tuple[str, ...]:
+    """Replace the variables of statements, and what temporary views read by tables.
+
+    Args:
+        statements: A model's statements.
+        relation_of: What a table's name stands for.
+        this_model: What `@this_model` stands for, quoted.
+        interval: The half-open UTC range that the time variables describe.
+        execution_time: What `@execution_ts` and its like say (UTC).
+    """
+    if not statements:
+        return ()
+    values = time_variable_values(interval.start, interval.end, execution_time)
+    values |= this_model_values(this_model)
+    return tuple(
+        _over_tables(substitute_time_variables(one, values), relation_of) for one in statements
+    )
+
+
+def only_of_session(statement: str) -> bool:
+    """Say whether a statement changes nothing but the session that it runs in.
+
+    >>> only_of_session("SET spark.sql.ansi.enabled = false")
+    True
+    >>> only_of_session("INSERT INTO log SELECT 1")
+    False
+    """
+    return bool(_OF_SESSION.match(statement))
+
+
+def _over_tables(statement: str, relation_of: Relation) -> str:
+    view = temporary_view(SourceText(Path("statement"), statement))
+    if view is None or view.start is None:
+        return statement
+    query = replace_tables(statement[view.start :], relation_of)
+    return statement[: view.start] + query

@@ -1,0 +1,246 @@
+"""Views over the tables of one environment's catalog, and queries that only select columns.
+
+Iceberg's schemas have each column once. A model's table that has one twice, under two names, is a
+view over a table that has it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.planning.engine_tasks import ViewDefinition
+from vde_dagster.planning.environments.resolver import Binding, Resolver
+from vde_dagster.planning.rendering.render import replace_tables
+from vde_dagster.planning.rendering.view_dialects import WRITERS
+from vde_dagster.project.model import Model
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+_NO_CATALOG = "\0"
+"""Names have two parts; one with three is of another catalog, and not translated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """A model whose table has a column under two names.
+
+    Args:
+        table: The table in the catalog that has each column once.
+        columns: (name, column of that table) in order.
+    """
+
+    table: ModelName
+    columns: tuple[tuple[str, str], ...]
+
+
+def serve_view(
+    name: ModelName,
+    resolver: Resolver,
+    types: Iterable[tuple[str, str]],
+    properties: Mapping[str, str] = MappingProxyType({}),
+    doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
+) -> ViewDefinition:
+    """Define the view of a model without a table, or of one whose table has a column twice.
+
+    Args:
+        name: The model.
+        resolver: The version of the environment.
+        types: (column, Spark SQL type) of the model.
+        properties: The view's properties.
+        doubled: The models whose tables have columns twice.
+    """
+    snapshot = resolver.resolve(name).snapshot
+    columns = tuple(types)
+    if name in doubled:
+        sql = _select_once(doubled[name])
+    else:
+        sql = served_query(snapshot.model, resolver, doubled)
+    translated = {
+        dialect: text
+        for dialect, writer in WRITERS.items()
+        if (text := writer.query(sql, columns, _NO_CATALOG, _NO_CATALOG)) is not None
+    }
+    descriptions = {column.name: column.description for column in snapshot.columns}
+    return ViewDefinition(
+        namespace=name.namespace,
+        name=name.name,
+        columns=tuple((out, type_, descriptions.get(out)) for out, type_ in columns),
+        queries={"spark": sql, **translated},
+        query_columns=tuple(out for out, _ in columns),
+        properties=tuple(properties.items()),
+        comment=snapshot.model.description,
+    )
+
+
+def served_query(
+    model: Model, resolver: Resolver, doubled: Mapping[ModelName, Doubled] = MappingProxyType({})
+) -> str:
+    """Write a model's query over the tables that the environment's catalog has.
+
+    Models without a table are inlined, so that a view reads tables only.
+
+    Args:
+        model: A model with a query.
+        resolver: The version of the environment.
+        doubled: The models whose tables have columns twice.
+    """
+    assert model.query is not None
+
+    def relation_of(name: ModelName) -> str | None:
+        if name not in resolver.entries:
+            return None
+        if name in doubled:
+            return _select_once(doubled[name])
+        return _relation(resolver.resolve(name), resolver, doubled)
+
+    return replace_tables(model.query, relation_of)
+
+
+def _select_once(doubled: Doubled) -> str:
+    columns = ", ".join(
+        quote(column) if column == name else f"{quote(column)} AS {quote(name)}"
+        for name, column in doubled.columns
+    )
+    return f"SELECT {columns} FROM {_quoted(*doubled.table)}"
+
+
+def _relation(
+    binding: Binding, resolver: Resolver, doubled: Mapping[ModelName, Doubled]
+) -> str | None:
+    external, model = binding.external, binding.snapshot.model
+    if external is not None:
+        place = (external.namespace, external.name)
+        parts = place if external.catalog is None else (external.catalog, *place)
+        return f"SELECT * FROM {_quoted(*parts)}"
+    if binding.table is not None:
+        columns = ", ".join(quote(name) for name, _ in binding.columns)
+        return f"SELECT {columns} FROM {_quoted(*model.name)}"
+    return served_query(model, resolver, doubled) if model.query is not None else None
+
+
+def _quoted(*parts: str) -> str:
+    return ".".join(quote(part) for part in parts)
+
+
+_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What such a query selects.
+
+    Args:
+        source: The relation.
+        items: (name, column of the relation) in order; None for a star.
+    """
+
+    source: ModelName
+    items: tuple[tuple[str, str] | None, ...]
+
+    def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
+        """Return (name, column) in order, with stars written out.
+
+        Args:
+            source: What the columns of the relation stand for, by their names.
+
+        Returns:
+            The columns, or None where one is none of the relation, or two are one or have one name.
+
+        >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
+        >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None
+        True
+        >>> Selection(ModelName("a", "b"), (("id", "X"), ("y", "y"))).columns({"x": "p", "y": "q"})
+        (('id', 'p'), ('y', 'q'))
+        """
+        known = {name.lower(): column for name, column in source.items()}
+        found: list[tuple[str, str]] = []
+        for item in self.items:
+            if item is None:
+                found += source.items()
+            elif item[1].lower() in known:
+                found.append((item[0], known[item[1].lower()]))
+            else:
+                return None
+        names, columns = ({pair[i].lower() for pair in found} for i in (0, 1))
+        return tuple(found) if len(names) == len(columns) == len(found) else None
+
+
+@lru_cache(maxsize=_KEPT)
+def selection_of(query: str) -> Selection | None:
+    """Read a query that only selects columns of one relation, perhaps under other names.
+
+    Args:
+        query: Spark SQL as it is stored: without comments, with at most two parts in names.
+
+    Returns:
+        What it selects, or None for any other query.
+
+    >>> selection_of("SELECT id AS number, o.day FROM raw.orders AS o").items
+    (('number', 'id'), ('day', 'day'))
+    >>> selection_of("SELECT id + 1 AS id FROM raw.orders") is None
+    True
+    """
+    # Most queries do more, which shows before they are parsed.
+    if "(" in query or not {"WHERE", "JOIN", "UNION", "GROUP"}.isdisjoint(query.upper().split()):
+        return None
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import read_query
+
+    try:
+        tree = read_query(query).tree
+    except SqlglotError:
+        return None
+    if not isinstance(tree, exp.Select) or _has_more(tree, "expressions", "from_"):
+        return None
+    table = tree.args["from_"].this if tree.args.get("from_") else None
+    if not isinstance(table, exp.Table) or _has_more(table, "this", "db", "alias"):
+        return None
+    alias = table.args.get("alias")
+    if alias is not None and _has_more(alias, "this"):
+        return None
+    items = [_item(item, table) for item in tree.expressions]
+    if any(item is False for item in items):
+        return None
+    quoted = (part.name.replace("`", "``") for part in table.parts)
+    source = ModelName.parse(".".join(f"`{part}`" for part in quoted))
+    return Selection(source, tuple(item for item in items if item is not False))
+
+
+def _has_more(node: exp.Expr, *parts: str) -> bool:
+    return any(value for key, value in node.args.items() if key not in parts)
+
+
+def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] | None:
+    """Return (name, column), None for a star, or False for anything else."""
+    from sqlglot import exp
+
+    name = None
+    if isinstance(item, exp.Alias):
+        name, item = item.alias, item.this
+    if isinstance(item, exp.Star):
+        return False if name is not None or _has_more(item) else None
+    if not isinstance(item, exp.Column) or _has_more(item, "this", "table", "db"):
+        return False
+    if not _is_qualifier([part.name.lower() for part in item.parts[:-1]], table):
+        return False
+    if isinstance(item.this, exp.Star):
+        return False if name is not None or _has_more(item.this) else None
+    return (name or item.name, item.name)
+
+
+def _is_qualifier(parts: list[str], table: exp.Table) -> bool:
+    """Say whether what stands before a column is the table, and no column that has fields."""
+    alias = table.args.get("alias")
+    if alias is not None:
+        return parts in ([], [alias.name.lower()])
+    own = [part.name.lower() for part in table.parts]
+    return parts in ([], own[1:], own)

@@ -1,0 +1,328 @@
+"""The dialects of views beside Spark SQL, each with its writer.
+
+Another dialect is a module with two functions like those of `planning.trino`, and a line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.planning.tables.pinned_reads import PinnedTable
+from vde_dagster.planning.tables.table import TableRef
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def trino_select(
+    table: TableRef,
+    columns: Iterable[tuple[str, str]],
+    catalog: str,
+    pinned: PinnedTable | None = None,
+) -> str:
+    """Write the query that reads a physical table under a model's column names.
+
+    Args:
+        table: The table.
+        columns: (output column, physical column) in output order.
+        catalog: The catalog's name in Trino.
+        pinned: The state of the table to read; None for what it is.
+    """
+    path = ".".join(_quote(part) for part in (catalog, table.namespace, table.name))
+    if pinned is None:
+        names = ", ".join(f"{_quote(phys)} AS {_quote(out)}" for out, phys in columns)
+        return f"SELECT {names} FROM {path}"
+    names = ", ".join(f"{_pinned_value(pinned, phys)} AS {_quote(out)}" for out, phys in columns)
+    if pinned.snapshot_id is None:
+        return f"SELECT {names} WHERE false"
+    return f"SELECT {names} FROM {path} FOR VERSION AS OF {pinned.snapshot_id}"
+
+
+def _pinned_value(pinned: PinnedTable, column: str) -> str:
+    there, type_ = pinned.needs(column)
+    value = _quote(column) if there else "NULL"
+    return f"CAST({value} AS {_trino_type(type_)})" if type_ is not None else value
+
+
+def _trino_type(type_: str) -> str:
+    """Write a type of Spark SQL as Trino has it in views: timestamps with microseconds."""
+    from sqlglot import exp
+
+    # Below something else: what stands alone cannot be exchanged.
+    cast = exp.Cast(this=exp.null(), to=exp.DataType.build(type_, dialect="spark"))
+    _keep_microseconds(cast)
+    return cast.to.sql(dialect="trino")
+
+
+def trino_query(
+    sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
+) -> str | None:
+    """Translate a query whose result has the types that Spark gave it.
+
+    Trino refuses a view whose query gives another type than the view declares, unless it is a
+    narrower one; its `row_number`, its `hour` and its `sum` of decimals give wider ones.
+
+    Args:
+        sql: The query in Spark SQL.
+        columns: (column, Spark SQL type) of its result.
+        catalog: The catalog's name in Spark.
+        trino_catalog: The catalog's name in Trino.
+
+    Returns:
+        The query, or None where SQLGlot knows no equivalent, or a wrong one.
+    """
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import is_misread
+
+    try:
+        if is_misread(sql):
+            return None
+        tree = sqlglot.parse_one(sql, read="spark")
+        if tree.find(exp.AtTimeZone):
+            # Spark's `from_utc_timestamp` moves the instant; AT TIME ZONE only shows it elsewhere.
+            return None
+        if not write_out_stars(tree):
+            return None
+        _keep_values(tree)
+        tree = _with_types(tree, tuple(columns))
+        for table in tree.find_all(exp.Table):
+            if table.catalog and table.catalog != catalog:
+                return None  # What Trino calls that catalog, nobody has said.
+            if table.catalog == catalog:
+                table.set("catalog", exp.to_identifier(trino_catalog, quoted=True))
+        _keep_microseconds(tree)
+        return tree.sql(dialect="trino", unsupported_level=sqlglot.ErrorLevel.RAISE)
+    except SqlglotError:
+        return None
+
+
+def _keep_values(tree: exp.Expr) -> None:
+    """Spell out two things that SQLGlot writes as they are and that Trino computes otherwise.
+
+    Spark truncates a fraction that is cast to an integer, where Trino rounds; Spark's average of
+    decimals has four more digits. The types are not known here, so all values take the detour.
+    """
+    from sqlglot import exp
+
+    double = exp.DataType.build("DOUBLE")
+    integers = dict.fromkeys((exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT), double)
+    # A double holds every INT, but not every BIGINT.
+    integers[exp.DType.BIGINT] = exp.DataType.build("DECIMAL(38, 18)")
+    for cast in list(tree.find_all(exp.Cast)):
+        number = integers.get(cast.to.this)
+        if number is not None and not cast.this.is_string:
+            # Of the cast's own class: what may fail as NULL may do so here too.
+            fraction = type(cast)(this=cast.this, to=number.copy())
+            cast.set("this", exp.Anonymous(this="TRUNCATE", expressions=[fraction]))
+    for average in list(tree.find_all(exp.Avg)):
+        value = average.this
+        if isinstance(value, exp.Distinct):
+            value = value.expressions[0]
+        value.replace(exp.Cast(this=value.copy(), to=double.copy()))
+
+
+def _with_types(query: exp.Expr, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
+    """Cast every column of a query."""
+    from sqlglot import exp
+
+    def cast(name: str, type_: str) -> exp.Expr:
+        # A column of NULLs, which has no type in Spark, is declared as text.
+        kind = exp.DataType.build("STRING" if type_.upper() == "VOID" else type_, dialect="spark")
+        value = exp.Cast(this=exp.column(name, quoted=True), to=kind)
+        return exp.alias_(value, name, quoted=True)
+
+    alias = exp.TableAlias(
+        this=exp.to_identifier("_rows", quoted=True),
+        columns=[exp.to_identifier(name, quoted=True) for name, _ in columns],
+    )
+    return exp.Select(
+        expressions=[cast(name, type_) for name, type_ in columns],
+        from_=exp.From(this=exp.Subquery(this=query, alias=alias)),
+    )
+
+
+def _keep_microseconds(tree: exp.Expr) -> None:
+    """Give types of timestamps Spark's precision: one without means milliseconds in Trino."""
+    from sqlglot import exp
+
+    timestamps = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ)
+    for kind in tree.find_all(exp.DataType):
+        if kind.this in timestamps and not kind.expressions:
+            kind.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(6))])
+
+
+def _quote(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class ViewWriter:
+    """How views are written in one dialect.
+
+    Args:
+        select: Writes the query that reads a table: from the table, its (output column, physical
+            column) in output order, the catalog's name in the dialect, and the state of the table
+            to read, or None for what it is.
+        query: Translates a query: from Spark SQL, the (column, Spark SQL type) of its result, the
+            catalog's name in Spark and that in the dialect; None where the dialect has none.
+    """
+
+    select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
+    query: Callable[[str, Iterable[tuple[str, str]], str, str], str | None]
+
+
+WRITERS: Mapping[str, ViewWriter] = {
+    "trino": ViewWriter(trino_select, trino_query),
+}
+"""By the dialect's name in Iceberg's view metadata, in the order of representations."""
+
+
+def write_out_stars(tree: exp.Expr) -> bool:
+    """Write out, in place, every star of a query that leaves columns out.
+
+    Args:
+        tree: The query, as read from Spark SQL.
+
+    Returns:
+        Whether none is left: the columns of a table that is read by its name are not known here.
+    """
+    from sqlglot import exp
+    from sqlglot.optimizer.scope import traverse_scope
+
+    if not any(_is_written_out(star) for star in tree.find_all(exp.Star)):
+        return True
+    # Inner queries come first, so that outer ones find columns in place of stars.
+    for scope in traverse_scope(tree):
+        select = scope.expression
+        if not isinstance(select, exp.Select):
+            continue
+        items: list[exp.Expr] = []
+        for item in select.expressions:
+            star = _star(item)
+            found = None
+            if star is not None and _is_written_out(star):
+                found = _columns(select, item.args.get("table"), star)
+            items += [item] if found is None else found
+        select.set("expressions", items)
+    return not any(_is_written_out(star) for star in tree.find_all(exp.Star))
+
+
+def _is_written_out(star: exp.Star) -> bool:
+    return any(star.args.get(key) for key in ("except_", "replace", "rename"))
+
+
+def _star(item: exp.Expr) -> exp.Star | None:
+    from sqlglot import exp
+
+    inner = item.this if isinstance(item, exp.Column) else item
+    return inner if isinstance(inner, exp.Star) else None
+
+
+def _columns(select: exp.Select, source: exp.Expr | None, star: exp.Star) -> list[exp.Expr] | None:
+    """Return what a star stands for, or None where that is not known."""
+    from sqlglot import exp
+
+    if star.args.get("replace") or star.args.get("rename"):
+        return None
+    found = _sources(select, source.name if source is not None else None)
+    if found is None:
+        return None
+    dropped = {item.name.lower() for item in star.args["except_"]}
+    return [
+        exp.column(name, table=alias, quoted=True)
+        for alias, names in found
+        for name in names
+        if name.lower() not in dropped
+    ]
+
+
+def _sources(select: exp.Select, wanted: str | None) -> list[tuple[str, list[str]]] | None:
+    """Return (alias, columns) of what a query reads: of all, or of the source of a name."""
+    begin = select.args.get("from_")
+    if begin is None or select.args.get("laterals"):
+        return None
+    read = [begin.this]
+    for join in select.args.get("joins") or ():
+        if wanted is None and (join.args.get("using") or join.method):
+            return None  # Columns that both sides have come once.
+        if join.kind.upper() not in ("SEMI", "ANTI") and join.side.upper() not in ("SEMI", "ANTI"):
+            read.append(join.this)
+    found = []
+    for source in read:
+        alias = source.alias_or_name
+        if wanted is not None and alias.lower() != wanted.lower():
+            continue
+        names = _names(source)
+        if not alias or names is None or len({name.lower() for name in names}) < len(names):
+            return None
+        found.append((alias, names))
+    return found or None
+
+
+def _names(source: exp.Expr) -> list[str] | None:
+    """Return the names of a source's columns; those of a query that have none get some."""
+    from sqlglot import exp
+
+    alias = source.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.columns:
+        return [column.name for column in alias.columns]
+    if isinstance(source, exp.Subquery):
+        return _outputs(source.unnest())
+    if isinstance(source, exp.Table) and not source.db:
+        cte = _cte(source)
+        return None if cte is None else _names_of_cte(cte)
+    return None
+
+
+def _names_of_cte(cte: exp.CTE) -> list[str] | None:
+    columns = cte.args["alias"].columns
+    return [column.name for column in columns] if columns else _outputs(cte.this)
+
+
+def _cte(table: exp.Table) -> exp.CTE | None:
+    """Return the nearest common table expression of a table's name that it sees."""
+    from sqlglot import exp
+
+    node: exp.Expr | None = table
+    within: exp.Expr | None = None
+    while node is not None:
+        above = node.args.get("with_")
+        for cte in above.expressions if above is not None else ():
+            if cte is within:
+                break  # It sees those before it only.
+            if cte.alias.lower() == table.name.lower():
+                return cte  # type: ignore[no-any-return]
+        within = node if isinstance(node, exp.CTE) else within
+        node = node.parent
+    return None
+
+
+def _outputs(query: exp.Expr) -> list[str] | None:
+    from sqlglot import exp
+
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return None
+    names: list[str] = []
+    for number, item in enumerate(query.expressions):
+        star = _star(item)
+        if star is not None:
+            table = item.args.get("table")
+            found = _sources(query, table.name if table is not None else None)
+            if found is None or _is_written_out(star):
+                return None
+            names += [name for _, columns in found for name in columns]
+            continue
+        if not isinstance(item, (exp.Column, exp.Alias)):
+            name = item.output_name or f"_c{number}"
+            query.expressions[number].replace(exp.alias_(item.copy(), name, quoted=True))
+            names.append(name)
+        else:
+            names.append(item.alias_or_name)
+    return names

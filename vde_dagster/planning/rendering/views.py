@@ -1,0 +1,237 @@
+"""The virtual layer: views of models in an environment, and statements after their publication."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, TableForView, ViewDefinition
+from vde_dagster.planning.environments.contracts import ViewTypes
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.resolver import Binding, Resolver, select_physical
+from vde_dagster.planning.rendering.view_dialects import WRITERS
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.macros.variables import (
+    substitute_time_variables,
+    this_model_values,
+    time_variable_values,
+)
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.statements import replace_dotted_names
+
+
+def has_view(binding: Binding) -> bool:
+    """Say whether a model is shown in the virtual layer."""
+    return binding.snapshot.model.kind.is_shown
+
+
+def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
+    """Hash what a model's view shows, without needing the types of tables not yet created.
+
+    Returns:
+        A hash that is equal for views that are the same; None for models without a view.
+    """
+    binding = resolver.resolve(name)
+    if not has_view(binding):
+        return None
+    columns = [part for c in binding.snapshot.columns for part in (c.name, c.description)]
+    query = view_query(binding, resolver, catalog)
+    if resolver.views.are_tables and binding.table is not None:
+        columns.append("table")
+    properties = binding.snapshot.model.virtual_properties
+    if properties:
+        columns += ["properties", *(part for pair in properties for part in pair)]
+    return digest("view", query, binding.snapshot.model.description, *columns)
+
+
+def view_query(binding: Binding, resolver: Resolver, catalog: str) -> str:
+    """Return the Spark SQL of a model's view."""
+    if binding.table is not None:
+        return select_physical(binding, catalog)
+    from vde_dagster.planning.rendering.render import render_query
+
+    return render_query(binding.snapshot.model, resolver, catalog)
+
+
+def define_view(
+    name: ModelName,
+    resolver: Resolver,
+    catalog: str,
+    view_types: ViewTypes,
+    catalog_names: Mapping[str, str] = MappingProxyType({}),
+) -> ViewDefinition | None:
+    """Define a model's view in an environment.
+
+    Args:
+        name: The model.
+        resolver: The environment; its tables have been created.
+        catalog: The Spark catalog's name.
+        view_types: Analysed types of VIEW models.
+        catalog_names: The catalog's name by dialect, where it differs.
+
+    Returns:
+        The definition, or None for models without a view.
+    """
+    binding = resolver.resolve(name)
+    if not has_view(binding):
+        return None
+    snapshot = binding.snapshot
+    descriptions = {column.name: column.description for column in snapshot.columns}
+    ref = resolver.views.ref(name)
+    sql = view_query(binding, resolver, catalog)
+    columns: tuple[tuple[str, str, str | None], ...]
+    if binding.table is not None:
+        types = _types(binding)
+        columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
+        query_columns = tuple(out for out, _ in binding.columns)
+        translated = {
+            dialect: writer.select(
+                binding.table.ref,
+                binding.columns,
+                catalog_names.get(dialect, catalog),
+                binding.pinned,
+            )
+            for dialect, writer in WRITERS.items()
+            # A preview is for whoever develops, in Spark.
+            if binding.branch is None
+        }
+    else:
+        analysed = view_types[snapshot.id]
+        columns = tuple((out, type_, descriptions.get(out)) for out, type_ in analysed)
+        query_columns = tuple(out for out, _ in analysed)
+        translated = {
+            dialect: text
+            for dialect, writer in WRITERS.items()
+            if (text := writer.query(sql, analysed, catalog, catalog_names.get(dialect, catalog)))
+            is not None
+        }
+    properties = (
+        ("vde.environment", resolver.environment),
+        ("vde.model", str(name)),
+        ("vde.snapshot", snapshot.id),
+        ("vde.table", str(binding.table.ref) if binding.table else ""),
+        ("vde.version", snapshot.table_version),
+        *_virtual_properties(snapshot.model.virtual_properties),
+    )
+    return ViewDefinition(
+        namespace=ref.namespace,
+        name=ref.name,
+        columns=columns,
+        queries={"spark": sql, **translated},
+        query_columns=query_columns,
+        properties=properties,
+        comment=snapshot.model.description,
+        shows=_shown_table(binding, resolver),
+    )
+
+
+def _types(binding: Binding) -> Mapping[str, str]:
+    """Return the Spark SQL type of each physical column, as readers get them."""
+    assert binding.table is not None
+    if binding.pinned is not None:
+        assert binding.pinned.columns, "the columns of a held state were not read"
+        return binding.pinned.columns
+    return {column.name: column.type or "STRING" for column in binding.table.columns}
+
+
+def _shown_table(binding: Binding, resolver: Resolver) -> TableForView | None:
+    """Say of which table a table is shown, in place of a view.
+
+    A column that a model has under two names may be there once; a schema that names a field twice
+    is none, so that model keeps its view.
+    """
+    if not resolver.views.are_tables or binding.table is None:
+        return None
+    if len({physical for _, physical in binding.columns}) < len(binding.columns):
+        return None
+    return TableForView(binding.table.ref, tuple(binding.columns))
+
+
+def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the author's properties, and their names: the next definition drops those it lacks."""
+    if not given:
+        return ()
+    return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))
+
+
+def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
+    """Name every view of an environment."""
+    return {
+        name: resolver.views.ref(name)
+        for name in resolver.entries
+        if has_view(resolver.resolve(name))
+    }
+
+
+def virtual_update(
+    resolver: Resolver, current: Environment | None, catalog: str, now: datetime
+) -> tuple[tuple[ModelName, str], ...]:
+    """Say what has to run when an environment is published.
+
+    Args:
+        resolver: What the environment becomes.
+        current: What it is, or None when it is new.
+        catalog: The Spark catalog's name.
+        now: The instant of the publication (UTC).
+
+    Returns:
+        (model, Spark SQL) of each model that the publication adds or changes, in order.
+    """
+    before = {}
+    # Views that get other names are new ones: nothing was said to them yet.
+    if current is not None and current.views.same_as(resolver.views):
+        before = current.entries
+    return tuple(
+        (name, statement)
+        for name, entry in resolver.entries.items()
+        if before.get(name) != entry
+        for statement in _statements(name, resolver, catalog, now)
+    )
+
+
+def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime) -> Iterator[str]:
+    binding = resolver.resolve(name)
+    statements = binding.snapshot.model.on_virtual_update
+    if not statements or not has_view(binding):
+        return
+    slot = binding.snapshot.cadence.latest_slot(now)
+    values = time_variable_values(slot.start, slot.end, now)
+    values |= this_model_values(resolver.views.quoted(name, catalog))
+    for statement in statements:
+        text = over_views(statement, resolver_views(resolver, catalog), catalog)
+        yield substitute_time_variables(text, values)
+
+
+def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
+    """Return what tells the quoted name of a model's view, or None for what has none."""
+
+    def view(name: ModelName) -> str | None:
+        if name not in resolver.entries or not has_view(resolver.resolve(name)):
+            return None
+        return resolver.views.quoted(name, catalog)
+
+    return view
+
+
+def over_views(statement: str, view_of: Callable[[ModelName], str | None], catalog: str) -> str:
+    """Let the names of models mean the environment's views, wherever they stand in a statement.
+
+    Statements such as GRANT are in no grammar that is known here, so names are found by their
+    words: a schema, a dot and a name that are a model's, with its catalog or without.
+
+    Args:
+        statement: Spark SQL.
+        view_of: Tells the quoted name of a model's view, or None for what has none.
+        catalog: The Spark catalog's name.
+    """
+    names = TableNames(catalog, "default", any_catalog=True)
+
+    def view(parts: list[str]) -> str | None:
+        name = names.model_name_or_none(parts)
+        return view_of(name) if name is not None else None
+
+    return replace_dotted_names(statement, view)

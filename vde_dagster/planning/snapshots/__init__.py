@@ -1,0 +1,1 @@
+"""Snapshots: models as defined at one moment, with their stored form and their lineage."""

@@ -1,0 +1,107 @@
+"""Column lineage over all models, down to the tables that others write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+
+
+class Flow(NamedTuple):
+    """That a column of one model is made of a column of another.
+
+    Args:
+        model: The model that reads.
+        column: Its column; None where all its rows depend on what is read.
+        parent: The model that is read.
+        source: Its column.
+        how: See `Read`.
+    """
+
+    model: str
+    column: str | None
+    parent: str
+    source: str
+    how: str
+
+
+def require_column(snapshot: Snapshot, column: str) -> str:
+    """Return a column's name as the model has it.
+
+    Raises:
+        UsageError: It has none of that name.
+    """
+    known = {one.name.lower(): one.name for one in snapshot.columns}
+    if column.lower() not in known:
+        hint = suggest(column, list(known.values()), "columns")
+        raise UsageError(f"{snapshot.name} has no column '{column}'", hint=hint)
+    return known[column.lower()]
+
+
+def own_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
+    """Yield what one column is made of; None for what decides the rows."""
+    wanted = column.lower() if column is not None else None
+    for read in snapshot.reads:
+        if _output(read) == wanted:
+            yield Flow(str(snapshot.name), column, read.parent, read.column, read.how)
+
+
+def trace(
+    snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
+) -> list[Flow]:
+    """Follow columns of a model up to where they come from, each once, nearest first.
+
+    Args:
+        snapshots: The project's models.
+        name: The model.
+        column: One of its columns; by default all, and what decides its rows.
+    """
+    by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
+    columns = [item.name for item in snapshots[name].columns] if column is None else [column]
+    waiting: list[tuple[str, str | None]] = [(str(name), one) for one in columns]
+    if column is None:
+        waiting.append((str(name), None))
+    seen = set(waiting)
+    found: list[Flow] = []
+    for model, wanted in waiting:  # It grows while it is walked through.
+        if model not in by_name:
+            continue
+        for flow in own_flows(by_name[model], wanted):
+            found.append(flow)
+            following = (flow.parent, flow.source)
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return found
+
+
+def trace_down(
+    snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
+) -> list[Flow]:
+    """Follow columns of a model down to all that is made of them, each once, nearest first."""
+    readers: dict[tuple[str, str], list[Flow]] = {}
+    for snapshot in snapshots.values():
+        for read in snapshot.reads:
+            flow = Flow(str(snapshot.name), read.output, read.parent, read.column, read.how)
+            readers.setdefault((read.parent, read.column.lower()), []).append(flow)
+    columns = [item.name for item in snapshots[name].columns] if column is None else [column]
+    waiting = [(str(name), one.lower()) for one in columns]
+    seen = set(waiting)
+    found: list[Flow] = []
+    for place in waiting:
+        for flow in readers.get(place, ()):
+            found.append(flow)
+            # What only decides the rows is in no column of its reader's.
+            following = (flow.model, flow.column.lower()) if flow.column else None
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return found
+
+
+def _output(read: Read) -> str | None:
+    return read.output.lower() if read.output is not None else None

@@ -1,0 +1,185 @@
+"""A snapshot: one model as defined at one moment, with the versions of what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import NamedTuple
+
+from vde_dagster import semantics
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.intervals.cadence import Cadence
+from vde_dagster.planning.tables.table import table_version
+from vde_dagster.project.model import Model
+from vde_dagster.semantics import SemanticVersion
+
+CANONICALISER = semantics.canonicaliser()
+"""Version of the code that makes the hashes."""
+
+
+class OutputColumn(NamedTuple):
+    """One output column of a snapshot.
+
+    Args:
+        name: The name that readers use.
+        type: Spark SQL type as far as it is known, else None.
+        version: Hash of how the value is made (hex, 128 bits).
+        description: Text for people.
+    """
+
+    name: str
+    type: str | None
+    version: str
+    description: str | None = None
+
+
+class Read(NamedTuple):
+    """One use of a parent's column by a snapshot's query.
+
+    Args:
+        parent: The table that is read, as `namespace.name`.
+        column: Its column.
+        output: The output column that is made of it, or None when it decides the rows.
+        how: `identity`, `transformation` or `aggregation` for an output column; `join`, `filter`,
+            `group`, `sort`, `window` or `conditional` for the rows.
+    """
+
+    parent: str
+    column: str
+    output: str | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """That a snapshot goes on with a table of production's instead of making its own.
+
+    The one exception to content addressing: the table's rows are a mixture by policy. Children see
+    the versions of what production shows, so they are not computed anew.
+
+    Args:
+        table_id: The table that it extends.
+        own_id: Id of the snapshot as it would be on its own.
+        rows: The row version that it would have on its own.
+        fill_version: The fill version that it would have on its own.
+        columns: (output column, version on its own) of what its query makes.
+    """
+
+    table_id: str
+    own_id: str
+    rows: str
+    fill_version: str
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def content(self) -> str:
+        """Hash of what the definition means on its own, whatever it is called and said of it."""
+        return digest("own", self.fill_version, *(text for pair in self.columns for text in pair))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A model's definition with its versions; immutable, stored once, shared by environments.
+
+    Args:
+        id: The fingerprint: hash of name, versions, column names and order, and metadata (hex).
+        model: The definition.
+        version: Rows, columns and known unique keys, as semantics computed them.
+        fill_version: Hash of everything that decides a table's rows: row version, kind, time
+            column or key, lookback, stamp (hex).
+        metadata_hash: Hash of what people see and of how the model is run, but not of its data.
+        layout_hash: Hash of partitioning, sort order and table properties.
+        columns: Output columns in order.
+        parents: Models among `model.depends_on`.
+        canonicaliser: Version of the code that made the hashes.
+        definition_hash: Hash of the model's own definition, without its parents.
+        reads: What the query reads of its parents, column by column.
+        forward: The table of production's that it extends, with what it means on its own; None
+            for a snapshot whose table holds what its versions say.
+    """
+
+    id: str
+    model: Model
+    version: SemanticVersion
+    fill_version: str
+    metadata_hash: str
+    layout_hash: str
+    columns: tuple[OutputColumn, ...]
+    parents: tuple[ModelName, ...]
+    canonicaliser: str
+    definition_hash: str
+    reads: tuple[Read, ...] = ()
+    forward: Forward | None = None
+
+    @property
+    def name(self) -> ModelName:
+        """The model's name."""
+        return self.model.name
+
+    @property
+    def cadence(self) -> Cadence:
+        """When its data falls due, and the units that its intervals are cut to."""
+        return Cadence.of(self.model)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether snapshots of this kind own a physical table."""
+        return self.model.kind.owns_table
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether environments show the model by a view of its query alone."""
+        return self.model.kind.is_shown and not self.has_table
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the table is filled by time intervals."""
+        return self.model.kind.by_intervals
+
+    @property
+    def in_order(self) -> bool:
+        """Whether an interval can only be filled when all earlier ones are.
+
+        So it is where rows depend on earlier ones: by the kind, or by the query.
+        """
+        return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
+
+    @property
+    def computed_columns(self) -> tuple[OutputColumn, ...]:
+        """The columns that the query or the code makes, without those that the kind adds."""
+        added = {column.name for column in self.model.kind.added_columns}
+        made = {name for name, _ in self.own_columns}
+        return tuple(c for c in self.columns if c.name not in added and c.name in made)
+
+    @property
+    def own_columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns that it makes, with the versions that they have on their own."""
+        if self.forward is not None:
+            return self.forward.columns
+        return tuple((column.name, column.version) for column in self.columns)
+
+    @property
+    def own_rows(self) -> str:
+        """The row version that it has on its own."""
+        return self.version.rows if self.forward is None else self.forward.rows
+
+    @property
+    def own_fill(self) -> str:
+        """The fill version that it has on its own."""
+        return self.fill_version if self.forward is None else self.forward.fill_version
+
+    @property
+    def table_version(self) -> str:
+        """Short hash of what its table holds; a view has one, too."""
+        return table_version(self.fill_version, (column.version for column in self.columns))
+
+
+def in_order(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
+    """Return the snapshots with parents before children, by name among equals."""
+    graph = {
+        name: [parent for parent in snapshots[name].parents if parent in snapshots]
+        for name in sorted(snapshots)
+    }
+    return {name: snapshots[name] for name in TopologicalSorter(graph).static_order()}

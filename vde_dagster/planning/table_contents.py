@@ -1,0 +1,369 @@
+"""Contents of tables as digests, when inputs were read and when fills wrote them.
+
+Rows are compared by digests that do not depend on their order: of every row a hash is taken, and
+the hashes are added up. Two tables with equal digests of some columns hold the same multiset of
+those columns' values, but for a chance of 2^-128 per comparison.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import instant_text, parse_instant
+from vde_dagster.planning.environments.resolver import Columns, covers
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
+from vde_dagster.planning.tables.pinned_reads import KeptCommit
+from vde_dagster.planning.tables.table import Lacks
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The digests of the rows that a fill wrote of a range, or of the whole table.
+
+    Args:
+        interval: The range (UTC, half-open); that of the fill where the table is made whole.
+        rows: How many rows.
+        digests: One per set of columns, in the order of `Output.sets`.
+    """
+
+    interval: Interval
+    rows: int
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a fill wrote, as digests.
+
+    Args:
+        sets: The sets of columns of which digests were taken.
+        tiles: The ranges; one where the digests are of the whole table.
+        whole: Whether they are of all rows of the table, not of those that the fill wrote.
+        same: Which of the sets hold the same rows as before the fill, by their places in `sets`.
+        against: The Iceberg snapshots of the earlier fills with which that was compared.
+    """
+
+    sets: tuple[Columns, ...]
+    tiles: tuple[Tile, ...]
+    whole: bool
+    same: tuple[int, ...] = ()
+    against: tuple[int, ...] = ()
+
+    def of_table(self) -> tuple[tuple[Columns, str], ...]:
+        """Return the digests of all rows of the table, by set; empty when they are not known."""
+        if not self.whole or len(self.tiles) != 1:
+            return ()
+        return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
+
+    def leaves(self, wanted: Columns) -> bool:
+        """Say whether the fill wrote some columns' rows as they were."""
+        return any(covers(self.sets[place], wanted) for place in self.same)
+
+
+@dataclass(frozen=True, slots=True)
+class InputState:
+    """What a table held of the columns that somebody read.
+
+    Args:
+        snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
+        read_id: The Iceberg snapshot that was read; later ones changed nothing. A reader of
+            the table's changes goes on from it.
+        digests: Digests of the rows, by sets of columns that cover what is read.
+        columns: What is read.
+        schema_id: Iceberg's number of the schema, where others own the table.
+        file: The name of the metadata file that said so: an unchanged pointer is not read again.
+    """
+
+    snapshot_id: int | None
+    read_id: int | None = None
+    digests: tuple[tuple[Columns, str], ...] = ()
+    columns: Columns = None
+    schema_id: int | None = None
+    file: str = field(default="", compare=False)
+
+    def still_is(self, other: InputState) -> bool:
+        """Say whether another state holds the same rows of what is read there, if it is known."""
+        if self.schema_id != other.schema_id or not covers(self.columns, other.columns):
+            return False
+        if self.snapshot_id == other.snapshot_id:
+            return True
+        return bool(set(self.digests) & set(other.digests))
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """That a slot was recorded as filled because nothing new was there to compute.
+
+    Args:
+        since: When the rows were computed that stay (UTC).
+        seconds: How long the last computation took, when known.
+        bytes: How many bytes it wrote, when known.
+        commit: Its Iceberg snapshot, when known.
+    """
+
+    since: datetime
+    seconds: float | None = None
+    bytes: int | None = None
+    commit: int | None = None
+
+    @property
+    def why(self) -> str:
+        """One clause for people."""
+        return f"nothing that it reads has changed since {instant_text(self.since)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "why": self.why,
+            "since": iso(self.since),
+            "saved_seconds": round(self.seconds, 3) if self.seconds is not None else None,
+            "saved_bytes": self.bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FillFacts:
+    """What a recorded fill remembers of its inputs and its output.
+
+    Args:
+        inputs: By table, what was read; None when it is not known.
+        output: What was written; None when it is not known.
+        skipped: Set when nothing was computed.
+        lacks: What the table was made without, of one that is made whole.
+    """
+
+    inputs: Mapping[str, InputState] | None = None
+    output: Output | None = None
+    skipped: Skipped | None = None
+    lacks: Lacks = field(default_factory=dict)
+
+
+def state_of(
+    line: Sequence[KeptCommit], columns: Columns, output: Callable[[int], Output | None]
+) -> InputState:
+    """Return what a table holds of some columns.
+
+    Args:
+        line: Its commits, newest first, as far back as they are kept.
+        columns: What is read.
+        output: Returns what a fill recorded of its commit.
+    """
+    read = line[0].snapshot_id if line else None
+    known: tuple[tuple[Columns, str], ...] | None = None
+    for place, commit in enumerate(line):
+        if commit.quiet and commit.parent_id is None:
+            return InputState(None, read, columns=columns)
+        goes_on = place + 1 < len(line)
+        if commit.quiet and goes_on and (known is not None or not commit.ours):
+            continue
+        wrote = output(commit.snapshot_id) if commit.ours else None
+        # Digests of the whole table hold back to the last commit that changed it.
+        known = known or _covering(wrote, columns)
+        if goes_on and (commit.quiet or _left(wrote, columns, line[place + 1 :])):
+            continue
+        return InputState(commit.snapshot_id, read, known, columns)
+    return InputState(None, read, columns=columns)
+
+
+def _covering(wrote: Output | None, columns: Columns) -> tuple[tuple[Columns, str], ...]:
+    digests = wrote.of_table() if wrote is not None else ()
+    return tuple((made, value) for made, value in digests if covers(made, columns))
+
+
+def _left(wrote: Output | None, columns: Columns, before: Sequence[KeptCommit]) -> bool:
+    """Say whether a fill wrote what was there before."""
+    return wrote is not None and wrote.leaves(columns) and _untouched(before, wrote.against)
+
+
+def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
+    """Say whether only fills wrote between a commit and those that it was compared with."""
+    wanted = set(against)
+    for commit in line:
+        if not wanted:
+            return True
+        if not commit.ours and not commit.quiet:
+            return False
+        wanted.discard(commit.snapshot_id)
+    return not wanted
+
+
+def compared(
+    output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
+) -> Output:
+    """Say which of the sets of columns a fill of ranges left as they were.
+
+    Args:
+        output: What the fill wrote.
+        earlier: (range, Iceberg snapshot, what was written) of the recorded fills that overlap it,
+            newest first.
+    """
+    if output.whole:
+        return output
+    same = set(range(len(output.sets)))
+    against: set[int] = set()
+    for tile in output.tiles:
+        if not tile.rows and not any(_overlap(tile.interval, filled) for filled, *_ in earlier):
+            continue  # Nothing was there before, and nothing is there now.
+        found = _last_of(tile.interval, earlier)
+        if found is None:
+            return output
+        commit, before, sets = found
+        against.add(commit)
+        same = {
+            place
+            for place in same
+            if output.sets[place] in sets
+            and before.digests[sets.index(output.sets[place])] == tile.digests[place]
+        }
+    return Output(output.sets, output.tiles, False, tuple(sorted(same)), tuple(sorted(against)))
+
+
+def _overlap(one: Interval, other: Interval) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _last_of(
+    interval: Interval, earlier: Sequence[tuple[Interval, int | None, Output | None]]
+) -> tuple[int, Tile, tuple[Columns, ...]] | None:
+    for filled, commit, output in earlier:
+        if not _overlap(filled, interval):
+            continue
+        tiles = output.tiles if output is not None else ()
+        tile = next((tile for tile in tiles if tile.interval == interval), None)
+        if tile is None or output is None or commit is None:
+            return None
+        return commit, tile, output.sets
+    return None
+
+
+def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState]) -> Iterator[str]:
+    """Yield the keys of the tables that do not hold what they held, or are read newly."""
+    for key, state in now.items():
+        before = was.get(key)
+        if before is None or not before.still_is(state):
+            yield key
+
+
+Json = Any
+
+
+def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
+    """Write facts as texts by column: `inputs`, `output`, `skipped` and `lacks`."""
+    facts = facts or FillFacts()
+    inputs = None
+    if facts.inputs is not None:
+        inputs = {key: _input_to_json(state) for key, state in facts.inputs.items()}
+    output = _output_to_json(facts.output) if facts.output is not None else None
+    skipped = skipped_to_json(facts.skipped) if facts.skipped is not None else None
+    return {
+        "inputs": _text(inputs),
+        "output": _text(output),
+        "skipped": _text(skipped),
+        "lacks": _text(_lacks_to_json(facts.lacks)) if facts.lacks else None,
+    }
+
+
+def load_facts(
+    inputs: str | None, output: str | None, skipped: str | None, lacks: str | None = None
+) -> FillFacts:
+    """Read what `dump_facts` wrote."""
+    read = json.loads(inputs) if inputs else None
+    return FillFacts(
+        {key: _input_from_json(data) for key, data in read.items()} if read is not None else None,
+        load_output(output),
+        load_skipped(skipped),
+        load_lacks(lacks),
+    )
+
+
+def load_output(text: str | None) -> Output | None:
+    """Read what a fill wrote."""
+    return _output_from_json(json.loads(text)) if text else None
+
+
+def load_skipped(text: str | None) -> Skipped | None:
+    """Read that a slot was skipped."""
+    return skipped_from_json(json.loads(text)) if text else None
+
+
+def load_lacks(text: str | None) -> Lacks:
+    """Read what a table was made without."""
+    return {
+        ModelName(space, name): IntervalSet(
+            tuple(Interval(parse_instant(start), parse_instant(end)) for start, end in ranges)
+        )
+        for space, name, *ranges in (json.loads(text) if text else ())
+    }
+
+
+def _lacks_to_json(lacks: Lacks) -> Json:
+    return [
+        [name.namespace, name.name, *([iso(one.start), iso(one.end)] for one in ranges)]
+        for name, ranges in lacks.items()
+    ]
+
+
+def skipped_to_json(skipped: Skipped) -> Json:
+    """Write that a slot was, or is going to be, skipped."""
+    return [iso(skipped.since), skipped.seconds, skipped.bytes, skipped.commit]
+
+
+def skipped_from_json(data: Json) -> Skipped:
+    """Read what `skipped_to_json` wrote."""
+    since, seconds, size, commit = data
+    return Skipped(parse_instant(since), seconds, size, commit)
+
+
+def _text(value: Json) -> str | None:
+    if value is None:
+        return None
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _input_to_json(state: InputState) -> Json:
+    digests = [[_columns_to_json(columns), value] for columns, value in state.digests]
+    columns = _columns_to_json(state.columns)
+    return [state.snapshot_id, state.read_id, digests, columns, state.schema_id, state.file]
+
+
+def _input_from_json(data: Json) -> InputState:
+    snapshot_id, read_id, digests, columns, schema_id, file = data
+    read = tuple((_columns_from_json(columns), value) for columns, value in digests)
+    return InputState(snapshot_id, read_id, read, _columns_from_json(columns), schema_id, file)
+
+
+def _output_to_json(output: Output) -> Json:
+    return [
+        [_columns_to_json(columns) for columns in output.sets],
+        [[iso(t.interval.start), iso(t.interval.end), t.rows, *t.digests] for t in output.tiles],
+        output.whole,
+        output.same,
+        output.against,
+    ]
+
+
+def _output_from_json(data: Json) -> Output:
+    sets, tiles, whole, same, against = data
+    return Output(
+        tuple(_columns_from_json(columns) for columns in sets),
+        tuple(
+            Tile(Interval(parse_instant(start), parse_instant(end)), rows, tuple(digests))
+            for start, end, rows, *digests in tiles
+        ),
+        whole,
+        tuple(same),
+        tuple(against),
+    )
+
+
+def _columns_to_json(columns: Columns) -> Json:
+    return None if columns is None else list(columns)
+
+
+def _columns_from_json(data: Json) -> Columns:
+    return None if data is None else tuple(data)

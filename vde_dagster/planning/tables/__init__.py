@@ -1,0 +1,1 @@
+"""Physical tables as values: identity, columns, reads of earlier states, and comparison."""

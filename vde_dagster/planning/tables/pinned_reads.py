@@ -1,0 +1,158 @@
+"""Reads of a table as of one Iceberg snapshot, and of the commits since another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vde_dagster.base.names import quote
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTable:
+    """A table as one Iceberg snapshot had it.
+
+    Args:
+        snapshot_id: The snapshot; None for a table that had none, and so no rows.
+        columns: Spark SQL type by column, as the table had them when it was published; empty
+            where only which state it is matters.
+        there: The same of the snapshot's own schema, with which engines read it.
+    """
+
+    snapshot_id: int | None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    there: Mapping[str, str] = field(default_factory=dict)
+
+    def needs(self, column: str) -> tuple[bool, str | None]:
+        """Say how a column is read.
+
+        Returns:
+            Whether the snapshot has it (else it is NULL), and the type that it has to be cast to.
+        """
+        has = self.snapshot_id is not None and (column in self.there or not self.columns)
+        type_ = self.columns.get(column)
+        return has, None if has and self.there.get(column) == type_ else type_
+
+
+def pinned_select(table: str, pinned: PinnedTable, columns: Iterable[tuple[str, str]]) -> str:
+    """Return the Spark SQL that reads columns of a table as of a snapshot.
+
+    Args:
+        table: The table's full name, quoted for Spark SQL.
+        pinned: The snapshot.
+        columns: (output column, physical column), in order.
+
+    >>> state = PinnedTable(7, {"a": "BIGINT", "b": "INT"}, {"a": "INT"})
+    >>> pinned_select("`t`", state, [("x", "a"), ("b", "b")])
+    'SELECT CAST(`a` AS BIGINT) AS `x`, CAST(NULL AS INT) AS `b` FROM `t` VERSION AS OF 7'
+    """
+    listed = ", ".join(_column(pinned, *column) for column in columns)
+    if pinned.snapshot_id is None:
+        return f"SELECT {listed} WHERE false"
+    return f"SELECT {listed} FROM {table} VERSION AS OF {pinned.snapshot_id}"
+
+
+def _column(pinned: PinnedTable, output: str, physical: str) -> str:
+    there, type_ = pinned.needs(physical)
+    value = quote(physical) if there else "NULL"
+    if type_ is not None:
+        value = f"CAST({value} AS {type_})"
+    return value if value == quote(output) else f"{value} AS {quote(output)}"
+
+
+def pinned_query(
+    table: str,
+    snapshot_id: int | None,
+    wanted: Iterable[tuple[str, str]],
+    there: Mapping[str, str],
+) -> str:
+    """Return the query that reads a table's columns as of a snapshot.
+
+    Engines read a snapshot with the schema that it was written with. A column that the table got
+    later is NULL in all of its rows, and one whose type was widened later has that type.
+
+    Args:
+        table: The table's full name, quoted for Spark SQL.
+        snapshot_id: The Iceberg snapshot; None for a table that had none, and so no rows.
+        wanted: (column, Spark SQL type), as the table had them when it was published.
+        there: Spark SQL type by column, of the snapshot's own schema.
+
+    >>> pinned_query("`c`.`n`.`t`", 7, [("a", "BIGINT"), ("b", "INT")], {"a": "INT"})
+    'SELECT CAST(`a` AS BIGINT) AS `a`, CAST(NULL AS INT) AS `b` FROM `c`.`n`.`t` VERSION AS OF 7'
+    """
+    columns = dict(wanted)
+    pinned = PinnedTable(snapshot_id, columns, there)
+    return pinned_select(table, pinned, ((name, name) for name in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCommit:
+    """A commit to a table, as far as it is to be judged.
+
+    Args:
+        snapshot_id: Its Iceberg snapshot.
+        parent_id: The one before, or None for the first.
+        quiet: Whether Iceberg says that no row was added or removed: files were rewritten, or
+            there was nothing to write.
+        ours: Whether a fill made it.
+        appends: Whether it added rows and did nothing else.
+    """
+
+    snapshot_id: int
+    parent_id: int | None
+    quiet: bool
+    ours: bool
+    appends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """Consecutive commits of one table, or all that it holds at one of them.
+
+    Args:
+        since: The Iceberg snapshot after which the range begins; None for all rows at its end.
+        until: Its last Iceberg snapshot; None for a table that has none.
+    """
+
+    since: int | None
+    until: int | None
+
+    @property
+    def clause(self) -> str:
+        """What follows the table's name in Spark SQL.
+
+        Iceberg reads the rows that were added between two snapshots by options of the read
+        (https://iceberg.apache.org/docs/latest/spark-queries/#incremental-read).
+
+        >>> CommitRange(None, 7).clause, CommitRange(7, 7).clause
+        (' VERSION AS OF 7', ' VERSION AS OF 7 WHERE false')
+        >>> CommitRange(7, 9).clause
+        " WITH (`start-snapshot-id` = '7', `end-snapshot-id` = '9')"
+        """
+        if self.until is None:
+            return ""
+        if self.since is None:
+            return f" VERSION AS OF {self.until}"
+        if self.since == self.until:
+            return f" VERSION AS OF {self.until} WHERE false"
+        return f" WITH (`start-snapshot-id` = '{self.since}', `end-snapshot-id` = '{self.until}')"
+
+
+def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
+    """Return what a table's reader goes on with.
+
+    Args:
+        line: The table's commits, newest first, as far back as they are kept.
+        since: The Iceberg snapshot that was read last, or None.
+
+    Returns:
+        The commits since then where each of them only added rows; else all rows, which stand for
+        everything that was read before: rows were changed or removed, or the commit is not kept.
+    """
+    until = line[0].snapshot_id if line else None
+    for commit in line:
+        if commit.snapshot_id == since:
+            return CommitRange(since, until)
+        if not (commit.quiet or commit.appends):
+            break
+    return CommitRange(None, until)

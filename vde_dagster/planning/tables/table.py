@@ -1,0 +1,293 @@
+"""Physical tables: their identity and columns, external tables, and changes of a table in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.times import instant_text
+from vde_dagster.planning.intervals.interval import IntervalSet, iso
+from vde_dagster.project.model import Model
+
+PREVIEW_PREFIX = "vde_preview_"
+"""What names of branches begin with on which changes in place are tried."""
+
+Lacks = Mapping[ModelName, IntervalSet]
+"""What rows are missing (UTC), by the model whose rows they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """Where a physical table or a view lies in the catalog.
+
+    Args:
+        namespace: The namespace, one level.
+        name: The name in it.
+    """
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+
+class PhysicalColumn(NamedTuple):
+    """A column of a physical table.
+
+    Args:
+        name: Its name in the table.
+        version: Hash of how its value is made (hex).
+        type: Spark SQL type, once the table was created.
+        earlier: What earlier versions of the canonicaliser hashed the same value to.
+        in_place: Whether it was added to a table that had rows: who fills the table need not make
+            it, and it is no part of what the table is known by.
+    """
+
+    name: str
+    version: str
+    type: str | None = None
+    earlier: tuple[str, ...] = ()
+    in_place: bool = False
+
+    def is_version(self, version: str) -> bool:
+        """Say whether a hash, of whatever canonicaliser, means this column."""
+        return version == self.version or version in self.earlier
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """That a table is a branch of another one, on which a change in place is tried.
+
+    Args:
+        of: Id of the table that it is a branch of.
+        branch: The Iceberg branch.
+        inherited: What the other table held when it branched off (UTC).
+    """
+
+    of: str
+    branch: str
+    inherited: IntervalSet = field(default_factory=IntervalSet)
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalTable:
+    """A table that holds the data of every snapshot with its fill version and columns.
+
+    Args:
+        id: Unique id, never used again, also part of the table's location.
+        ref: Its place in the catalog.
+        fill_version: Hash of what decides its rows.
+        columns: Its columns, in physical order.
+        snapshot_id: The snapshot whose definition fills it.
+        intervals: What is filled and audited (UTC).
+        created: Whether the table exists in the catalog.
+        preview: The table that it is a branch of; None for a table of its own.
+        computed_from: Ids of the previews that its rows were computed from, sorted: what nobody
+            has deployed serves nobody else.
+        mixed: Whether definitions of several meanings filled it, one after the other: then it
+            serves only what extends it.
+        lacks: What its latest fill was made without, of a table that is made whole.
+    """
+
+    id: str
+    ref: TableRef
+    fill_version: str
+    columns: tuple[PhysicalColumn, ...]
+    snapshot_id: str
+    intervals: IntervalSet = field(default_factory=IntervalSet)
+    created: bool = False
+    preview: Preview | None = None
+    computed_from: tuple[str, ...] = ()
+    mixed: bool = False
+    lacks: Lacks = field(default_factory=dict, hash=False)
+
+    @property
+    def branch(self) -> str | None:
+        """The Iceberg branch that holds its rows; None for `main`."""
+        return self.preview.branch if self.preview is not None else None
+
+    @property
+    def available(self) -> IntervalSet:
+        """What its readers find: what was filled, and what a preview has of its table."""
+        return self.intervals if self.preview is None else self.intervals | self.preview.inherited
+
+    @property
+    def version(self) -> str:
+        """The `table_version` of what it holds.
+
+        That of the snapshot that it was made for; another one that it serves may have fewer
+        columns, and shows the table's partitions, filled as they are.
+        """
+        known = (column.version for column in self.columns if not column.in_place)
+        return table_version(self.fill_version, (*known, *self.computed_from))
+
+    def column_named_by_version(self) -> dict[str, str]:
+        """Return physical column names by version (the first where two are equal)."""
+        names: dict[str, str] = {}
+        for column in self.columns:
+            for version in (column.version, *column.earlier):
+                names.setdefault(version, column.name)
+        return names
+
+
+def table_version(fill_version: str, columns: Iterable[str]) -> str:
+    """Return the short hash of what a table contains: the version that people see everywhere.
+
+    Tables' names have it, Dagster's partitions, plans and `vde info`.
+
+    Args:
+        fill_version: Hash of what decides its rows.
+        columns: Hashes of how its columns' values are made, in any order.
+    """
+    return digest("table", fill_version, *sorted(set(columns)))[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalTable:
+    """A table that others write.
+
+    Args:
+        namespace: Its namespace in the catalog.
+        name: Its name in that.
+        catalog: Its catalog in Spark, or None for the project's own.
+    """
+
+    namespace: str
+    name: str
+    catalog: str | None = None
+
+    def quoted(self, own_catalog: str) -> str:
+        """Quote its full name for Spark SQL.
+
+        Args:
+            own_catalog: The project's catalog in Spark.
+        """
+        parts = (self.catalog or own_catalog, self.namespace, self.name)
+        return ".".join(quote(part) for part in parts)
+
+
+def external_table(model: Model) -> ExternalTable:
+    """Return the table that an external model stands for."""
+    if model.table:
+        catalog, namespace, name = model.table
+        return ExternalTable(namespace, name, catalog)
+    return ExternalTable(model.name.namespace, model.name.name)
+
+
+class ColumnChange(NamedTuple):
+    """One column that differs from what production's table shows.
+
+    Args:
+        column: The output column.
+        what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
+            or, where the model's policy ignores the change, `not_added`, `not_retyped`, `kept`.
+        was: Its Spark SQL type in the table, as far as it is known.
+        becomes: Its type from now on, as far as it is known.
+    """
+
+    column: str
+    what: str
+    was: str | None = None
+    becomes: str | None = None
+
+    @property
+    def is_destructive(self) -> bool:
+        """Whether readers of the column lose values or its type."""
+        return self.what in ("removed", "retyped")
+
+    def describe(self) -> str:
+        """Say it in a part of a sentence, and what rows that are there show."""
+        name = self.column
+        if self.what == "added":
+            type_ = f" {self.becomes}" if self.becomes else ""
+            return f"column {name}{type_} is added, NULL in the rows that are there"
+        if self.what == "restored":
+            return f"column {name} is shown again, NULL in rows that were filled without it"
+        if self.what == "widened":
+            return f"column {name} widens from {self.was} to {self.becomes}"
+        if self.what == "retyped":
+            return (
+                f"column {name} changes its type from {self.was} to {self.becomes}, which Iceberg "
+                "does not do in place: the rows that are there show NULL"
+            )
+        if self.what == "removed":
+            type_ = f" {self.was}" if self.was else ""
+            return f"column {name}{type_} is no longer shown or filled"
+        if self.what == "not_retyped":
+            return f"column {name} stays {self.was}: its change to {self.becomes} is ignored"
+        if self.what == "kept":
+            return f"column {name} stays, NULL in new rows: its removal is ignored"
+        return f"column {name} is not added: its kind ignores additive changes"
+
+
+ColumnChanges = tuple[ColumnChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """How a plan goes on with a table that production shows.
+
+    Args:
+        table: The table.
+        deploys: Whether the table itself changes; else a branch of it shows the change.
+        columns: What changes of the columns.
+        effective_from: From when on rows are computed again at the deployment (UTC), or None.
+    """
+
+    table: TableRef
+    deploys: bool
+    columns: ColumnChanges = ()
+    effective_from: datetime | None = None
+
+    @property
+    def widened(self) -> tuple[ColumnChange, ...]:
+        """The columns whose type in the table changes."""
+        return tuple(change for change in self.columns if change.what == "widened")
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say it for people."""
+        if self.deploys:
+            first = f"forward-only: {self.table} goes on with the new definition, its rows stay"
+            since = self.effective_from
+            again = (
+                () if since is None else (f"rows from {instant_text(since)} on are computed again",)
+            )
+        else:
+            first = f"forward-only: previewed on a branch of {self.table}, at no copy"
+            again = (
+                ("types widen at the deployment; the preview has the old ones",)
+                if self.widened
+                else ()
+            )
+        changes = (change.describe() for change in self.columns)
+        return (first, *changes, *again, *self._after_a_rollback())
+
+    def _after_a_rollback(self) -> tuple[str, ...]:
+        """Say what a rollback over the deployment shows."""
+        if not self.deploys:
+            return ()
+        lost = [c.column for c in self.columns if c.what in ("removed", "retyped", "kept")]
+        nulls = f", NULL in {', '.join(lost)}" if lost else ""
+        which = "filled or computed again" if self.effective_from else "filled"
+        text = (
+            "a rollback shows the columns of before, and the rows; with --definitions-only it "
+            f"keeps those that were {which} by the new definition{nulls}"
+        )
+        return (text,)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "table": str(self.table),
+            "deploys": self.deploys,
+            "columns": [
+                {"column": c.column, "change": c.what, "from": c.was, "to": c.becomes}
+                for c in self.columns
+            ],
+            "effective_from": iso(self.effective_from) if self.effective_from else None,
+        }

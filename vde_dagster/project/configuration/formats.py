@@ -1,0 +1,208 @@
+"""SQLMesh configuration in YAML, in Python, and a person's own in `~/.sqlmesh`.
+
+As in SQLMesh: tables are merged key by key, and lists of a project's `config.py` are made longer.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.configuration.config_values import WrittenConfig
+from vde_dagster.project.files import decoded
+from vde_dagster.project.python.files import parse_python, run_file, where_raised
+from vde_dagster.project.python.watching import Seen, TooSlow, time_limit, watching
+from vde_dagster.project.yaml_text import KeyPath, load_yaml, rendered_yaml
+
+_HINT = "the configuration knows env_var('NAME', 'default') and user()"
+
+
+def read_yaml_config(path: Path, text: str) -> WrittenConfig:
+    """Read a configuration file in YAML.
+
+    Args:
+        path: The file, relative to the project's folder.
+        text: Its text.
+
+    Raises:
+        ProjectError: Jinja or YAML cannot be read, or it is no table; points at the line.
+    """
+    seen = Seen()
+    made = rendered_yaml(path, text, lambda name, default=None: default, seen.variables, _HINT)
+    document = load_yaml(path, made)
+    if document.value is None:
+        return WrittenConfig(path, {}, {}, seen)
+    if not isinstance(document.value, dict):
+        raise document.error((), "the configuration is a table of key: value")
+    # Lines are those of the text that Jinja made, which may have others.
+    same = made.count("\n") == text.count("\n")
+    return WrittenConfig(path, document.value, document.lines if same else {}, seen)
+
+
+_NAMES = ("config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
+_EXTENDED = frozenset({"before_all", "after_all", "ignore_patterns", "pinned_environments"})
+_ENVIRONMENT = "env_vars"
+
+
+def personal_files() -> list[Path]:
+    """Return the places where such a file may be."""
+    folder = Path(os.path.expanduser("~"), ".sqlmesh")
+    return [folder / name for name in _NAMES]
+
+
+def read_personal_config() -> WrittenConfig | None:
+    """Read a person's own configuration.
+
+    Returns:
+        What is written; None where there is no file.
+
+    Raises:
+        ProjectError: There are two of them, or one cannot be read.
+    """
+    found = [path for path in personal_files() if path.is_file()]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise ProjectError(
+            f"there are {len(found)} configuration files of your own: "
+            + ", ".join(map(str, found)),
+            hint="keep one of them",
+            location=SourceLocation(found[1]),
+        )
+    return read_yaml_config(found[0], decoded(found[0], found[0].read_bytes()))
+
+
+@contextmanager
+def personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
+    """Let the environment have the variables of `env_vars` while a project's file is read."""
+    given = personal.values.get(_ENVIRONMENT) if personal is not None else None
+    variables = given if isinstance(given, Mapping) else {}
+    before = {str(name): os.environ.get(str(name)) for name in variables}
+    os.environ.update({str(name): str(value) for name, value in variables.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def with_personal_config(written: WrittenConfig, personal: WrittenConfig) -> WrittenConfig:
+    """Put a person's own configuration over a project's."""
+    own = {key: value for key, value in personal.values.items() if key != _ENVIRONMENT}
+    longer = _EXTENDED if written.path.suffix == ".py" else frozenset()
+    written.seen.add(personal.seen)
+    return WrittenConfig(
+        written.path, _over(written.values, own, longer), written.lines, written.seen, personal
+    )
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str]) -> Any:
+    made = dict(below)
+    for key, value in above.items():
+        other = made.get(key)
+        if isinstance(other, Mapping) and isinstance(value, Mapping):
+            made[key] = _over(other, value, frozenset())
+        elif key in longer and isinstance(other, list | tuple) and isinstance(value, list):
+            made[key] = [*other, *value]
+        else:
+            made[key] = value
+    return made
+
+
+_SECONDS = 60
+_NAME = "config"
+
+
+def read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
+    """Run `config.py` and read its object `config`.
+
+    It is the project's own code, run as its macros are: what it reads is noted.
+
+    Args:
+        root: The project's folder.
+        path: The file, relative to it.
+        text: Its text.
+
+    Raises:
+        ProjectError: It cannot be run, or has no such object; points at the line.
+    """
+    tree = parse_python(path, text)
+    try:
+        with time_limit(_SECONDS), watching() as seen:
+            module, _, files = run_file(root, path.as_posix(), text)
+    except ProjectError as error:
+        raise _unknown_key(error) or error from None
+    except TooSlow as error:
+        raise ProjectError(
+            f"the configuration was not read within {_SECONDS} seconds",
+            hint="look for a loop without an end",
+            location=where_raised(error, path),
+        ) from None
+    seen.paths.update(str(root / file) for file in files)
+    lines = _lines(tree)
+    config = getattr(module, _NAME, None)
+    if config is None or not hasattr(config, "model_dump"):
+        raise ProjectError(
+            f"there is no object '{_NAME}' of sqlmesh.core.config.Config",
+            hint="write config = Config(model_defaults=ModelDefaultsConfig(dialect='spark'))",
+            location=SourceLocation(path, lines.get(())),
+        )
+    values: dict[str, Any] = config.model_dump(exclude_unset=True)
+    return WrittenConfig(path, values, lines, seen)
+
+
+def _unknown_key(error: ProjectError) -> ProjectError | None:
+    """Say in one line what a class of the configuration refused."""
+    from pydantic import ValidationError
+
+    refused = error.__cause__
+    if not isinstance(refused, ValidationError):
+        return None
+    one = refused.errors()[0]
+    key = str(one["loc"][-1]) if one["loc"] else ""
+    if one["type"] != "extra_forbidden":
+        message = f"{refused.title}({key}=…): {str(one['msg']).lower()}"
+        return ProjectError(message, hint="correct the value", location=error.location)
+    from vde_dagster.project.sqlmesh_compat import config
+
+    part = getattr(config, refused.title, None)
+    known = list(getattr(part, "model_fields", ()))
+    return ProjectError(
+        f"{refused.title} has no key '{key}'",
+        hint=suggest(key, known, "keys"),
+        location=error.location,
+    )
+
+
+def _lines(tree: ast.Module) -> dict[KeyPath, int]:
+    """Find the lines of `config = Config(key=…)` and of the keys' keys where they stand there."""
+    lines: dict[KeyPath, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == _NAME for target in node.targets
+        ):
+            lines = {(): node.lineno}
+            _note(node.value, (), lines)
+    return lines
+
+
+def _note(node: ast.expr, keys: KeyPath, lines: dict[KeyPath, int]) -> None:
+    if isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                lines[(*keys, keyword.arg)] = keyword.value.lineno
+                _note(keyword.value, (*keys, keyword.arg), lines)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant):
+                lines[(*keys, str(key.value))] = key.lineno
+                _note(value, (*keys, str(key.value)), lines)

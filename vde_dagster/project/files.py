@@ -1,0 +1,348 @@
+"""Files of a project: their purpose, text, content hashes, and changes against a git branch.
+
+A file's hash is remembered with its size, times and inode, so that an unchanged project is
+recognised by `stat` alone. A file that changed within the last two seconds is never remembered:
+another change could leave the same size and time (the trouble that git calls racy).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import Any
+
+from vde_dagster.base.hashing import content_digest
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.settings import Settings
+
+MATERIALIZATIONS = "materializations"
+"""The folder of functions that write tables of kind CUSTOM."""
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+SIGNALS = "signals"
+"""The folder of Python signals, beside the models or inside their folder."""
+LINTER = "linter"
+"""The folder of the project's own rules of the linter."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Paths relative to the root, with forward slashes, sorted.
+
+    Args:
+        sql: Files of models, and perhaps of audits.
+        python: Files of Python models.
+        macros: Files of Python macros.
+        signals: Files of Python signals.
+        externals: Files of external models.
+        tests: Files of unit tests.
+        data: CSV files.
+        materializations: Files of functions that write tables.
+        templates: Files of Jinja macros.
+        linter: Files of rules of the linter.
+    """
+
+    sql: tuple[str, ...]
+    python: tuple[str, ...]
+    macros: tuple[str, ...]
+    signals: tuple[str, ...]
+    externals: tuple[str, ...]
+    tests: tuple[str, ...]
+    data: tuple[str, ...]
+    materializations: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    linter: tuple[str, ...] = ()
+
+
+def find_files(settings: Settings) -> FoundFiles:
+    """Find a project's files.
+
+    Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
+    """
+    groups: dict[str, list[str]] = {
+        name: [] for name in ("sql", "python", "macros", "signals", "externals", "tests", "data")
+    }
+    groups[MATERIALIZATIONS] = []
+    groups["templates"] = []
+    groups[LINTER] = linter_files(settings)
+    root, models = str(settings.root), settings.models_dir.strip("/")
+    for path in _walk(root, models):
+        inside = path[len(models) + 1 :]
+        top = inside.partition("/")[0] if "/" in inside else ""
+        _sort_in(groups, path, top, settings)
+    for folder in (
+        settings.audits_dir,
+        settings.macros_dir,
+        settings.tests_dir,
+        settings.seeds_dir,
+        SIGNALS,
+        MATERIALIZATIONS,
+    ):
+        if not folder.startswith(models + "/"):
+            for path in _walk(root, folder.strip("/")):
+                _sort_in(groups, path, folder, settings)
+    for path in _walk(root, "external_models"):
+        if path.endswith((".yaml", ".yml")):
+            groups["externals"].append(path)
+    for name in ("external_models.yaml", "external_models.yml"):
+        if os.path.isfile(os.path.join(root, name)):
+            groups["externals"].append(name)
+    if settings.ignore_patterns:
+        ignored = _ignored(root, settings.ignore_patterns)
+        groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
+    return FoundFiles(**{name: tuple(sorted(paths)) for name, paths in groups.items()})
+
+
+def linter_files(settings: Settings) -> list[str]:
+    """Find the files of the project's own rules of the linter, sorted."""
+    return sorted(path for path in _walk(str(settings.root), LINTER) if path.endswith(".py"))
+
+
+def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return what says whether a path is left out: by a pattern of its end, or found by one."""
+    from glob import glob
+    from pathlib import PurePosixPath
+
+    found = {path for pattern in patterns for path in glob(pattern, root_dir=root, recursive=True)}
+
+    def ignored(path: str) -> bool:
+        known = PurePosixPath(path)
+        return path in found or any(known.match(pattern) for pattern in patterns)
+
+    return ignored
+
+
+def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Settings) -> None:
+    ending = path.rpartition(".")[2].lower()
+    name = path.rpartition("/")[2]
+    if ending in ("yaml", "yml"):
+        if folder == settings.tests_dir:
+            groups["tests"].append(path)
+        elif name.startswith("external_models") or folder == "external_models":
+            groups["externals"].append(path)
+    elif ending == "csv":
+        groups["data"].append(path)
+    elif ending == "py" and folder == MATERIALIZATIONS:
+        groups[MATERIALIZATIONS].append(path)
+    elif ending == "py" and folder == settings.macros_dir:
+        groups["macros"].append(path)
+    elif ending == "py" and folder == SIGNALS:
+        groups["signals"].append(path)
+    elif ending == "py" and folder not in (
+        settings.tests_dir,
+        settings.seeds_dir,
+        settings.audits_dir,
+    ):
+        groups["python"].append(path)
+    elif ending == "sql" and folder == settings.macros_dir:
+        groups["templates"].append(path)
+    elif ending == "sql" and folder not in (settings.macros_dir, settings.tests_dir):
+        groups["sql"].append(path)
+
+
+def _walk(root: str, folder: str) -> Iterator[str]:
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(root, current)))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _SKIPPED:
+                continue
+            path = f"{current}/{entry.name}"
+            if entry.is_dir():
+                waiting.append(path)
+            else:
+                yield path
+
+
+_RACY_NS = 2_000_000_000
+
+
+@dataclass(slots=True)
+class Hasher:
+    """Hashes of contents, remembered by `stat`.
+
+    The content of a folder is the names in it.
+
+    Args:
+        root: The project's folder.
+        instead: Contents that count in place of those of files.
+        known: What an earlier process left: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
+    """
+
+    root: Path
+    instead: Mapping[str, bytes] = field(default_factory=dict)
+    known: dict[str, list[Any]] = field(default_factory=dict)
+    stats: dict[str, list[Any]] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    _contents: dict[str, bytes] = field(default_factory=dict)
+
+    def hash(self, path: str) -> str:
+        """Return the hash of a file's content; of a missing file it is `missing`.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        found = self.hashes.get(path)
+        if found is None:
+            found = self.hashes[path] = self._hash(path)
+        return found
+
+    def content(self, path: str) -> bytes:
+        """Return a file's bytes, kept until `forget`; from then on its hash is that of these bytes.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        found = self.instead.get(path, self._contents.get(path))
+        if found is None:
+            full = os.path.join(self.root, path)
+            identity = _identity(os.stat(full))
+            now = time.time_ns()
+            with open(full, "rb", buffering=0) as file:
+                found = self._contents[path] = file.read()
+            self.hashes[path] = content_digest(found)
+            self._remember(path, identity, self.hashes[path], now)
+        return found
+
+    def forget(self, path: str) -> None:
+        """Let go of a file's bytes."""
+        self._contents.pop(path, None)
+
+    def combined(self, paths: Iterable[str]) -> str:
+        """Return one hash over several files, their paths included."""
+        state = hashlib.blake2b(digest_size=16)
+        for path in sorted(set(paths)):
+            state.update(f"{len(path)}:{path}{self.hash(path)};".encode())
+        return state.hexdigest()
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something new to remember."""
+        return self.stats != self.known
+
+    def _hash(self, path: str) -> str:
+        if path in self.instead:
+            return content_digest(self.instead[path])
+        full = os.path.join(self.root, path)
+        try:
+            stat = os.stat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return "missing"
+        if S_ISDIR(stat.st_mode):
+            names = "\0".join(sorted(os.listdir(full)))
+            return content_digest(os.fsencode(names))
+        if not S_ISREG(stat.st_mode):
+            return "neither a file nor a folder"
+        identity = _identity(stat)
+        known = self.known.get(path)
+        if known is not None and known[:4] == identity:
+            self.stats[path] = known
+            return str(known[4])
+        now = time.time_ns()
+        with open(full, "rb") as file:
+            content = hashlib.file_digest(file, _blake).hexdigest() if _HAS_DIGEST else _read(file)
+        self._remember(path, identity, content, now)
+        return content
+
+    def _remember(self, path: str, identity: list[int], content: str, now: int) -> None:
+        _, modified, changed, _ = identity
+        if max(modified, changed) < now - _RACY_NS:
+            self.stats[path] = [*identity, content]
+        else:
+            self.stats.pop(path, None)
+
+
+def _identity(stat: os.stat_result) -> list[int]:
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+
+def _blake() -> Any:
+    return hashlib.blake2b(digest_size=16)
+
+
+_HAS_DIGEST = hasattr(hashlib, "file_digest")
+
+
+def _read(file: Any) -> str:
+    """Hash a file where Python is older than 3.11."""
+    state = _blake()
+    while block := file.read(1 << 20):
+        state.update(block)
+    return str(state.hexdigest())
+
+
+MOST_BYTES = 2_000_000
+"""Far more than people write, and read in seconds. Data has files of its own, without a limit."""
+
+
+def decoded(path: Path, content: bytes) -> str:
+    r"""Return a file's text; its lines end with `\n`, whatever they end with in the file.
+
+    Args:
+        path: The file, relative to the project's root.
+        content: Its bytes, in UTF-8 with or without a byte order mark.
+
+    Raises:
+        ProjectError: It is too large, or not UTF-8; points at the line.
+    """
+    if len(content) > MOST_BYTES:
+        raise ProjectError(
+            f"the file has {len(content):,} bytes; it may have {MOST_BYTES:,}",
+            hint="split it; data belongs into seeds or tables",
+            location=SourceLocation(path),
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ProjectError(
+            f"the file is not UTF-8: byte 0x{content[error.start]:02x} ({error.reason})",
+            hint="save it as UTF-8",
+            location=SourceLocation(path, line),
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def git_changes(root: Path, branch: str) -> frozenset[str]:
+    """Return the files that differ from where the branch was left, committed or not.
+
+    Args:
+        root: The project's folder, in a git repository.
+        branch: The branch, or any other name of a commit.
+
+    Returns:
+        Paths relative to the root, with forward slashes; removed files are not among them.
+
+    Raises:
+        UsageError: There is no repository, no such branch, or no git.
+    """
+    if not branch or branch.startswith("-"):
+        raise UsageError(f"'git:{branch}' names no branch", hint="write git:main")
+    committed = _git(root, branch, "diff", "--name-only", "-z", "--relative", f"{branch}...HEAD")
+    changed = _git(root, branch, "diff", "--name-only", "-z", "--relative", "HEAD")
+    new = _git(root, branch, "ls-files", "-z", "--others", "--exclude-standard")
+    return committed | changed | new
+
+
+def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments, "--"], capture_output=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", None) or str(error).encode()
+        why = told.decode(errors="replace").strip().splitlines()[:1]
+        raise UsageError(
+            f"git cannot tell what differs from '{branch}': {''.join(why)}",
+            hint="give the name of a branch of the repository that the project lies in",
+        ) from None
+    return frozenset(path for path in done.stdout.decode(errors="replace").split("\0") if path)

@@ -1,0 +1,307 @@
+"""The SQL formatter: headers, statements and queries laid out, templates left alone.
+
+Values keep the blanks that they have: some of them are texts of SQL that take part in versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.properties.header import parse_header
+from vde_dagster.project.reading.statements import is_header, split_blocks
+from vde_dagster.project.settings import Settings
+from vde_dagster.sql.layout.documents import (
+    BLANK,
+    HARD,
+    LINE,
+    SOFT,
+    Document,
+    Group,
+    Nest,
+    Remark,
+    written,
+)
+from vde_dagster.sql.layout.nodes import Bracket, Leaf, Node, is_comment, read_nodes
+from vde_dagster.sql.layout.queries import QueryLayout, remark, split_list
+from vde_dagster.sql.layout.style import LayoutOptions
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
+from vde_dagster.sql.templates import JinjaBlock, jinja_blocks, without_blocks
+
+
+def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
+    """Return a file's text as it is laid out; None where its properties say to leave it alone.
+
+    Args:
+        path: The file, relative to the project's root.
+        text: Its text.
+        settings: The project's settings.
+        options: How it shall look.
+
+    Raises:
+        ProjectError: The file is malformed, or other words would come of it.
+    """
+    source = SourceText(path, text)
+    if not _wanted(source, settings):
+        return None
+    made = laid_out(source, settings.dialect, options)
+    if _words(source, settings.dialect) != _words(SourceText(path, made), settings.dialect):
+        raise source.error("laid out, it would have other words or comments", 0)
+    return made
+
+
+def _wanted(source: SourceText, settings: Settings) -> bool:
+    if "formatting" not in settings.model_defaults and "formatting" not in source.text.lower():
+        return True
+    default = str(settings.model_defaults.get("formatting", True)).lower() != "false"
+    backslash = settings.dialect in BACKSLASH_DIALECTS
+    comments = [b for b in jinja_blocks(source, backslash=backslash) if b.kind == "comment"]
+    blocks = split_blocks(without_blocks(source, comments), settings.dialect)
+    values = (block.header.properties.get("formatting") for block in blocks)
+    return all(default if value is None else value.boolean() for value in values)
+
+
+def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
+    """Return what may not change: words and signs, comments, and templates."""
+    backslash = dialect in BACKSLASH_DIALECTS
+    blocks = jinja_blocks(source, backslash=backslash)
+    plain = without_blocks(source, blocks)
+    words: list[str] = []
+    comments: list[str] = []
+    try:
+        for token in scan(plain, backslash=backslash):
+            if token.kind == "comment":
+                comments.append(token.text)
+            else:
+                words.append(token.text.upper() if token.kind == "word" else token.text)
+    except ProjectError:  # In a dialect of its own, where the file's header says so.
+        words.append(plain.text)
+    return words, comments, [source.text[block.start : block.end] for block in blocks]
+
+
+_TOGETHER = ("ON_VIRTUAL_UPDATE_BEGIN", "JINJA_END")
+_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What a semicolon ends, or a block of Jinja.
+
+    Args:
+        tokens: Its tokens, comments included; none of a block.
+        dialect: SQLGlot dialect in which it is written.
+        end: The semicolon, if there is one.
+        block: The block of Jinja.
+    """
+
+    tokens: tuple[Token, ...]
+    dialect: str
+    end: Token | None = None
+    block: JinjaBlock | None = None
+
+
+def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
+    """Return a file's text, laid out.
+
+    Args:
+        source: The file.
+        dialect: SQLGlot dialect of what names none.
+        options: How it shall look.
+
+    Raises:
+        ProjectError: It is not closed somewhere, or a header is malformed.
+    """
+    layout = QueryLayout(options)
+    parts: list[Document] = []
+    position, inside = 0, False
+    for piece in _pieces(source, dialect):
+        parts.append(_document(source, position, piece, layout, options))
+        words = [token.text.upper() for token in piece.tokens if token.kind == "word"]
+        inside = (inside or words == ["ON_VIRTUAL_UPDATE_BEGIN"]) and words != [
+            "ON_VIRTUAL_UPDATE_END"
+        ]
+        parts.append(HARD if inside else BLANK)
+        position = _end(piece, position)
+    return written(tuple(parts), options.max_text_width) + "\n"
+
+
+def _end(piece: _Piece, position: int) -> int:
+    if piece.block is not None:
+        return piece.block.end
+    if piece.end is not None:
+        return piece.end.end
+    return piece.tokens[-1].end if piece.tokens else position
+
+
+def _document(
+    source: SourceText, position: int, piece: _Piece, layout: QueryLayout, options: LayoutOptions
+) -> Document:
+    comments, tokens = _leading_comments(piece.tokens)
+    parts: list[Document] = []
+    end = position
+    for comment in comments:
+        begins = "\n" in source.text[end : comment.start] or not end
+        parts += [Remark(comment.text, behind=not begins), HARD]
+        end = comment.end
+    if piece.block is not None:
+        parts.append(source.text[piece.block.start : piece.block.end])
+    elif tokens:
+        parts.append(_statement(source, tokens, layout, options))
+    if piece.end is not None:
+        parts.append(";")
+    return tuple(parts)
+
+
+def _leading_comments(tokens: Sequence[Token]) -> tuple[list[Token], list[Token]]:
+    count = next((n for n, one in enumerate(tokens) if one.kind != "comment"), len(tokens))
+    return list(tokens[:count]), list(tokens[count:])
+
+
+def _statement(
+    source: SourceText, tokens: list[Token], layout: QueryLayout, options: LayoutOptions
+) -> Document:
+    words = [token for token in tokens if token.kind != "comment"]
+    nodes = read_nodes(source, tokens)
+    if is_header(words):
+        return header_document(nodes, options.pad)
+    named = [node.word for node in nodes if isinstance(node, Leaf)]
+    first = nodes[0]
+    if not isinstance(first, Leaf) or any(word in _QUERY_WORDS[:2] for word in named):
+        return layout.query(nodes)
+    if first.word in _QUERY_WORDS:
+        return layout.query(nodes)
+    return source.text[tokens[0].start : tokens[-1].end]
+
+
+def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
+    """Yield the statements and blocks of a file in order."""
+    backslash = default_dialect in BACKSLASH_DIALECTS
+    templates = jinja_blocks(source, backslash=backslash)
+    blocks = {block.start: block for block in templates if block.kind != "comment"}
+    comments = [block for block in templates if block.kind == "comment"]
+    plain = without_blocks(source, templates)
+    dialect, position = default_dialect, 0
+    while True:
+        piece = _next(plain, position, dialect, blocks)
+        stop = len(source.text) if piece.end is None and piece.block is None else _end(piece, 0)
+        if piece.block is not None:
+            stop = piece.block.start
+        piece = _with_comments(source, piece, comments, position, stop)
+        if piece.tokens or piece.end or piece.block:
+            yield piece
+        words = [token for token in piece.tokens if token.kind != "comment"]
+        if words and is_header(words):
+            named = parse_header(plain, words).properties.get("dialect")
+            dialect = named.sql_dialect() if named else default_dialect
+        if piece.end is None and piece.block is None:
+            return
+        position = _end(piece, position)
+
+
+def _next(source: SourceText, position: int, dialect: str, blocks: dict[int, JinjaBlock]) -> _Piece:
+    tokens: list[Token] = []
+    for token in scan(source, position, backslash=dialect in BACKSLASH_DIALECTS):
+        if token.text == ";":
+            return _Piece(tuple(tokens), dialect, end=token)
+        if token.start in blocks:
+            return _Piece(tuple(tokens), dialect, block=blocks[token.start])
+        tokens.append(token)
+    return _Piece(tuple(tokens), dialect)
+
+
+def _with_comments(
+    source: SourceText, piece: _Piece, comments: list[JinjaBlock], start: int, stop: int
+) -> _Piece:
+    """Add the comments of Jinja that stand in a piece."""
+    own = [
+        Token("comment", source.text[one.start : one.end], one.start)
+        for one in comments
+        if start <= one.start < stop
+    ]
+    if not own:
+        return piece
+    tokens = sorted((*piece.tokens, *own), key=lambda token: token.start)
+    return _Piece(tuple(tokens), piece.dialect, piece.end, piece.block)
+
+
+_A_LINE_EACH = ("kind", "columns")
+"""Properties whose brackets have a line for every item."""
+
+_OF_CALLS = ("audits", "signals")
+"""Properties whose items are calls, with brackets of their own."""
+
+
+def header_document(nodes: Sequence[Node], pad: int) -> Document:
+    """Lay out a header.
+
+    Args:
+        nodes: Its word and its bracket, with comments.
+        pad: Blanks before a property.
+    """
+    parts: list[Document] = []
+    for node in nodes:
+        if isinstance(node, Bracket):
+            properties = [
+                (Group(_value(own, pad, _levels(own), wide=_name(own) in _A_LINE_EACH)), behind)
+                for own, behind in split_list(node.inside)
+            ]
+            parts.append((" (", Nest(pad, (HARD, _listed(properties, HARD))), HARD, ")"))
+        else:
+            parts.append(remark(node) if is_comment(node) else node.text.upper())
+    return tuple(parts)
+
+
+def _name(nodes: Sequence[Node]) -> str:
+    first = next((node for node in nodes if not is_comment(node)), None)
+    return first.text.lower() if isinstance(first, Leaf) else ""
+
+
+def _levels(nodes: Sequence[Node]) -> int:
+    """Return how many brackets of a property, one in another, may have lines of their own.
+
+    What is in deeper ones is a text that takes part in versions, with the blanks at its edges.
+    """
+    return 2 if _name(nodes) in _OF_CALLS else 1
+
+
+def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> Document:
+    parts: list[Document] = []
+    for number, (own, behind) in enumerate(items):
+        last = number == len(items) - 1
+        parts += [own, () if last else ",", tuple(map(remark, behind)), () if last else between]
+    return tuple(parts)
+
+
+def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
+    """Lay out a value with the blanks that it has; lines end where they ended, or not at all."""
+    parts: list[Document] = []
+    for number, node in enumerate(nodes):
+        first = node.opening if isinstance(node, Bracket) else node
+        if number and not is_comment(node) and not first.adjacent:
+            parts.append(LINE if first.begins_line else " ")
+        if isinstance(node, Bracket):
+            parts.append(_bracket(node, pad, levels, wide=wide))
+        else:
+            parts.append(remark(node) if is_comment(node) else node.text)
+    return tuple(parts)
+
+
+def _bracket(bracket: Bracket, pad: int, levels: int, *, wide: bool) -> Document:
+    opening, inside, closing = bracket.opening.text, bracket.inside, bracket.closing.text
+    if not inside or levels < 1 or opening == "<":
+        edges = [" " if _blank(one) else "" for one in (_first(bracket), bracket.closing)]
+        return Nest(pad, (opening, edges[0], _value(inside, pad, 0))), edges[1], closing
+    items = [(Group(_value(own, pad, levels - 1)), behind) for own, behind in split_list(inside)]
+    between, edge = (HARD, HARD) if wide else (LINE, SOFT)
+    return Group((opening, Nest(pad, (edge, _listed(items, between))), edge, closing))
+
+
+def _first(bracket: Bracket) -> Leaf:
+    first = bracket.inside[0] if bracket.inside else bracket.closing
+    return first.opening if isinstance(first, Bracket) else first
+
+
+def _blank(leaf: Leaf) -> bool:
+    return not (leaf.adjacent or leaf.kind == "comment")

@@ -1,1 +1,0 @@
-"""Jinja in SQL files: blocks of it become SQL text before anything else reads them."""

@@ -1,0 +1,253 @@
+"""Conditions of macros: constant expressions (`@IF`), and clauses switched by them (`@WHERE`).
+
+Constants are computed as SQLMesh does, which runs them as Python: `7 / 2` is 3.5, and NULL counts
+as false. A bare word stands for its own name.
+
+`@WITH @JOIN @WHERE @GROUP_BY @HAVING @ORDER_BY @LIMIT`, as in SQLMesh (sqlmesh_macros.md there,
+"SQL clause operators"). A clause that is off is left out up to where the next one begins.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.sql.scanner import CLOSING, OPENING, Token
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class NotConstantError(Exception):
+    """A part of an expression has no value before the query runs; the message is its SQL."""
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "intdiv": operator.floordiv,
+    "eq": operator.eq,
+    "neq": operator.ne,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "dpipe": lambda a, b: f"{a}{b}",
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lower": lambda text: text.lower(),
+    "upper": lambda text: text.upper(),
+    "length": len,
+    "trim": lambda text: text.strip(),
+    "abs": abs,
+    "round": round,
+    "concat": lambda *texts: "".join(map(str, texts)),
+    "greatest": max,
+    "least": min,
+}
+
+
+def constant(tree: exp.Expr) -> Any:
+    """Compute an expression.
+
+    Args:
+        tree: An expression without columns of tables.
+
+    Returns:
+        A number, text, bool, a list of them, or None for NULL.
+
+    Raises:
+        NotConstantError: It has no value before the query runs.
+    """
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Literal):
+        return tree.this if tree.is_string else _number(tree.this)
+    if isinstance(tree, exp.Boolean):
+        return bool(tree.this)
+    if isinstance(tree, exp.Null):
+        return None
+    if isinstance(tree, exp.Paren):
+        return constant(tree.this)
+    if isinstance(tree, exp.Identifier | exp.Var) or (
+        isinstance(tree, exp.Column) and not tree.table
+    ):
+        return tree.name
+    if isinstance(tree, exp.Array | exp.Tuple):
+        return [constant(item) for item in tree.expressions]
+    made = _logic(tree)
+    return made if made is not _UNKNOWN else _computed(tree)
+
+
+_UNKNOWN = object()
+
+
+def _logic(tree: exp.Expr) -> Any:
+    """Compute what has a meaning of NULL of its own."""
+    from sqlglot import exp
+
+    if isinstance(tree, exp.And):
+        sides = [constant(tree.left), constant(tree.right)]
+        return False if any(side is False for side in sides) else _all_known(sides, all)
+    if isinstance(tree, exp.Or):
+        sides = [constant(tree.left), constant(tree.right)]
+        return True if any(sides) else _all_known(sides, any)
+    if isinstance(tree, exp.Is):
+        left, right = constant(tree.this), constant(tree.expression)
+        return left is right if right is None else left == right
+    if isinstance(tree, exp.Coalesce):
+        values = [constant(item) for item in (tree.this, *tree.expressions)]
+        return next((value for value in values if value is not None), None)
+    if isinstance(tree, exp.Case | exp.If):
+        return _case(tree)
+    return _UNKNOWN
+
+
+def _all_known(values: list[Any], decide: Callable[[list[Any]], bool]) -> bool | None:
+    return None if None in values else decide(values)
+
+
+def _case(tree: exp.Expr) -> Any:
+    from sqlglot import exp
+
+    branches = tree.args["ifs"] if isinstance(tree, exp.Case) else [tree]
+    subject = tree.this if isinstance(tree, exp.Case) else None
+    for branch in branches:
+        held = constant(branch.this)
+        if (constant(subject) == held) if subject is not None else held:
+            return constant(branch.args["true"])
+    other = tree.args.get("default") or tree.args.get("false")
+    return constant(other) if other is not None else None
+
+
+def _computed(tree: exp.Expr) -> Any:
+    """Compute what is NULL when any operand is."""
+    from sqlglot import exp
+
+    arguments = [
+        constant(child) for child in tree.iter_expressions() if not isinstance(child, exp.DataType)
+    ]
+    try:
+        if isinstance(tree, exp.In):
+            value, *items = arguments
+            return None if value is None else value in items
+        if None in arguments:
+            return None
+        if isinstance(tree, exp.Not):
+            return not arguments[0]
+        if isinstance(tree, exp.Neg):
+            return -arguments[0]
+        if isinstance(tree, exp.Between):
+            return arguments[1] <= arguments[0] <= arguments[2]
+        if isinstance(tree, exp.Like | exp.ILike):
+            flags = re.DOTALL | (re.IGNORECASE if isinstance(tree, exp.ILike) else 0)
+            return re.fullmatch(_like(arguments[1]), arguments[0], flags) is not None
+        if isinstance(tree, exp.Div):
+            quotient = arguments[0] / arguments[1]
+            return int(quotient) if tree.args.get("typed") else quotient
+        if isinstance(tree, exp.Cast):
+            return _cast(arguments[0], tree.to)
+        compute = _OPERATORS.get(tree.key) or _FUNCTIONS.get(tree.key)
+        if compute is not None:
+            return compute(*arguments)
+    except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise NotConstantError(tree.sql()) from error
+    raise NotConstantError(tree.sql())
+
+
+def _cast(value: Any, target: exp.DataType) -> Any:
+    from sqlglot import exp
+
+    if target.is_type(*exp.DataType.TEXT_TYPES):
+        return str(value)
+    if target.is_type(*exp.DataType.INTEGER_TYPES):
+        return int(value)
+    if target.is_type(*exp.DataType.FLOAT_TYPES, *exp.DataType.REAL_TYPES):
+        return float(value)
+    if target.is_type("boolean"):
+        return value if isinstance(value, bool) else str(value).lower() in ("true", "t", "1", "yes")
+    raise NotConstantError(f"a cast to {target.sql()}")
+
+
+def _like(pattern: str) -> str:
+    return "".join({"%": ".*", "_": "."}.get(sign) or re.escape(sign) for sign in pattern)
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+CLAUSES = {
+    "with": "WITH",
+    "join": "JOIN",
+    "where": "WHERE",
+    "group_by": "GROUP BY",
+    "having": "HAVING",
+    "order_by": "ORDER BY",
+    "limit": "LIMIT",
+}
+
+_SETS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
+_TAIL = _SETS | {"ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "FETCH", "WINDOW"}
+_HEAD = _TAIL | {"WHERE", "GROUP", "HAVING", "QUALIFY"}
+_JOINS = frozenset(
+    {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "LATERAL", "SEMI", "ANTI"}
+)
+_ENDS: dict[str, frozenset[str]] = {
+    "with": frozenset({"SELECT", "FROM", "VALUES", "INSERT", "MERGE", "TABLE"}),
+    "join": _HEAD | _JOINS,
+    "where": _HEAD - {"WHERE"},
+    "group_by": _TAIL | {"HAVING", "QUALIFY"},
+    "having": _TAIL | {"QUALIFY"},
+    "order_by": _TAIL - {"ORDER"},
+    "limit": _SETS | {"OFFSET"},
+}
+_SIDES = re.compile(
+    r"\b(?:(?:LEFT|RIGHT|FULL|INNER|OUTER|CROSS|NATURAL|SEMI|ANTI)\s+)+$", re.IGNORECASE
+)
+
+
+def clause_end(tokens: list[Token], clause: str, end: int) -> int:
+    """Find where a clause ends.
+
+    Args:
+        tokens: What follows the operator's call, without comments.
+        clause: One of `CLAUSES`.
+        end: Where the text ends.
+
+    Returns:
+        The offset of what begins behind the clause.
+    """
+    depth = 0
+    for index, token in enumerate(tokens):
+        if token.kind == "punct":
+            depth += (token.text in OPENING) - (token.text in CLOSING)
+        if depth < 0 or (depth == 0 and _ends(tokens, index, clause)):
+            return token.start
+    return end
+
+
+def without_sides(text: str) -> str:
+    """Take what says the kind of a join off the end of a text."""
+    return _SIDES.sub("", text)
+
+
+def _ends(tokens: list[Token], index: int, clause: str) -> bool:
+    token = tokens[index]
+    before = tokens[index - 1].text if index else ""
+    behind = tokens[index + 1] if index + 1 < len(tokens) else None
+    if token.text == "@":
+        return behind is not None and behind.text.lower() in CLAUSES
+    if token.kind == "word" and token.text.upper() in _ENDS[clause]:
+        # `left(a, 1)` is a function, and `t.limit` a column.
+        is_call = token.text.upper() in ("LEFT", "RIGHT") and behind and behind.text == "("
+        return before != "." and not is_call
+    return token.text == ";" or (token.text == "," and clause == "join")

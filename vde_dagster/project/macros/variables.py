@@ -1,0 +1,234 @@
+"""Variables of queries: times of the interval (`@start_ds`), `@this_model`, values as text.
+
+Names and meaning are SQLMesh's (docs/concepts/macros/macro_variables.md there): `start_*` is the
+interval's first instant, `end_*` its last one, one microsecond before the exclusive end, and
+`execution_*` the instant that the run calls now. All are UTC.
+
+| ending | value | type in Spark SQL |
+|---|---|---|
+| `_date` | the day | DATE |
+| `_ds` | the day as `2013-01-01` | STRING |
+| `_dt` | the instant | TIMESTAMP |
+| `_dtntz` | the instant's UTC wall clock | TIMESTAMP_NTZ |
+| `_ts` | the instant as `2013-01-01 23:59:59.999999` | STRING |
+| `_tstz` | the same with `+00:00` | STRING |
+| `_epoch` | seconds since 1970, with a fraction | DOUBLE |
+| `_millis` | whole milliseconds since 1970 | BIGINT |
+| `_hour` | hour of the day, 0 to 23 | INT |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import split_identifier
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
+from vde_dagster.sql.trees import placeholder
+
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.expansion import Expander
+
+
+PREFIXES = ("start", "end", "execution", "latest")
+SUFFIXES = ("date", "ds", "dt", "dtntz", "ts", "tstz", "epoch", "millis", "hour")
+TIME_VARIABLES = frozenset(f"{prefix}_{suffix}" for prefix in PREFIXES for suffix in SUFFIXES)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def time_variable_values(
+    start: datetime, end: datetime, execution_time: datetime
+) -> dict[str, str]:
+    """Return every time variable's value as Spark SQL text.
+
+    Args:
+        start: First instant of the interval (UTC; a value without a zone is read as UTC).
+        end: End of the interval (UTC, exclusive).
+        execution_time: The instant that the run calls now (UTC).
+
+    Returns:
+        Variable name without `@` → a literal or a cast, safe to put into any expression.
+    """
+    inclusive_end = _utc(end) - timedelta(microseconds=1)
+    now = _utc(execution_time)
+    instants = {"start": _utc(start), "end": inclusive_end, "execution": now, "latest": now}
+    return {
+        f"{prefix}_{suffix}": text
+        for prefix, instant in instants.items()
+        for suffix, text in _literals(instant).items()
+    }
+
+
+def _utc(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        return value.replace(tzinfo=timezone.utc)
+    return value.astimezone(timezone.utc)
+
+
+def _literals(instant: datetime) -> dict[str, str]:
+    day = instant.date().isoformat()
+    wall = instant.replace(tzinfo=None).isoformat(sep=" ")
+    micros = (instant - _EPOCH) // timedelta(microseconds=1)
+    seconds, fraction = divmod(micros, 1_000_000)
+    return {
+        "date": f"CAST('{day}' AS DATE)",
+        "ds": f"'{day}'",
+        "dt": f"CAST('{wall}+00:00' AS TIMESTAMP)",
+        "dtntz": f"CAST('{wall}' AS TIMESTAMP_NTZ)",
+        "ts": f"'{wall}'",
+        "tstz": f"'{wall}+00:00'",
+        "epoch": f"CAST('{seconds}.{fraction:06d}' AS DOUBLE)",
+        "millis": f"CAST({micros // 1000} AS BIGINT)",
+        "hour": str(instant.hour),
+    }
+
+
+def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
+    """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
+
+    Both spellings are found: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes
+    the same parameter. Other parameters (`@this_model`) are left alone.
+
+    Args:
+        sql: The text.
+        values: Variable name (lower case) → SQL text, see `time_variable_values`.
+    """
+    if "@" not in sql and "$" not in sql:
+        return sql
+    source = SourceText(Path("query"), sql)
+    tokens = list(scan(source))
+    pieces: list[str] = []
+    done = index = 0
+    while index < len(tokens):
+        name, width = _variable_at(tokens, index)
+        value = values.get(name.lower()) if name else None
+        if value is None:
+            index += 1
+            continue
+        pieces += [sql[done : tokens[index].start], value]
+        done = tokens[index + width - 1].end
+        index += width
+    return "".join([*pieces, sql[done:]])
+
+
+def _variable_at(tokens: list[Token], index: int) -> tuple[str, int]:
+    """Return the variable's name that begins at a token, and how many tokens it takes."""
+    token = tokens[index]
+    if token.text == "@" and index + 1 < len(tokens):
+        word = tokens[index + 1]
+        if word.kind == "word" and word.start == token.end:
+            return word.text, 2
+    if token.text in ("$", "@") and index + 3 < len(tokens):
+        opening, word, closing = tokens[index + 1 : index + 4]
+        if (opening.text, word.kind, closing.text) == ("{", "word", "}"):
+            return word.text, 4
+    return "", 1
+
+
+TABLE_PARTS = {
+    "catalog_name": "this_model_catalog",
+    "schema_name": "this_model_schema",
+    "table_name": "this_model_table",
+}
+"""The variables that a template's parts stand for."""
+KIND_NAME = "model_kind_name"
+"""The variable that holds the name of the model's kind."""
+STAGE = "runtime_stage"
+"""The variable that says what a text is for; see `in_stage`."""
+EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing", "testing"
+
+
+def this_model_values(table: str) -> dict[str, str]:
+    """Return SQL text by variable.
+
+    Args:
+        table: The quoted name that `@this_model` stands for; a fourth part is a branch.
+    """
+    parts = split_identifier(table)[:3]
+    padded = [""] * (3 - len(parts)) + list(parts)
+    return {"this_model": table} | {
+        variable: f"'{part}'" for variable, part in zip(TABLE_PARTS.values(), padded, strict=True)
+    }
+
+
+IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
+
+
+def filled(expander: Expander, text: str) -> str:
+    """Fill the variables into a text; what is no variable stays, as in an address."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if found[1] is None and not expander.knows(name):
+            return found[0]
+        return expander.bare(expander.variable(name))
+
+    return IN_TEXT.sub(value, text)
+
+
+def template(expander: Expander, text: str) -> str:
+    """Return a string with its variables filled in, those of the run's times included."""
+    parts: list[str] = []
+    done = 0
+    for found in IN_TEXT.finditer(text):
+        key = (found[1] or found[2]).lower()
+        if key not in TIME_VARIABLES or key in expander.scope.variables:
+            continue
+        parts += [quoted_text(filled(expander, text[done : found.start()])), _as_text(key)]
+        done = found.end()
+    if not parts:
+        return quoted_text(filled(expander, text))
+    parts.append(quoted_text(filled(expander, text[done:])))
+    return f"CONCAT({', '.join(part for part in parts if part != quoted_text(''))})"
+
+
+def quoted_text(text: str) -> str:
+    """Write a text as a string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _as_text(variable: str) -> str:
+    """Return a time variable as a text, in which instants look as in SQLMesh."""
+    prefix, _, suffix = variable.rpartition("_")
+    name = {"dt": "tstz", "dtntz": "ts", "date": "ds"}.get(suffix)
+    if name is not None:
+        return placeholder(f"{prefix}_{name}")
+    return (
+        placeholder(variable)
+        if suffix in ("ds", "ts", "tstz")
+        else (f"CAST({placeholder(variable)} AS STRING)")
+    )
+
+
+def sql_literal(value: Any, dialect: str = "spark") -> str:
+    """Write a variable of the settings in SQL: lists in brackets, tables as maps.
+
+    Args:
+        value: What YAML, TOML or Python have.
+        dialect: The dialect of the query that it is put into.
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        if dialect in BACKSLASH_DIALECTS:
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(sql_literal(one, dialect) for one in value)})"
+    if isinstance(value, Mapping):
+        return _map(value, dialect)
+    return repr(value)
+
+
+def _map(value: Mapping[str, Any], dialect: str) -> str:
+    if dialect == "spark":
+        return f"MAP({', '.join(sql_literal(one) for pair in value.items() for one in pair)})"
+    from sqlglot import exp
+
+    return exp.convert(dict(value)).sql(dialect=dialect)

@@ -1,0 +1,1 @@
+"""`MODEL (…)` and `AUDIT (…)` headers: syntax, macros in them, and the properties they set."""

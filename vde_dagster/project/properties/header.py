@@ -1,0 +1,349 @@
+"""Reading `MODEL (…)` and `AUDIT (…)` headers: the format is SQLMesh's, the parser our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vde_dagster.base.cron import normalise_cron
+from vde_dagster.base.names import quote
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.sql.scanner import SourceText, Token, matching, raw_text, split_top_level, unquote
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A property's value, as tokens that know where they stand.
+
+    Args:
+        source: The file.
+        name: The property that it belongs to.
+        tokens: The value's tokens, without comments.
+        start: Offset of the property's name.
+        dialect: SQLGlot dialect of the SQL in it.
+    """
+
+    source: SourceText
+    name: str
+    tokens: tuple[Token, ...]
+    start: int
+    dialect: str = "spark"
+
+    @property
+    def offset(self) -> int:
+        """Where the value begins, or its property when it has none."""
+        return self.tokens[0].start if self.tokens else self.start
+
+    @property
+    def raw(self) -> str:
+        """The value's text in one line."""
+        return raw_text(self.source, list(self.tokens))
+
+    def error(self, message: str, hint: str | None = None) -> ProjectError:
+        """Make an error that points at the value and names its property."""
+        if self.name not in f"{message} {hint or ''}":
+            message = f"property '{self.name}': {message}"
+        return self.source.error(message, self.offset, hint)
+
+    def location(self) -> SourceLocation:
+        """Return the place of the value."""
+        return self.source.location(self.offset)
+
+    def text(self) -> str:
+        """Read a name, number or string."""
+        if not self.tokens:
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
+        if len(self.tokens) == 1:
+            return unquote(self.tokens[0])
+        return self.one_word()
+
+    def one_word(self) -> str:
+        """Read a value without blanks in it, such as a dotted name, as written."""
+        if not self.tokens:
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
+        if self.tokens[0].text in ("(", "["):
+            raise self.error(
+                f"property '{self.name}' takes one value, not '{self.raw}'",
+                f"write {self.name} <value>, without brackets",
+            )
+        for before, after in pairwise(self.tokens):
+            if after.start > before.end:
+                raise self.source.error(
+                    f"property '{self.name}' takes one value, not '{self.raw}'",
+                    after.start,
+                    f"is a comma missing before '{after.text}'?",
+                )
+        return self.raw
+
+    def sql_dialect(self) -> str:
+        """Read a dialect of SQLGlot's; how it compares names, behind a comma, is left out."""
+        return self.text().partition(",")[0].strip().lower()
+
+    def known_dialect(self) -> str:
+        """Read a dialect that SQLGlot has.
+
+        Raises:
+            ProjectError: It has none of that name; points at it.
+        """
+        dialect = self.sql_dialect()
+        if dialect == "spark":
+            return dialect
+        from sqlglot.dialects import DIALECTS
+
+        known = [name.lower() for name in DIALECTS]
+        if dialect not in known:
+            hint = suggest(dialect, known, "dialects")
+            raise self.error(f"unknown SQL dialect '{dialect}'", hint)
+        return dialect
+
+    def identifier(self) -> str:
+        """Read a dotted name as written, or the one in a string or in several."""
+        if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
+            text = unquote(self.tokens[0])
+            if not text.strip():
+                raise self.error(f"property '{self.name}' is an empty name", "write a name")
+            return text
+        written = self.one_word()
+        if all(token.text[0] != "'" for token in self.tokens):
+            return written
+        parts = (quote(unquote(t)) if t.text[0] == "'" else t.text for t in self.tokens)
+        return "".join(parts)
+
+    def integer(self, least: int = 0) -> int:
+        """Read a whole number that is `least` or more, and no more than Spark's INT has."""
+        text = self.raw.strip("'\"")
+        hint = f"write {self.name} {max(least, 1)}"
+        if not (text.isascii() and text.isdigit()):
+            raise self.error(f"property '{self.name}' takes a whole number, not '{text}'", hint)
+        if len(text) > 10 or not least <= int(text) < 1 << 31:
+            bound = f"{least} or more" if int(text[:10]) < least else "less than 2147483648"
+            raise self.error(f"property '{self.name}' has to be {bound}", hint)
+        return int(text)
+
+    def boolean(self) -> bool:
+        """Read `true`, `false`, or a condition of constants such as `(1 = 0)`."""
+        text = self.raw.strip("'\"").lower()
+        if text[:1] == "(":  # What macros leave of a condition.
+            text = _condition(text)
+        if text not in ("true", "false"):
+            message = f"property '{self.name}' is true or false, not '{text}'"
+            raise self.error(message, f"write {self.name} true, or leave it out")
+        return text == "true"
+
+    def condition(self) -> bool:
+        """Read `true`, `false`, or a condition of constants such as `(1 = 1)`."""
+        tokens = self.tokens[1:] if self.tokens and self.tokens[0].text == ":" else self.tokens
+        value = self.part(list(tokens))
+        if len(tokens) < 3:
+            return value.boolean()
+        from sqlglot import exp, parse_one
+        from sqlglot.errors import SqlglotError
+        from sqlglot.optimizer.simplify import simplify
+
+        try:
+            folded = simplify(parse_one(value.raw, dialect=self.dialect)).unnest()
+        except SqlglotError:
+            return value.boolean()
+        return bool(folded.this) if isinstance(folded, exp.Boolean) else value.boolean()
+
+    def cron(self) -> str:
+        """Read a cron expression, and return its five fields."""
+        try:
+            return normalise_cron(self.raw.strip("'\""))
+        except ValueError as error:
+            hint = "write '@daily' or five fields such as '0 5 * * *'"
+            raise self.error(f"{error}", hint) from None
+
+    def items(self, *, angles: bool = False) -> list[Value]:
+        """Read a list in (), [] or none, item by item; `angles` for lists of types."""
+        return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
+
+    def texts(self) -> tuple[str, ...]:
+        """Read a list of names or strings."""
+        return tuple(item.text() for item in self.items())
+
+    def raws(self) -> tuple[str, ...]:
+        """Read a list of SQL expressions as text."""
+        return tuple(item.raw for item in self.items())
+
+    def pairs(self, separator: str = "=") -> list[tuple[str, Value]]:
+        """Read `(key = value, …)`; keys may be quoted or dotted."""
+        pairs: list[tuple[str, Value]] = []
+        for item in self.items():
+            sides = split_top_level(list(item.tokens), separator)
+            if len(sides) != 2:
+                raise item.error(
+                    f"'{item.raw}' in '{self.name}' is not of the form key {separator} value",
+                    f"write {self.name} (key {separator} value, …)",
+                )
+            key = "".join(unquote(token) for token in sides[0])
+            pairs.append((key, self.part(sides[1], key)))
+        return pairs
+
+    def properties(self, after: int) -> dict[str, Value]:
+        """Read `(name value, …)` that follows the first `after` tokens; none is empty."""
+        rest = list(self.tokens[after:])
+        if not rest:
+            return {}
+        if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
+            raise self.source.error(
+                f"'{raw_text(self.source, rest)}' is not expected here",
+                rest[0].start,
+                f"write {self.name} {self.tokens[0].text} (property value, …)",
+            )
+        return read_properties(self.source, rest[1:-1], self.dialect)
+
+    def call(self) -> tuple[str, list[Value]]:
+        """Read `name` or `name(argument, …)`."""
+        if not self.tokens or self.tokens[0].kind not in ("word", "quoted"):
+            message = f"'{self.raw}' in '{self.name}' is not a name or a call"
+            raise self.error(message, f"write {self.name} (name, name(argument := value))")
+        name, rest = unquote(self.tokens[0]), list(self.tokens[1:])
+        if not rest:
+            return name, []
+        if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
+            message = f"'{self.raw}' in '{self.name}' is not a call"
+            raise self.error(message, f"write {self.name} (name(argument := value))")
+        return name, [self.part(part) for part in split_top_level(rest[1:-1])]
+
+    def split(self, separator: str) -> list[Value]:
+        """Split the value at a separator outside brackets."""
+        return [self.part(part) for part in split_top_level(list(self.tokens), separator)]
+
+    def rest(self, skip: int) -> Value:
+        """Return the value without its first tokens."""
+        return self.part(list(self.tokens[skip:]))
+
+    def and_also(self, part: list[Token]) -> Value:
+        """Return the value with what follows it behind a comma."""
+        comma = Token("punct", ",", self.source.text.rfind(",", 0, part[0].start))
+        return self.part([*self.tokens, comma, *part])
+
+    def inner(self) -> list[Token]:
+        """Return the tokens, without the brackets, or `ARRAY[…]`, around all of them."""
+        tokens = list(self.tokens)
+        if not tokens:
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} (…)")
+        if tokens[0].is_word("ARRAY") and len(tokens) > 2 and tokens[1].text in "([":
+            tokens = tokens[1:] if matching(self.source, tokens, 1) == len(tokens) - 1 else tokens
+        if tokens[0].text in "([" and matching(self.source, tokens, 0) == len(tokens) - 1:
+            return tokens[1:-1]
+        return tokens
+
+    def part(self, tokens: list[Token], name: str | None = None) -> Value:
+        """Return some of the tokens as a value of their own."""
+        start = tokens[0].start if tokens else self.offset
+        return Value(self.source, name or self.name, tuple(tokens), start, self.dialect)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A parsed header.
+
+    Args:
+        word: `MODEL` or `AUDIT`.
+        properties: Values by property name in lower case.
+        source: The file.
+        start: Offset of the word.
+        comment: What comments right before it say.
+    """
+
+    word: str
+    properties: dict[str, Value]
+    source: SourceText
+    start: int
+    comment: str | None = None
+
+    def get(self, name: str, read: Callable[[Value], object]) -> object | None:
+        """Read a property with the given reader, or return None when it is not there."""
+        value = self.properties.get(name)
+        return None if value is None else read(value)
+
+
+def parse_header(source: SourceText, tokens: list[Token]) -> Header:
+    """Parse a statement `MODEL (…)` or `AUDIT (…)`.
+
+    Args:
+        source: The file.
+        tokens: The statement's tokens, without comments and the semicolon.
+
+    Raises:
+        ProjectError: It is not well formed.
+    """
+    word = tokens[0]
+    if len(tokens) < 2 or tokens[1].text != "(":
+        raise source.error(
+            f"'(' is missing after {word.text}", word.start, f"write {word.text.upper()} (name …);"
+        )
+    closing = matching(source, tokens, 1)
+    if closing != len(tokens) - 1:
+        extra = tokens[closing + 1]
+        raise source.error(
+            f"'{extra.text}' is not expected after the header",
+            extra.start,
+            f"end the {word.text.upper()} (…) header with a semicolon",
+        )
+    # Of models the last one counts, as in SQLMesh, and the plan warns.
+    last_counts = word.text.upper() == "MODEL"
+    properties = read_properties(source, tokens[2:closing], last_counts=last_counts)
+    return Header(word.text.upper(), properties, source, word.start)
+
+
+def read_properties(
+    source: SourceText, tokens: list[Token], dialect: str = "spark", *, last_counts: bool = False
+) -> dict[str, Value]:
+    """Read `name value, name value …`.
+
+    Args:
+        source: The file.
+        tokens: What stands between the brackets.
+        dialect: SQLGlot dialect of the SQL in it.
+        last_counts: Whether a name may be given twice; the last one counts.
+
+    Raises:
+        ProjectError: A name is missing, or given twice.
+    """
+    properties: dict[str, Value] = {}
+    key = ""
+    for part in split_top_level(tokens):
+        if not part:
+            raise source.error(
+                "two commas follow each other", tokens[0].start, "remove one of them"
+            )
+        name = part[0]
+        if key == "when_matched" and _is_of_a_clause(part):
+            # MERGE clauses are written without brackets, too, and have commas of their own.
+            properties[key] = properties[key].and_also(part)
+            continue
+        if name.kind not in ("word", "quoted"):
+            raise source.error(
+                f"'{name.text}' is not the name of a property",
+                name.start,
+                "write property value, property value, …",
+            )
+        key = unquote(name).lower()
+        if key in properties and not last_counts:
+            raise source.error(f"property '{key}' is given twice", name.start, "remove one of them")
+        properties[key] = Value(source, key, tuple(part[1:]), name.start, dialect)
+    return properties
+
+
+def _condition(text: str) -> str:
+    """Return `true` or `false` for a condition of constants, any other text as it is."""
+    from sqlglot import parse_one
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.project.macros.conditions import NotConstantError, constant
+
+    try:
+        value = constant(parse_one(text, dialect="spark"))
+    except (SqlglotError, NotConstantError):
+        return text
+    return str(value).lower()
+
+
+def _is_of_a_clause(part: list[Token]) -> bool:
+    """Say whether it is a clause or an assignment, and no property."""
+    return part[0].is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))

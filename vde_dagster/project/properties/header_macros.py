@@ -1,0 +1,264 @@
+"""Variables and macros in `MODEL (…)` headers: replaced before any property is read.
+
+The places of what is written stay those of the file. Only the arguments of audits keep their
+macros, which mean something when the audit's query is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from vde_dagster.base.cron import SHORT_NAMES
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.macros.expanded import Expanded, ExpandedSource
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.variables import KIND_NAME
+from vde_dagster.project.properties.header import Header, Value, parse_header
+from vde_dagster.sql.edits import NOTHING
+from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching, scan, unquote
+from vde_dagster.sql.trees import has_placeholder
+
+_LATER = ("audits",)
+"""Properties whose macros are expanded with the query that they end up in."""
+_CRONS = ("cron", "auto_restatement_cron")
+_VARIABLE = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
+_CALL = re.compile(r"(?<!\w)@\w+\s*\(")
+
+
+def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
+    """Return a header whose variables and macros are replaced by what they stand for.
+
+    A property that becomes NULL, or nothing, is one that was not written.
+
+    Args:
+        header: As it is written.
+        scope: The project's macros and variables.
+        blueprint: SQL text of the blueprint's variables, by name in lower case; they win.
+
+    Raises:
+        ProjectError: A variable or macro is unknown, or a time is asked for; points at it.
+    """
+    source = header.source
+    kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
+    known = {name: text for name, text in scope.variables.items() if name != KIND_NAME}
+    inner = replace(scope, variables={**known, **kind, **blueprint})
+    pieces: list[tuple[str, int, bool]] = [(source.text[: header.start], 0, True)]
+    done = header.start
+    for start, until, text in _replaced(header, inner, blueprint):
+        pieces += [(source.text[done:start], done, True), (text, start, False)]
+        done = until
+    if done == header.start:
+        return header if "blueprints" not in header.properties else _without_blueprints(header)
+    pieces.append((source.text[done:], done, True))
+    expanded = _joined(pieces)
+    made = ExpandedSource(source.path, expanded.text, source, expanded)
+    parsed = parse_header(made, _header_tokens(made, header.start))
+    return _without_blueprints(replace(parsed, comment=header.comment))
+
+
+def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
+    """Return `@model_kind_name`, as SQL text, where the kind's name is written out.
+
+    Args:
+        properties: Properties of a header, or their defaults.
+        default: What it is where none of them is the kind.
+    """
+    kind = properties.get("kind")
+    if kind is None:
+        return {} if default is None else {KIND_NAME: default}
+    first = kind.tokens[0] if kind.tokens else None
+    is_name = first is not None and first.kind == "word"
+    return {KIND_NAME: f"'{first.text.upper()}'"} if first is not None and is_name else {}
+
+
+def with_values(text: str, variables: Mapping[str, str]) -> str:
+    """Replace variables in a text that is no SQL: `@{customer}` and `@customer`."""
+
+    def value(found: re.Match[str]) -> str:
+        own = variables.get((found[1] or found[2]).lower())
+        return found[0] if own is None else bare(own)
+
+    return _VARIABLE.sub(value, text)
+
+
+def expanded_text(
+    text: str, scope: MacroScope, location: SourceLocation, *, strict: bool = True
+) -> str:
+    """Replace variables and macros in a text that is no SQL, such as a name in YAML or Python.
+
+    Args:
+        text: The text.
+        scope: The project's macros and variables.
+        location: Where it stands.
+        strict: Whether an unknown variable is a mistake; otherwise it stays, as in an address.
+
+    Raises:
+        ProjectError: A macro or, when strict, a variable is unknown.
+    """
+    if "@" not in text or text.lower() in SHORT_NAMES:
+        return text
+    source = SourceText(location.path, text)
+    try:
+        if _CALL.search(text):
+            return bare(Expander(source, scope).expand(0, len(text)).text)
+        found = with_values(text, scope.variables)
+        unknown = _VARIABLE.search(found) if strict else None
+        if unknown is not None:
+            name = unknown[1] or unknown[2]
+            Expander(SourceText(location.path, f"@{name}"), scope).expand(0, len(name) + 1)
+            message, hint = _no_time(name)
+            raise source.error(message, 0, hint)
+        return found
+    except ProjectError as error:
+        raise ProjectError(
+            error.message, hint=error.hint, location=location, unknown=error.unknown
+        ) from error
+
+
+def bare(value: str) -> str:
+    """Return a value without the quotes around it."""
+    value = value.strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
+        return value[1:-1]
+    return value
+
+
+def _no_time(name: str) -> tuple[str, str]:
+    return (
+        f"'@{name}' is not known where a header is read",
+        "it has a value only while an interval is filled",
+    )
+
+
+def _without_blueprints(header: Header) -> Header:
+    properties = {
+        name: value
+        for name, value in header.properties.items()
+        if name != "blueprints" and not _is_nothing(header, name)
+    }
+    return replace(header, properties=properties)
+
+
+def _is_nothing(header: Header, name: str) -> bool:
+    value = header.properties[name]
+    if not isinstance(header.source, ExpandedSource) or len(value.tokens) != 1:
+        return False
+    text, offset = value.tokens[0].text, value.tokens[0].start
+    return text == NOTHING or (
+        text.upper() in ("NULL", "NONE") and header.source.expanded.was_replaced(offset)
+    )
+
+
+def _replaced(
+    header: Header, scope: MacroScope, blueprint: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield where variables and macros stand, and what is put there."""
+    source, until = header.source, 0
+    expander = Expander(source, scope)
+    for name, value in header.properties.items():
+        if name == "blueprints":
+            continue
+        tokens = list(value.tokens)
+        for index, token in enumerate(tokens):
+            if token.start < until or not ("@{" in token.text or token.text == "@"):
+                continue  # What is behind it is copied for the others alone.
+            found = _replacement(expander, name, tokens[max(index - 1, 0) :], index > 0, blueprint)
+            if found is not None:
+                until, text = found
+                yield token.start, until, text
+
+
+def _replacement(
+    expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
+) -> tuple[int, str] | None:
+    """Return where the macro at a token ends and what it stands for; None where there is none."""
+    source = expander.source
+    variables: Mapping[str, str] = expander.scope.variables
+    previous = tokens[0] if before else None
+    first, following = (tokens[1], tokens[2:]) if before else (tokens[0], tokens[1:])
+    if first.kind == "quoted" and "@{" in first.text:
+        sign = first.text[0]
+        return first.end, f"{sign}{with_values(first.text[1:-1], variables)}{sign}"
+    if first.text != "@" or not following or following[0].start != first.end:
+        return None
+    word = following[0]
+    later = name in _LATER
+    if later:
+        variables = blueprint
+    if word.kind == "string":
+        text = with_values(unquote(word), variables)
+        return word.end, "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if word.text == "{" and len(following) > 2:
+        inner, closing = following[1], following[2]
+        own = variables.get(inner.text.lower())
+        if own is not None and closing.text == "}":
+            return closing.end, bare(own)
+    elif word.kind == "word" and word.text.lower() in variables and not _is_call(following):
+        own = variables[word.text.lower()]
+        around = source.text[first.start - 1 : first.start] + source.text[word.end :][:1]
+        glued = any(sign.isalnum() or sign in "._@`" for sign in around)
+        return word.end, bare(own) if glued else own
+    if later or _is_cron(name, previous, word):
+        return None
+    try:
+        return _expanded(expander, first, following)
+    except ProjectError as error:
+        where = error.location or source.location(first.start)
+        message = f"property '{name}': {error.message}"
+        raise ProjectError(
+            message, hint=error.hint, location=where, unknown=error.unknown
+        ) from error
+
+
+def _is_cron(name: str, previous: Token | None, word: Token) -> bool:
+    is_cron = name in _CRONS or (previous is not None and previous.text.lower() in _CRONS)
+    return is_cron and f"@{word.text}".lower() in SHORT_NAMES
+
+
+def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[int, str]:
+    """Expand a call, or say why what stands there is none."""
+    source, word = expander.source, following[0]
+    end = word.end
+    if word.text == "{" or _is_call(following):
+        end = following[matching(source, following, 0 if word.text == "{" else 1)].end
+    text = expander.expand(sign.start, end).text.strip() or NOTHING
+    if has_placeholder(text):
+        message, hint = _no_time(source.text[sign.end : end])
+        raise source.error(message, sign.start, hint)
+    return end, text
+
+
+def _is_call(following: list[Token]) -> bool:
+    """Say whether a word's bracket follows it at once."""
+    return (
+        len(following) > 1 and following[1].text == "(" and following[1].start == following[0].end
+    )
+
+
+def _header_tokens(source: SourceText, start: int) -> list[Token]:
+    """Scan a header and nothing behind it, which may be of another dialect."""
+    tokens: list[Token] = []
+    depth = 0
+    for token in scan(source, start):
+        if token.kind != "comment":
+            tokens.append(token)
+            depth += (token.text in OPENING) - (token.text in CLOSING)
+            if len(tokens) > 1 and depth <= 0:
+                break
+    return tokens
+
+
+def _joined(pieces: Iterable[tuple[str, int, bool]]) -> Expanded:
+    starts: list[int] = []
+    origins: list[tuple[int, bool]] = []
+    texts: list[str] = []
+    position = 0
+    for text, origin, verbatim in pieces:
+        if text:
+            starts.append(position)
+            origins.append((origin, verbatim))
+            texts.append(text)
+            position += len(text)
+    return Expanded("".join(texts), tuple(starts), tuple(origins))

@@ -1,0 +1,508 @@
+"""The properties of a `MODEL (…)` header and of its kind, and their JSON Schema."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
+from vde_dagster.project.kinds.base import kind_schema
+from vde_dagster.project.model import Column
+from vde_dagster.project.properties.header import Header, Value
+from vde_dagster.project.properties.times import read_times
+from vde_dagster.project.settings import Settings
+from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
+
+NOT_YET = frozenset(
+    [
+        "HUB",
+        "LINK",
+        "SATELLITE",
+        "INCREMENTAL_BY_CHANGES",
+    ]
+)
+
+_NEVER = {
+    "MANAGED": (
+        "the engine itself would keep its table up to date, and Spark has no such tables",
+        "use FULL with the cron at which it has to be fresh, or an incremental kind",
+    )
+}
+
+_IGNORED = frozenset(
+    [
+        "on_destructive_change",
+        "on_additive_change",
+        "disable_restatement",
+        "dialect",
+        "partition_by_time_column",
+    ]
+)
+_IN_ORDER = "batch_concurrency"
+_FALSE_ONLY = {
+    "forward_only": "tables of this kind are always made anew",
+}
+
+
+def read_kind(
+    value: Value, dialect: str = "spark", defaults: Mapping[str, Value] = NO_DEFAULTS
+) -> Kind:
+    """Read `NAME` or `NAME (property value, …)`.
+
+    A seed's path is returned as written.
+
+    Args:
+        value: The property `kind`.
+        dialect: SQLGlot dialect of the model, in which its SQL is written.
+        defaults: Properties that hold where the kind has them and does not give them.
+
+    Raises:
+        ProjectError: The kind or a property is unknown, or one is missing.
+    """
+    known = kind_names()
+    if not value.tokens:
+        raise value.error("property 'kind' has no value", f"kinds: {', '.join(known)}")
+    name = value.tokens[0].text.upper().strip("'\"")
+    if name in _NEVER:
+        why, hint = _NEVER[name]
+        raise value.error(f"kind {name} is not supported: {why}", hint)
+    kind = KINDS.named(name)
+    if name in NOT_YET and kind is None:
+        raise value.error(
+            f"kind {name} is not supported yet", f"supported kinds: {', '.join(known)}"
+        )
+    if kind is None:
+        raise value.error(f"unknown kind '{name}'", suggest(name, known, "kinds"))
+    written = dataclasses.replace(value, dialect=dialect).properties(after=1)
+    _check_kind_names(name, kind, written)
+    written = {**defaults, **written}
+    given = {}
+    for item in kind.properties:
+        if item.name in written:
+            given[item.name] = item.read(written[item.name])
+        elif item.required:
+            raise value.error(
+                f"kind {name} needs '{item.name}'", f"write kind {name} ({item.name} …)"
+            )
+    try:
+        return kind.of(given)
+    except ValueError as error:
+        raise value.error(f"kind {name}: {error}") from error
+
+
+def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) -> None:
+    own = {item.name for item in kind.properties} | kind.ignored
+    for key, value in written.items():
+        if key in own or key in _IGNORED:
+            continue
+        message = None
+        if key == _IN_ORDER:
+            if value.integer() == 1:
+                continue
+            message = f"batches of kind {name} follow each other, so it can only be 1"
+        if key in _FALSE_ONLY:
+            if not value.boolean():
+                continue
+            message = _FALSE_ONLY[key]
+        if message is not None:
+            raise value.source.error(f"property '{key}': {message}", value.start, "remove it")
+        raise value.source.error(
+            f"kind {name} has no property '{key}'",
+            value.start,
+            suggest(key, own, "properties of this kind"),
+        )
+
+
+READ = frozenset(
+    [
+        "name",
+        "kind",
+        "cron",
+        "cron_tz",
+        "interval_unit",
+        "allow_partials",
+        "start",
+        "end",
+        "owner",
+        "description",
+        "tags",
+        "columns",
+        "column_descriptions",
+        "audits",
+        "signals",
+        "partitioned_by",
+        "clustered_by",
+        "table_properties",
+        "physical_properties",
+        "virtual_properties",
+        "grain",
+        "grains",
+        "stamp",
+        "physical_version",
+        "ignored_rules",
+        "depends_on",
+        "dialect",
+        "enabled",
+        "skip_unchanged",
+        "table_format",
+        "storage_format",
+        "formatting",
+    ]
+)
+
+OWN_PROPERTIES = ("vde.", "spark.query-column-names")
+"""How the properties of views begin that nobody sets but the publication."""
+
+METADATA = frozenset(
+    [
+        "references",
+        "validate_query",
+        "project",
+        "optimize_query",
+        "assertions",
+        "gateway",
+        "session_properties",
+        "grants",
+        "grants_target_layer",
+    ]
+)
+"""Properties of SQLMesh that say nothing about the data: accepted and not used."""
+
+REFUSED = {
+    "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
+    "ON_VIRTUAL_UPDATE_END;",
+    "jinja_macros": "Jinja macros are those of macros/*.sql",
+}
+"""Properties of SQLMesh that would be wrong to ignore."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProperties:
+    """A header's properties, read and checked.
+
+    Args:
+        name: The model's name as written; empty where its path is to give it.
+        kind: Its kind; a seed's path is still as written.
+        dialect: SQLGlot dialect of the statements that follow.
+        enabled: Whether the model is part of the project.
+        fields: The remaining fields of `Model`, ready to use.
+        audits: The calls in `audits (…)`.
+        signals: Those in `signals (…)`.
+        depends_on: Declared dependencies, as written.
+    """
+
+    name: str
+    kind: Kind
+    dialect: str
+    enabled: bool
+    fields: dict[str, Any]
+    audits: tuple[Value, ...]
+    signals: tuple[Value, ...]
+    depends_on: tuple[Value, ...]
+
+
+def read_model_properties(
+    header: Header, settings: Settings, defaults: Mapping[str, Value] = NO_DEFAULTS
+) -> ModelProperties:
+    """Read a `MODEL` header.
+
+    Args:
+        header: The header; it has a name, unless names come from paths.
+        settings: The project's settings.
+        defaults: Properties that hold where the header does not give them.
+
+    Raises:
+        ProjectError: A property or kind is unknown, or a value is wrong; points at it.
+    """
+    _check_names(header)
+    of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}
+    instead = {key: v for key, v in defaults.items() if key not in (*OF_KINDS, *JOINED)}
+    given = {**instead, **header.properties}
+    if "name" not in given and not settings.infer_names:
+        raise header.source.error(
+            "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
+        )
+    dialect = given["dialect"].known_dialect() if "dialect" in given else settings.dialect
+    kind = read_kind(given["kind"], dialect, of_kinds) if "kind" in given else View()
+    kind = kind.with_time_format(settings.time_column_format)
+    for needed in kind.needs:
+        if needed not in given:
+            raise given["kind"].error(
+                f"kind {kind.name} needs the model's property '{needed}'",
+                f"write {needed} (…) beside the kind in MODEL (…)",
+            )
+    columns = _columns(given.get("columns"), given.get("column_descriptions"), dialect)
+    fields: dict[str, Any] = {
+        "columns": columns,
+        "column_descriptions": _descriptions(given.get("column_descriptions")),
+        **read_times(given, settings),
+        "owner": _text(given.get("owner")) or settings.owner,
+        "description": _text(given.get("description")) or header.comment,
+        "stamp": _text(given.get("stamp")),
+        "physical_version": _physical_version(given.get("physical_version"), kind),
+        "skip_unchanged": given["skip_unchanged"].boolean() if "skip_unchanged" in given else None,
+        "tags": given["tags"].texts() if "tags" in given else (),
+        "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
+        "clustered_by": _sort_columns(given["clustered_by"]) if "clustered_by" in given else (),
+        "table_properties": _table_properties(given, defaults),
+        "grains": _grains(given),
+        "ignored_rules": _ignored_rules(given.get("ignored_rules")),
+        "virtual_properties": _virtual_properties(given, defaults),
+    }
+    return ModelProperties(
+        name=given["name"].identifier() if "name" in given else "",
+        kind=kind,
+        dialect=dialect,
+        enabled=given["enabled"].condition() if "enabled" in given else True,
+        fields=fields,
+        audits=(*_audits(defaults), *_audits(given)),
+        signals=tuple(given["signals"].items()) if "signals" in given else (),
+        depends_on=tuple(given["depends_on"].items()) if "depends_on" in given else (),
+    )
+
+
+def _check_names(header: Header) -> None:
+    for name, value in header.properties.items():
+        if name in READ or name in METADATA:
+            continue
+        if name == "default_catalog":
+            continue
+        message = REFUSED.get(name)
+        where = header.source
+        if message is not None:
+            raise where.error(f"property '{name}': {message}", value.start, "remove it")
+        raise where.error(
+            f"unknown property '{name}'", value.start, suggest(name, READ, "properties")
+        )
+
+
+def _text(value: Value | None) -> str | None:
+    return None if value is None else value.text()
+
+
+def _sort_columns(value: Value) -> tuple[str, ...]:
+    for item in value.items():
+        if not item.tokens or item.tokens[0].kind not in ("word", "quoted"):
+            raise value.error(
+                f"property 'clustered_by' names columns, and '{item.raw}' is none",
+                "write clustered_by (column, …)",
+            )
+    return value.raws()
+
+
+def _ignored_rules(value: Value | None) -> tuple[str, ...]:
+    return () if value is None else tuple(name.lower() for name in value.texts())
+
+
+def _physical_version(value: Value | None, kind: Kind) -> str | None:
+    if value is None:
+        return None
+    if kind.in_place is None or not kind.in_place.forward_only:
+        raise value.error(
+            f"property 'physical_version' is for models that change in place, and this one of kind "
+            f"{kind.name} gets another table whenever its rows become others",
+            "write forward_only true in its kind, or give it a stamp to compute it anew",
+        )
+    if not value.text():
+        raise value.error("property 'physical_version' is empty", "write a name such as '2'")
+    return value.text()
+
+
+def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> tuple[Column, ...]:
+    if value is None:
+        return ()
+    texts = dict(descriptions.pairs()) if descriptions is not None else {}
+    columns: list[Column] = []
+    for item in value.items(angles=True):
+        if not item.tokens:
+            raise value.error("a column is empty", "write columns (name TYPE, …)")
+        name = "".join(item.tokens[0].text.strip('`"'))
+        rest = item.rest(1)
+        type_ = canonical_type(rest.raw, dialect, rest.error) if rest.tokens else None
+        if any(column.name.lower() == name.lower() for column in columns):
+            raise item.error(f"column '{name}' is declared twice in columns", "remove one of them")
+        text = texts.get(name)
+        columns.append(Column(name, type_, text.text() if text else None))
+    return tuple(columns)
+
+
+_FORMATS = ("parquet", "orc", "avro")
+_SIMPLE_TYPES = {
+    name: name
+    for name in [
+        "INT",
+        "BIGINT",
+        "SMALLINT",
+        "TINYINT",
+        "DOUBLE",
+        "FLOAT",
+        "STRING",
+        "BOOLEAN",
+        "DATE",
+        "TIMESTAMP",
+        "TIMESTAMP_NTZ",
+        "BINARY",
+    ]
+}
+
+
+def canonical_type(
+    text: str, dialect: str, error: Callable[[str, str | None], ProjectError]
+) -> str:
+    """Return a type's Spark SQL spelling.
+
+    Args:
+        text: The type as written.
+        dialect: Its SQLGlot dialect.
+        error: Makes the error to raise from a message and a hint.
+    """
+    simple = _SIMPLE_TYPES.get(text.upper())
+    if simple is not None and dialect == "spark":
+        return simple
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.other_dialects.calls import with_spark_calls
+
+    if too_deep(SourceText(Path("type"), text)) is not None:
+        raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
+    if any(text.count(begin) != text.count(end) for begin, end in ("<>", "()", "[]")):
+        # SQLGlot closes what is open.
+        raise error(f"'{text}' is not a type", "close its brackets")
+    try:
+        type_ = exp.DataType.build(text, dialect=dialect)
+    except (SqlglotError, ValueError, TypeError):  # The last by the compiled build, for a value.
+        raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
+    if not _is_type(type_):
+        raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
+    return with_spark_calls(type_, dialect)[0].sql(dialect="spark")
+
+
+def _is_type(found: exp.Expr) -> bool:
+    """Say whether it is a type, and not a value of one such as `ARRAY<INT>[1]`."""
+    from sqlglot import exp
+
+    if not isinstance(found, exp.DataType) or found.this == exp.DType.USERDEFINED:
+        return False
+    return not any(part.args.get("values") for part in found.find_all(exp.DataType))
+
+
+def _descriptions(value: Value | None) -> dict[str, str]:
+    return {} if value is None else {key: text.text() for key, text in value.pairs()}
+
+
+def _audits(given: Mapping[str, Value]) -> tuple[Value, ...]:
+    return tuple(given["audits"].items()) if "audits" in given else ()
+
+
+def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
+    """Join what several say of properties; the last wins, and NULL takes one away."""
+    pairs: dict[str, Value] = {}
+    for one in given:
+        if name in one:
+            pairs |= dict(one[name].pairs())
+    return {key: value for key, value in pairs.items() if value.raw.upper() != "NULL"}
+
+
+def _table_properties(
+    given: Mapping[str, Value], defaults: Mapping[str, Value]
+) -> tuple[tuple[str, str], ...]:
+    properties = {
+        key: _property_text(value)
+        for name in ("table_properties", "physical_properties")
+        for key, value in _joined(name, defaults, given).items()
+    }
+    if "table_format" in given and given["table_format"].text().lower() != "iceberg":
+        raise given["table_format"].error("tables are Iceberg tables", "remove 'table_format'")
+    if "storage_format" in given:
+        properties.setdefault("write.format.default", _format(given["storage_format"]))
+    return tuple(sorted(properties.items()))
+
+
+def _format(value: Value) -> str:
+    text = value.text().lower()
+    if text not in _FORMATS:
+        raise value.error(f"'{text}' is no format of Iceberg's", suggest(text, _FORMATS, "formats"))
+    return text
+
+
+def _virtual_properties(
+    given: Mapping[str, Value], defaults: Mapping[str, Value]
+) -> tuple[tuple[str, str], ...]:
+    pairs = _joined("virtual_properties", defaults, given)
+    for key, text in pairs.items():
+        if key == "comment" or key.startswith(OWN_PROPERTIES):
+            raise text.error(
+                f"the property '{key}' of views is written by vde itself",
+                "a view's comment is the model's description",
+            )
+    return tuple(sorted((key, _property_text(text)) for key, text in pairs.items()))
+
+
+def _property_text(value: Value) -> str:
+    """Read a table's or view's property; lists and calls, which other engines have, stay texts."""
+    brackets = [token for token in value.tokens[:2] if token.text in ("(", "[")]
+    return value.raw if brackets and value.tokens[-1].text in (")", "]") else value.text()
+
+
+def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
+    grains: list[tuple[str, ...]] = []
+    if "grain" in given:
+        grains.append(_columns_of(given["grain"]))
+    if "grains" in given:
+        grains += [_columns_of(item) for item in given["grains"].items()]
+    return tuple(grains)
+
+
+def _columns_of(value: Value) -> tuple[str, ...]:
+    """Read the columns of a grain; of `a AS b`, by which others know it, `a`."""
+    found = []
+    for item in value.items():
+        if len(item.tokens) == 3 and item.tokens[1].is_word("AS"):
+            item = item.part(list(item.tokens[:1]))
+        found.append(item.text())
+    return tuple(found)
+
+
+STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
+"""Lists of SQL statements, which run before the model's own."""
+OF_KINDS = ("on_destructive_change", "on_additive_change", "batch_concurrency")
+"""Properties that only some kinds have."""
+JOINED = ("physical_properties", "virtual_properties", "audits")
+"""Properties that count beside what a model says, and not instead."""
+PROPERTIES = (
+    *("kind", "start", "table_format", "storage_format", "allow_partials", "interval_unit"),
+    *("enabled", *OF_KINDS, *JOINED),
+)
+
+
+def model_schema() -> dict[str, Any]:
+    """Return the schema; properties that are refused are not in it.
+
+    Source: https://json-schema.org/draft/2020-12/schema
+    """
+    plain = sorted((READ | METADATA) - set(REFUSED) - {"name", "kind"})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A model's properties",
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "kind": kind_schema(),
+            **{name: {} for name in plain},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }

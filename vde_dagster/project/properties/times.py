@@ -1,0 +1,114 @@
+"""The properties of a model that say when: cron, time zone, interval unit, start and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from vde_dagster.base.cron import normalise_cron, shortest_gap
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.times import (
+    is_relative,
+    parse_end,
+    parse_instant,
+    relative_instant,
+    zone_name,
+)
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.properties.header import Value
+from vde_dagster.project.settings import Settings
+
+UNITS = {
+    "five_minute": 300,
+    "quarter_hour": 900,
+    "half_hour": 1800,
+    "hour": 3600,
+    "day": 86400,
+    "month": 28 * 86400,
+    "year": 365 * 86400,
+}
+"""Names of interval units, with their shortest length in seconds."""
+
+_SOME_DAY = datetime(2024, 1, 1, tzinfo=timezone.utc)
+
+
+def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]:
+    """Read a header's properties of time as fields of `Model`.
+
+    Raises:
+        ProjectError: One of them is wrong, or two do not go together; points at it.
+    """
+    cron = _cron(given.get("cron"), settings)
+    partials = given["allow_partials"].boolean() if "allow_partials" in given else False
+    fields: dict[str, Any] = {
+        "cron": cron,
+        "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else None,
+        "interval_unit": None,
+        "allow_partials": partials,
+        "start": None,
+        "end": None,
+        "relative_start": None,
+        "relative_end": None,
+    }
+    if "interval_unit" in given:
+        fields["interval_unit"] = _unit(given["interval_unit"], cron, partials)
+    for name in ("start", "end"):
+        if name in given:
+            fields |= _instant(given[name], name)
+    if "start" not in given:
+        fields["start"] = settings.start_time
+    if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
+        raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
+    return fields
+
+
+def _cron(value: Value | None, settings: Settings) -> str:
+    text = settings.cron if value is None else value.raw.strip("'\"")
+    try:
+        return normalise_cron(text)
+    except ValueError as error:
+        if value is None:
+            raise ProjectError(f"setting 'cron': {error}") from error
+        raise value.error(f"{error}", "write '@daily' or five fields such as '0 5 * * *'") from None
+
+
+def _zone(value: Value) -> str:
+    """Read the IANA name of a time zone."""
+    text = value.raw.strip("'\"")
+    try:
+        return zone_name(text)
+    except LookupError as error:
+        raise value.error(f"'{text}' is not a time zone", error.args[0]) from None
+
+
+def _unit(value: Value, cron: str, partials: bool) -> str:
+    text = value.raw.strip("'\"").lower()
+    if text not in UNITS:
+        raise value.error(
+            f"'{text}' is not an interval unit", suggest(text, UNITS, "interval units")
+        )
+    if UNITS[text] > shortest_gap(cron) and not partials:
+        raise value.error(
+            f"the interval unit '{text}' is longer than the time between two ticks of '{cron}'",
+            "take a shorter unit or a rarer cron; 'allow_partials true' fills the unit that goes on"
+            " at every tick",
+        )
+    return text
+
+
+def _instant(value: Value, name: str) -> dict[str, Any]:
+    text = value.raw.strip("'\"")
+    try:
+        if is_relative(text):
+            relative_instant(text, _SOME_DAY)
+            return {f"relative_{name}": " ".join(text.lower().split())}
+        return {name: parse_end(text) if name == "end" else parse_instant(text)}
+    except (ValueError, OverflowError):
+        raise value.error(*not_a_date(text)) from None
+
+
+def not_a_date(text: str, *, relative: bool = True) -> tuple[str, str]:
+    """Return the message and the hint about a text that is no date."""
+    also = ", 'yesterday' or '3 days ago'" if relative else ""
+    return f"'{text}' is not a date", f"write it as '2013-01-31'{also}"

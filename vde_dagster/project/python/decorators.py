@@ -1,0 +1,277 @@
+"""Decorators of Python models: statements, functions that return SQL, and blueprints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vde_dagster.base.failures import said
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.macros.calls import call_query_function
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.registry import PythonModelDefinition
+from vde_dagster.project.macros.variables import PROMOTING, sql_literal
+from vde_dagster.project.properties.header import Value
+from vde_dagster.project.properties.header_macros import bare, expanded_text
+from vde_dagster.project.python.files import where_raised
+from vde_dagster.project.reading.rendering import (
+    render,
+    render_last_statement,
+    render_statement,
+)
+from vde_dagster.project.reading.sql_models import FileContext, read_blueprints
+from vde_dagster.project.reading.temporary_views import session_statements, with_temporary_views
+from vde_dagster.sql.scanner import SourceText, scan
+
+STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
+"""Arguments of the decorator that are statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is read of a decorator's statements, and of a function that returns SQL.
+
+    Args:
+        query: The rendered query; None for a function that returns rows.
+        reads: The tables that are read, at the decorator.
+        hidden: Names in the code that stand for temporary views, and not for tables.
+        before: Rendered statements before the query or the code.
+        after: Those behind it.
+        later: Those that run when an environment shows the model.
+    """
+
+    query: str | None
+    reads: dict[ModelName, SourceLocation]
+    hidden: frozenset[ModelName]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    later: tuple[str, ...]
+
+
+def read_parts(
+    function: Callable[..., Any] | None,
+    given: Mapping[str, Any],
+    location: SourceLocation,
+    context: FileContext,
+    dialect: str,
+) -> Parts:
+    """Read the statements of a decorator, and call a function that returns SQL.
+
+    Args:
+        function: The function to call once for the query; None if it returns rows.
+        given: The decorator's arguments that are statements.
+        location: The decorator.
+        context: What the project's files share.
+        dialect: SQLGlot dialect of all texts.
+
+    Raises:
+        ProjectError: A text cannot be read, or the function failed; points at the decorator, or at
+            the line of the project that raised.
+    """
+    texts = {key: _listed(key, given.get(key), location) for key in STATEMENTS}
+    with _placed(location):
+        expanded = {
+            key: [_expanded(text, location, context, dialect, key) for text in listed]
+            for key, listed in texts.items()
+        }
+        later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
+    if function is not None:
+        text = _call(function, location, context, dialect)
+        with _placed(location):
+            return _of_query(text, expanded, later, location, context, dialect)
+    before: list[str] = []
+    reads: dict[ModelName, SourceLocation] = {}
+    hidden: set[ModelName] = set()
+    with _placed(location):
+        for expander, one in expanded["pre_statements"]:
+            made, read, names = session_statements(expander, context.names, [one])
+            before += made
+            reads |= {name: location for name in read if name not in hidden}
+            hidden |= names
+        after = tuple(render_statement(*one) for one in expanded["post_statements"])
+    return Parts(None, reads, frozenset(hidden), tuple(before), after, later)
+
+
+def _of_query(
+    text: str,
+    expanded: Mapping[str, list[tuple[Expander, Expanded]]],
+    later: tuple[str, ...],
+    location: SourceLocation,
+    context: FileContext,
+    dialect: str,
+) -> Parts:
+    expander, query = _expanded(text, location, context, dialect)
+    around = with_temporary_views(
+        expander,
+        context.names,
+        [one for _, one in expanded["pre_statements"]],
+        query,
+        [one for _, one in expanded["post_statements"]],
+    )
+    rendered = render(expander, around.query, context.names)
+    context.parsed.keep(rendered.sql, rendered.tree)
+    reads = dict.fromkeys(rendered.reads, location)
+    return Parts(rendered.sql, reads, frozenset(), around.before, around.after, later)
+
+
+def _call(
+    function: Callable[..., Any], location: SourceLocation, context: FileContext, dialect: str
+) -> str:
+    expander = Expander(SourceText(location.path, ""), context.scope(dialect))
+    try:
+        text = call_query_function(function, expander)
+    except ProjectError as error:
+        raise _error(error, location) from error
+    except (Exception, SystemExit) as error:
+        where = where_raised(error, location.path)
+        raise ProjectError(
+            f"the function {function.__name__} failed: {said(error)}",
+            hint="with is_sql=True it is called while the project is read, with the macro "
+            "evaluator alone, and returns SQL",
+            location=where if where.line else location,
+        ) from error
+    return text.strip().rstrip(";")
+
+
+def _listed(key: str, given: Any, location: SourceLocation) -> list[str]:
+    """Read statements: a text, an expression of SQLGlot's, or a list of them."""
+    listed = list(given) if isinstance(given, list | tuple) else [given]
+    listed = [one for one in listed if one is not None]
+    for one in listed:
+        if not isinstance(one, str) and not hasattr(one, "sql"):
+            raise ProjectError(
+                f"{one!r} in {key} is no statement",
+                hint=f'write {key}=["SET a = b"]',
+                location=location,
+            )
+    texts = (one if isinstance(one, str) else str(one.sql("spark")) for one in listed)
+    return [text.strip().rstrip(";") for text in texts if text.strip()]
+
+
+def _expanded(
+    text: str, location: SourceLocation, context: FileContext, dialect: str, key: str = ""
+) -> tuple[Expander, Expanded]:
+    scope = context.scope(dialect)
+    if key == "on_virtual_update":
+        scope = scope.in_stage(PROMOTING)
+    expander = Expander(SourceText(location.path, text), scope)
+    return expander, expander.expand(0, len(text))
+
+
+@contextmanager
+def _placed(location: SourceLocation) -> Iterator[None]:
+    """Let mistakes in texts that code gives point at the model's decorator."""
+    try:
+        yield
+    except ProjectError as error:
+        raise _error(error, location) from error
+
+
+def _error(error: ProjectError, location: SourceLocation) -> ProjectError:
+    return ProjectError(error.message, hint=error.hint, location=location, unknown=error.unknown)
+
+
+_NAMES = ("name", "depends_on", "kind", "dialect")
+"""Arguments in which a variable that nobody knows is a mistake, not a sign in a text."""
+
+
+def python_blueprints(
+    definition: PythonModelDefinition, location: SourceLocation, context: FileContext
+) -> list[dict[str, Any]]:
+    """Return the variables of each model that a decorated function makes; none for a plain one.
+
+    Raises:
+        ProjectError: `blueprints` is neither a list of dictionaries nor a macro that makes one.
+    """
+    given = definition.options.get("blueprints")
+    if given is None:
+        return [{}]
+    if isinstance(given, str):
+        return _of_macro(given, location, context)
+    listed = given if isinstance(given, Sequence) else ()
+    if not listed or not all(isinstance(one, Mapping) and one for one in listed):
+        raise ProjectError(
+            f"blueprints={given!r} is no list of values",
+            hint='write blueprints=[{"customer": "a"}, {"customer": "b"}]',
+            location=location,
+        )
+    for one in listed:
+        for key, own in one.items():
+            if own is None or not _is_plain(own):
+                raise ProjectError(
+                    f"the variable '{key}' of a blueprint is {own!r}",
+                    hint="its value is a text, a number, a truth value, or a list or table of them",
+                    location=location,
+                )
+    return [{str(key).lower(): _as_stored(own) for key, own in one.items()} for one in listed]
+
+
+def _is_plain(value: Any) -> bool:
+    """Say whether a value can be stored with the model."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(own) for key, own in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _as_stored(value: Any) -> Any:
+    """Return a value as reading it from the state store gives it."""
+    if isinstance(value, Mapping):
+        return {key: _as_stored(own) for key, own in value.items()}
+    return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value
+
+
+def filled_in(
+    definition: PythonModelDefinition, location: SourceLocation, context: FileContext
+) -> PythonModelDefinition:
+    """Replace variables and macros in what a decorator was given; statements keep theirs.
+
+    Args:
+        definition: As it is written.
+        location: The decorator's place.
+        context: Its variables are those of the settings and of one blueprint.
+
+    Raises:
+        ProjectError: A macro, or a variable in a name, is unknown.
+    """
+    options = {key: own for key, own in definition.options.items() if key != "blueprints"}
+    scope = context.scope("spark")
+    own_scope = replace(scope, variables=dict(context.variables))
+
+    def replaced(value: Any, key: str) -> Any:
+        if isinstance(value, str):
+            inside = own_scope if key == "audits" else scope
+            return expanded_text(value, inside, location, strict=key in _NAMES)
+        if isinstance(value, Mapping):
+            return {replaced(name, key): replaced(own, key) for name, own in value.items()}
+        if isinstance(value, tuple):
+            return tuple(replaced(one, key) for one in value)
+        return [replaced(one, key) for one in value] if isinstance(value, list) else value
+
+    made = {key: own if key in STATEMENTS else replaced(own, key) for key, own in options.items()}
+    return replace(definition, name=replaced(definition.name, "name"), options=made)
+
+
+def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SQL text of variables."""
+    return {
+        key: sql_literal(own) if isinstance(own, bool | list | Mapping) else str(own)
+        for key, own in variables.items()
+    }
+
+
+def _of_macro(text: str, location: SourceLocation, context: FileContext) -> list[dict[str, Any]]:
+    try:
+        expander = Expander(SourceText(location.path, text), context.scope("spark"))
+        made = SourceText(location.path, expander.expand(0, len(text)).text)
+        value = Value(made, "blueprints", tuple(scan(made)), 0)
+        return [{key: bare(own) for key, own in one.items()} for one in read_blueprints(value)]
+    except ProjectError as error:
+        raise ProjectError(
+            error.message, hint=error.hint, location=location, unknown=error.unknown
+        ) from error

@@ -1,0 +1,378 @@
+"""A project's Python modules as texts: statements, imports, names bound and mentioned.
+
+Nothing is imported or run. Names are resolved as `project.python.runtime` resolves them when it
+runs a model, and more generously where the two could differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+BUILTINS = frozenset(dir(builtins))
+Import = ast.Import | ast.ImportFrom
+
+
+@dataclass(eq=False)
+class Module:
+    """One parsed file.
+
+    Args:
+        name: Its dotted name.
+        path: The file.
+        text: Its text.
+        package: Dotted name of the package it is in; of a package, its own name.
+        statements: Its top-level statements; an import of several names is one statement each.
+    """
+
+    name: str
+    path: Path
+    text: str
+    package: str
+    statements: list[ast.stmt]
+    bindings: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is an `__init__.py`."""
+        return self.path.name == "__init__.py"
+
+    @cached_property
+    def folder(self) -> str:
+        """The folder that it lies in."""
+        return str(self.path.parent)
+
+    @cached_property
+    def futures(self) -> frozenset[str]:
+        """What it imports from `__future__`, which changes how all of it is compiled."""
+        return frozenset(
+            statement.names[0].name
+            for statement in self.statements
+            if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        )
+
+    def sole(self, name: str) -> ast.stmt | None:
+        """Return the only statement that binds a name."""
+        found = self.bindings.get(name, ())
+        return self.statements[found[0]] if len(found) == 1 else None
+
+    def base(self, node: ast.ImportFrom) -> str:
+        """Return the absolute dotted name of what a `from` import reads."""
+        if not node.level:
+            return node.module or ""
+        package = self.package.split(".") if self.package else []
+        start = package[: len(package) - (node.level - 1)]
+        return ".".join([*start, node.module] if node.module else start)
+
+
+class Modules:
+    """Finds and parses modules below a project's root.
+
+    Args:
+        root: The project's folder.
+        files: The modules' texts by path relative to the root, if none are to be read from disk.
+    """
+
+    def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self._files = None if files is None else {f"{root}/{path}": files[path] for path in files}
+        self._loaded: dict[Path, Module] = {}
+        self._found: dict[tuple[str, Path], Module | None] = {}
+
+    def load(self, path: Path, source: str | None = None) -> Module:
+        """Parse a file.
+
+        Raises:
+            SyntaxError: It is not valid Python.
+        """
+        known = self._loaded.get(path)
+        if known is not None:
+            return known
+        text = source
+        if text is None:
+            text = (
+                path.read_text(encoding="utf-8") if self._files is None else self._files[str(path)]
+            )
+        below = self.root in path.parents
+        parts = list((path.relative_to(self.root) if below else path).with_suffix("").parts)
+        package = ".".join(parts[:-1])
+        if parts and parts[-1] == "__init__":
+            parts.pop()
+        statements = list(_split(ast.parse(text, filename=str(path)).body))
+        module = Module(".".join(parts), path, text, package, statements)
+        for index, statement in enumerate(statements):
+            for name in bound_names(statement):
+                module.bindings.setdefault(name, []).append(index)
+        self._loaded[path] = module
+        return module
+
+    def find(self, dotted: str, where: Module) -> Module | None:
+        """Return the project's module of that name, from the root or the importer's folder."""
+        if not dotted:
+            return None
+        key = (dotted, where.path)
+        if key not in self._found:
+            self._found[key] = self._find(dotted, where)
+        return self._found[key]
+
+    def _find(self, dotted: str, where: Module) -> Module | None:
+        relative = dotted.replace(".", "/")
+        # Texts are kept by strings: making and comparing paths would be most of the work.
+        for base in (str(self.root), f"{self.root}/src", where.folder):
+            for candidate in (f"{base}/{relative}.py", f"{base}/{relative}/__init__.py"):
+                if self._files is not None:
+                    if candidate in self._files:
+                        return self.load(Path(candidate))
+                elif os.path.isfile(candidate):
+                    found = Path(candidate).resolve()
+                    if self.root in found.parents:
+                        return self.load(found)
+        return None
+
+    def packages(self, dotted: str, where: Module) -> Iterator[Module]:
+        """Yield every module that importing a dotted name executes: its packages, and itself."""
+        parts = dotted.split(".")
+        for count in range(1, len(parts) + 1):
+            found = self.find(".".join(parts[:count]), where)
+            if found is not None:
+                yield found
+
+    def executed(self, node: Import, where: Module) -> list[Module]:
+        """Return the project's modules that an import executes, in order."""
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            base = where.base(node)
+            names = [base, *(f"{base}.{a.name}" if base else a.name for a in node.names)]
+        found = (module for name in names if name for module in self.packages(name, where))
+        return list({module.path: module for module in found}.values())
+
+    def texts(self) -> dict[str, str]:
+        """Return the text of every file by its path: all that were given, or all that were read."""
+        if self._files is not None:
+            return dict(self._files)
+        return {str(path): module.text for path, module in self._loaded.items()}
+
+    def relative(self, module: Module) -> str:
+        """Return a module's path relative to the root, with forward slashes."""
+        below = self.root in module.path.parents
+        return module.path.relative_to(self.root).as_posix() if below else module.path.name
+
+
+def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
+    """Yield the imports in a statement; those in functions' bodies only if they are asked for."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield node
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not functions:
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from imports_within(child, functions=functions)
+
+
+def bound_names(statement: ast.stmt) -> set[str]:
+    """Return the names that a top-level statement binds, in ifs and tries or by `global` too."""
+    names: set[str] = set()
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        names.add(statement.name)
+        inner: Iterator[ast.AST] = iter(())
+    else:
+        inner = ast.walk(statement)
+    for node in inner:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(a.asname or a.name).split(".")[0] for a in node.names if a.name != "*"}
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            names.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            names.add(node.rest)
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Global):
+            names.update(node.names)
+    return names
+
+
+def _split(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            yield from (ast.Import(names=[alias]) for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                yield ast.ImportFrom(module=statement.module, names=[alias], level=statement.level)
+        else:
+            yield statement
+
+
+_ANYWHERE = frozenset(
+    {"eval", "exec", "compile", "globals", "setattr", "delattr", "__import__", "__builtins__"}
+)
+"""Built-in names through which code reaches or changes what it does not name."""
+
+_ANYWHERE_MODULES = frozenset(
+    {"builtins", "code", "codeop", "ctypes", "gc", "imp", "importlib", "pkgutil", "runpy"}
+    | {"unittest", "zipimport"}
+)
+_ANYWHERE_ATTRIBUTES = frozenset(
+    {"CodeType", "FunctionType", "__builtins__", "__globals__", "__subclasses__", "_getframe"}
+    | {"f_back", "f_globals", "f_locals", "meta_path", "modules", "path_hooks", "setprofile"}
+    | {"settrace"}
+)
+_HERE = frozenset({"locals", "vars", "dir"})
+"""Built-in names through which code reaches its own module."""
+
+_TEXT = frozenset({"__cached__", "__file__", "__loader__", "__package__", "__path__", "__spec__"})
+_TEXT_MODULES = frozenset({"dis", "inspect", "linecache", "tokenize", "traceback"})
+_TEXT_ATTRIBUTES = _TEXT | frozenset(
+    {"__code__", "__module__", "__traceback__", "_getframe", "co_filename", "co_firstlineno"}
+    | {"f_code", "f_lineno", "getsource", "tb_frame", "tb_lineno"}
+)
+"""Through these code can tell its own lines and file, which are not in its tree."""
+
+_DOCUMENTS = frozenset({"__doc__", "docopt", "doctest", "getdoc", "help", "inspect", "pydoc"})
+_CALLERS_NAMES = frozenset({"eval", "query"})
+"""Methods (of pandas) whose text may name the caller's variables: `df.query("x > @LIMIT")`."""
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(slots=True)
+class Mentions:
+    """What statements mention.
+
+    Args:
+        chains: Dotted names as they stand (`lib.rates.FACTOR`), a plain name being a chain of one.
+        words: Words in their strings; a string may hold an annotation, or a name for a library.
+        texts: Their strings.
+        anywhere: Whether they may reach or change things in any module without naming them.
+        here: Whether they may reach things in their own module without naming them.
+        by_text: Whether they may depend on the module's very text or place.
+        documents: Whether they may read docstrings.
+    """
+
+    chains: set[tuple[str, ...]] = field(default_factory=set)
+    words: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    anywhere: bool = False
+    here: bool = False
+    by_text: bool = False
+    documents: bool = False
+
+
+def mentions(statements: Iterable[ast.stmt]) -> Mentions:
+    """Collect what statements mention, docstrings left out."""
+    visitor = _Visitor()
+    for statement in statements:
+        visitor.visit(statement)
+    return visitor.found
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Say whether a statement is a string and nothing else."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+class _Visitor(ast.NodeVisitor):
+    def __init__(self) -> None:
+        self.found = Mentions()
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if not is_docstring(node):
+            self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._chain((node.id,))
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        parts: list[str] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Attribute):
+            parts.append(base.attr)
+            base = base.value
+        self._attributes(parts)
+        if isinstance(base, ast.Name):
+            self._chain((base.id, *reversed(parts)))
+        else:
+            self.visit(base)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function, arguments = node.func, node.args
+        if isinstance(function, ast.Name) and function.id in ("getattr", "hasattr"):
+            if not (len(arguments) > 1 and _is_text(arguments[1])):
+                self.found.here = True
+        elif isinstance(function, ast.Attribute):
+            if function.attr in _CALLERS_NAMES and not all(map(_is_text, arguments)):
+                self.found.here = True
+            if function.attr == "getLogger":
+                arguments = [a for a in arguments if not _is_own_name(a)]
+        for part in (function, *arguments, *node.keywords):
+            self.visit(part)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        sides = [node.left, *node.comparators]
+        if any(_is_text(side) and _value(side) == "__main__" for side in sides):
+            sides = [side for side in sides if not _is_own_name(side)]
+        for side in sides:
+            self.visit(side)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str):
+            words = _WORD.findall(node.value)
+            self.found.words.update(words)
+            self.found.texts.add(node.value)
+            self._attributes([word for word in words if word.startswith("__")])
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self.found.chains |= {(name,) for name in node.names}
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._module(alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self._module(node.module or "")
+        self._attributes([alias.name for alias in node.names])
+
+    def _chain(self, chain: tuple[str, ...]) -> None:
+        found, name = self.found, chain[0]
+        found.chains.add(chain)
+        found.anywhere |= name in _ANYWHERE
+        found.here |= name in _HERE
+        found.by_text |= name in _TEXT or chain == ("__name__",)
+        found.documents |= name in _DOCUMENTS
+
+    def _attributes(self, names: Iterable[str]) -> None:
+        found = self.found
+        for name in names:
+            found.anywhere |= name in _ANYWHERE_ATTRIBUTES
+            found.by_text |= name in _TEXT_ATTRIBUTES
+            found.documents |= name in _DOCUMENTS
+
+    def _module(self, dotted: str) -> None:
+        found, name = self.found, dotted.partition(".")[0]
+        found.anywhere |= name in _ANYWHERE_MODULES
+        found.by_text |= name in _TEXT_MODULES
+        found.documents |= name in _DOCUMENTS
+
+
+def _value(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(_value(node), str)
+
+
+def _is_own_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__name__"

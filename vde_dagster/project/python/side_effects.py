@@ -1,0 +1,346 @@
+"""Top-level statements of Python modules that do more than bind names.
+
+Such a statement may be left out of a version when nobody mentions its names. Everything that is
+not on the lists below counts as doing more: it runs whenever its module is imported, and may change
+anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from functools import cache
+
+from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules, is_docstring
+
+
+class Effect(IntEnum):
+    """What running a statement may do beyond binding names."""
+
+    NONE = 0
+    FOREIGN = 1  # it imports a package that may change other packages
+    ANY = 2
+
+
+_DEPTH = 20
+_Judge = Callable[[Module, ast.expr], bool]
+_OWN_DUNDERS = frozenset({"__all__", "__author__", "__version__"})
+
+
+class Inertness:
+    """Judges statements.
+
+    Args:
+        modules: Finds the project's modules.
+    """
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+        self.effect = cache(self._effect)
+        self.import_effect = cache(self._import_effect)
+
+    def _effect(self, module: Module, index: int) -> Effect:
+        """What a statement does when its module is imported, apart from binding names."""
+        statement = module.statements[index]
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return self.import_effect(module, index)
+        return Effect.NONE if self._is_inert(module, statement) else Effect.ANY
+
+    def _import_effect(self, module: Module, index: int) -> Effect:
+        """The effect of all modules that an import executes, and of those that they import."""
+        worst = Effect.NONE
+        waiting, seen = [(module, index)], {(module.path, index)}
+        while waiting:
+            where, number = waiting.pop()
+            statement = where.statements[number]
+            if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if not self._is_inert(where, statement):
+                    return Effect.ANY
+                continue
+            own = self._modules.executed(statement, where)
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                return Effect.ANY
+            if not own and not is_harmless(statement):
+                worst = Effect.FOREIGN
+            for target in own:
+                steps = [(target, i) for i in range(len(target.statements))]
+                fresh = [s for s in steps if (s[0].path, s[1]) not in seen]
+                seen |= {(s[0].path, s[1]) for s in fresh}
+                waiting += fresh
+        return worst
+
+    def _is_inert(self, module: Module, statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.Pass) or is_docstring(statement):
+            return True
+        if isinstance(statement, ast.Expr):
+            return isinstance(statement.value, ast.Constant)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return not _is_special(statement.name) and self._is_inert_function(module, statement)
+        if isinstance(statement, ast.ClassDef):
+            return self._is_inert_class(module, statement, ())
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            return self._is_inert_assignment(module, statement, self._is_plain)
+        if isinstance(statement, ast.If):
+            checking = self._meaning(module, statement.test) == "typing.TYPE_CHECKING"
+            return checking and not statement.orelse
+        return False
+
+    def _is_inert_assignment(
+        self, module: Module, statement: ast.Assign | ast.AnnAssign, allowed: _Judge
+    ) -> bool:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if not all(isinstance(t, ast.Name) and not _is_special(t.id) for t in targets):
+            return False
+        if isinstance(statement, ast.AnnAssign) and not self._is_type(module, statement.annotation):
+            return False
+        return statement.value is None or allowed(module, statement.value)
+
+    def _is_inert_function(
+        self,
+        module: Module,
+        node: ast.FunctionDef | ast.AsyncFunctionDef,
+        properties: Iterable[str] = (),
+    ) -> bool:
+        arguments = node.args
+        defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        named += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        types = [node.returns, *(a.annotation for a in named)]
+        return (
+            all(self._is_decorator(module, d, properties) for d in node.decorator_list)
+            and all(self._is_plain(module, d) for d in defaults)
+            and all(self._is_type(module, t) for t in types)
+            and not getattr(node, "type_params", None)
+        )
+
+    def _is_decorator(self, module: Module, node: ast.expr, properties: Iterable[str]) -> bool:
+        if isinstance(node, ast.Attribute) and node.attr in ("setter", "deleter", "getter"):
+            return isinstance(node.value, ast.Name) and node.value.id in properties
+        function = node.func if isinstance(node, ast.Call) else node
+        values = _arguments(node) if isinstance(node, ast.Call) else []
+        known = self._meaning(module, function) in DECORATORS
+        return known and all(self._is_plain(module, value) for value in values)
+
+    def _is_inert_class(
+        self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
+    ) -> bool:
+        """Say whether a class, and each of `children` as a class made from it, only binds names."""
+        if node in children or _is_special(node.name):
+            return False
+        functions = [f for f in node.body if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        names = {f.name for f in functions}
+        if children and names & {"__init_subclass__", "__class_getitem__"}:
+            return False
+        if any(k.arg not in ("metaclass", "total") for k in node.keywords):
+            return False
+        metaclasses = [k.value for k in node.keywords if k.arg == "metaclass"]
+        if any(self._meaning(module, m) != "abc.ABCMeta" for m in metaclasses):
+            return False
+        return (
+            all(self._is_decorator(module, d, ()) for d in node.decorator_list)
+            and all(self._is_base(module, b, (*children, node)) for b in node.bases)
+            and all(self._is_inert_in_class(module, s, names) for s in node.body)
+            and not getattr(node, "type_params", None)
+        )
+
+    def _is_base(self, module: Module, base: ast.expr, children: tuple[ast.ClassDef, ...]) -> bool:
+        if isinstance(base, ast.Subscript):
+            return self._meaning(module, base.value) in BASES and self._is_type(module, base.slice)
+        known = self._meaning(module, base)
+        if known in ENUMS:
+            # An enum calls its own functions when it is made.
+            return not any(isinstance(s, ast.FunctionDef) for c in children for s in c.body)
+        if known in BASES:
+            return True
+        if not isinstance(base, ast.Name):
+            return False
+        where, statement = module, module.sole(base.id)
+        if isinstance(statement, ast.ImportFrom):
+            found = self._modules.find(module.base(statement), module)
+            if found is None or found.is_package:
+                return False
+            where, statement = found, found.sole(statement.names[0].name)
+        return isinstance(statement, ast.ClassDef) and self._is_inert_class(
+            where, statement, children
+        )
+
+    def _is_inert_in_class(self, module: Module, node: ast.stmt, names: set[str]) -> bool:
+        if isinstance(node, ast.Pass) or is_docstring(node):
+            return True
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return self._is_inert_function(module, node, names)
+        if isinstance(node, ast.ClassDef):
+            return self._is_inert_class(module, node, ())
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            # Any other object may be a descriptor that is told its name.
+            return self._is_inert_assignment(module, node, self._is_literal)
+        return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+    def _is_plain(self, module: Module, node: ast.expr) -> bool:
+        """Say whether evaluating an expression changes nothing and runs no code of the project."""
+        if isinstance(node, ast.Name) or self._is_literal(module, node):
+            return True
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return all(self._is_plain(module, e) for e in node.elts)
+        if isinstance(node, ast.Dict):
+            keys = all(k is not None and self._is_literal(module, k) for k in node.keys)
+            return keys and all(self._is_plain(module, v) for v in node.values)
+        if isinstance(node, ast.Lambda):
+            defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
+            return all(self._is_plain(module, d) for d in defaults)
+        if isinstance(node, ast.Subscript):
+            return self._is_type(module, node)
+        return isinstance(node, ast.Attribute) and self._meaning(module, node) is not None
+
+    def _is_literal(self, module: Module, node: ast.expr) -> bool:
+        """Say whether an expression's value is made of constants and of known calls on them."""
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return all(self._is_literal(module, e) for e in node.elts)
+        if isinstance(node, ast.Dict):
+            keys = all(k is not None and self._is_literal(module, k) for k in node.keys)
+            return keys and all(self._is_literal(module, v) for v in node.values)
+        if isinstance(node, ast.Call):
+            called = self._meaning(module, node.func) or ""
+            values = _arguments(node)
+            pure = called in CALLS or called.startswith(PURE_MODULES)
+            if called == "logging.getLogger":
+                values = [v for v in values if not _is_module_name(v)]
+            return pure and all(self._is_literal(module, v) for v in values)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            known = self._meaning(module, node) or ""
+            if known.startswith(("builtins.", "datetime.", "typing.")):
+                return True
+        return self._is_number(module, node)
+
+    def _is_number(self, module: Module, node: ast.expr, depth: int = 0) -> bool:
+        if depth > _DEPTH:
+            return False
+        if isinstance(node, ast.Constant):
+            return type(node.value) in (int, float)
+        if isinstance(node, ast.UnaryOp):
+            signed = isinstance(node.op, (ast.UAdd, ast.USub))
+            return signed and self._is_number(module, node.operand, depth + 1)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+            sides = (node.left, node.right)
+            return all(self._is_number(module, side, depth + 1) for side in sides)
+        if isinstance(node, ast.Name):
+            statement = module.sole(node.id)
+            return isinstance(statement, ast.Assign) and self._is_number(
+                module, statement.value, depth + 1
+            )
+        return False
+
+    def _is_type(self, module: Module, node: ast.expr | None) -> bool:
+        """Say whether evaluating an annotation does nothing."""
+        if node is None or "annotations" in module.futures:
+            return True
+        if isinstance(node, (ast.Constant, ast.Name)):
+            return True
+        if isinstance(node, ast.Attribute):
+            return self._meaning(module, node) is not None
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return all(self._is_type(module, e) for e in node.elts)
+        if isinstance(node, ast.Subscript):
+            return self._meaning(module, node.value) is not None and self._is_type(
+                module, node.slice
+            )
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return self._is_outside(module, node.left) and self._is_outside(module, node.right)
+        return False
+
+    def _is_outside(self, module: Module, node: ast.expr) -> bool:
+        if isinstance(node, (ast.BinOp, ast.Subscript)):
+            return self._is_type(module, node)
+        return isinstance(node, ast.Constant) or self._meaning(module, node) is not None
+
+    def _meaning(self, module: Module, node: ast.expr) -> str | None:
+        """Return the dotted name of what an expression names outside of the project."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        parts.reverse()
+        if node.id not in module.bindings:
+            return ".".join(["builtins", node.id, *parts]) if node.id in BUILTINS else None
+        statement = module.sole(node.id)
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return None
+        if self._modules.executed(statement, module) or not is_harmless(statement):
+            return None
+        alias = statement.names[0]
+        if isinstance(statement, ast.Import):
+            base = alias.name if alias.asname else alias.name.partition(".")[0]
+            return ".".join([base, *parts])
+        return ".".join([statement.module or "", alias.name, *parts])
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and name not in _OWN_DUNDERS
+
+
+def _is_module_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__name__"
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    """Return a call's arguments; a mapping that is unpacked counts as a starred one."""
+    named = [k.value if k.arg else ast.Starred(value=k.value) for k in call.keywords]
+    return [*call.args, *named]
+
+
+ENGINE = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "sqlglot", "sqlmesh", "vde_dagster"})
+"""Packages that the engine itself has imported before any model's code."""
+
+DECORATORS = frozenset(
+    {"abc.abstractmethod", "builtins.classmethod", "builtins.property", "builtins.staticmethod"}
+    | {"contextlib.contextmanager", "dataclasses.dataclass", "enum.unique", "functools.cache"}
+    | {"functools.cached_property", "functools.lru_cache", "functools.total_ordering"}
+    | {"functools.wraps", "sqlmesh.macro", "sqlmesh.model", "typing.final", "typing.overload"}
+    | {"pyspark.sql.functions.pandas_udf", "pyspark.sql.functions.udf", "vde_dagster.macro"}
+    | {"vde_dagster.model"}
+)
+"""Decorators that call nothing but themselves, and note nothing that a model could read."""
+
+BASES = frozenset(
+    {"abc.ABC", "builtins.object", "typing.Generic", "typing.NamedTuple", "typing.Protocol"}
+    | {"typing.TypedDict"}
+    | {
+        f"builtins.{name}"
+        for name, value in vars(builtins).items()
+        if isinstance(value, type) and issubclass(value, BaseException)
+    }
+)
+"""Classes that run no code when a class is made from them."""
+
+ENUMS = frozenset(f"enum.{name}" for name in ("Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"))
+CALLS = frozenset(
+    {f"builtins.{n}" for n in ("bytes", "dict", "float", "frozenset", "int", "list", "object")}
+    | {f"builtins.{n}" for n in ("range", "set", "str", "tuple")}
+    | {f"collections.{n}" for n in ("Counter", "OrderedDict", "defaultdict", "deque", "namedtuple")}
+    | {f"datetime.{n}" for n in ("date", "datetime", "time", "timedelta", "timezone")}
+    | {"dataclasses.field", "decimal.Decimal", "enum.auto", "fractions.Fraction"}
+    | {"logging.getLogger", "pathlib.Path", "pathlib.PurePath", "re.compile", "typing.NewType"}
+    | {"typing.TypeVar"}
+)
+"""Calls that do nothing but make a value from their arguments."""
+
+PURE_MODULES = ("pyspark.sql.types.",)
+
+
+def is_harmless(statement: ast.Import | ast.ImportFrom) -> bool:
+    """Say whether an import changes nothing for other code; its module is not the project's."""
+    if isinstance(statement, ast.ImportFrom):
+        if statement.level:
+            return False
+        names = [statement.module or ""]
+    else:
+        names = [alias.name for alias in statement.names]
+    tops = {name.partition(".")[0] for name in names}
+    return tops <= (ENGINE | sys.stdlib_module_names)

@@ -1,0 +1,368 @@
+"""The version of a Python model: its source and all of the project's code it can reach.
+
+Modules are read with `ast` and never imported or run. Taken in are the model's function, every
+definition that it mentions, through imports too, and all that those mention; and of each module
+that is imported on the way, every top-level statement that does more than bind names
+(`side_effects`), for it runs with the import. Comments and formatting are no part of it;
+docstrings are where they may be read. Where the text cannot tell what code reaches (star imports,
+`globals()`, `importlib`), whole modules are taken in: unsure means changed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.base.hashing import digest_all, digest_values
+from vde_dagster.base.outside import mentioned
+from vde_dagster.project.python.module_texts import (
+    BUILTINS,
+    Import,
+    Module,
+    Modules,
+    imports_within,
+    is_docstring,
+    mentions,
+)
+from vde_dagster.project.python.side_effects import Effect, Inertness
+
+
+@dataclass(frozen=True, slots=True)
+class PythonVersion:
+    """What a Python model is made of.
+
+    Args:
+        text: Canonical text for `opaque_version`: the version of all code below, as hex.
+        definitions: The definitions taken in as ``module:name`` (``module:*`` for whole modules).
+        modules: The files taken in, relative to the project's root, in order.
+        imports: Modules outside of the project that the code mentions.
+        outside: Which of the files and environment variables that were offered it mentions.
+    """
+
+    text: str
+    definitions: tuple[str, ...]
+    modules: tuple[str, ...]
+    imports: tuple[str, ...]
+    outside: tuple[str, ...] = ()
+
+
+def python_version(
+    module: str | Path,
+    function: str,
+    project_root: str | Path,
+    *,
+    source: str | None = None,
+    files: Mapping[str, str] | None = None,
+    outside: Mapping[str, str] | None = None,
+) -> PythonVersion:
+    """The version of a function's code.
+
+    Args:
+        module: The file that defines the function, absolute or relative to the root.
+        function: Its name at the module's top level.
+        project_root: Only modules below it are followed.
+        source: The module's text, if it is not to be read from the file.
+        files: The texts of all of the project's modules, by path relative to the root, if nothing
+            at all is to be read from files.
+        outside: Hashes of what the code may read when it runs, see `project.outside`; those whose
+            names stand in the code taken in are part of the version.
+
+    Raises:
+        SyntaxError: A file that is reached is not valid Python.
+        LookupError: The module defines no such function.
+    """
+    root = Path(project_root).resolve()
+    path = (root / module).resolve()
+    reach = Reach(root, files)
+    start = reach.modules.load(path, source)
+    if function not in start.bindings:
+        raise LookupError(f"{path.name} defines no {function}")
+    reach.start(start, function)
+    return _version(reach, outside or {})
+
+
+def _version(reach: Reach, outside: Mapping[str, str]) -> PythonVersion:
+    taken = [module for module in reach.executed if reach.kept[module]]
+    taken.sort(key=lambda module: module.path)
+    read = mentioned(outside, reach.texts)
+    parts: list[bytes | str | None] = []
+    for module in taken:
+        parts += [module.name, reach.modules.relative(module), _hash(reach, module)]
+    if reach.by_text:
+        # A module's name at run time is made of all texts, see `project.python.runtime`.
+        root = str(reach.modules.root)
+        texts = sorted(reach.modules.texts().items())
+        parts += [part for path, text in texts for part in (path.removeprefix(root), text)]
+    parts += ["imports", *sorted(reach.foreign), "outside"]
+    parts += [text for name in read for text in (name, outside[name])]
+    return PythonVersion(
+        text=digest_all("python", parts).hex(),
+        definitions=tuple(sorted(d for module in taken for d in _definitions(reach, module))),
+        modules=tuple(sorted(reach.modules.relative(module) for module in taken)),
+        imports=tuple(sorted(reach.foreign)),
+        outside=tuple(read),
+    )
+
+
+def _definitions(reach: Reach, module: Module) -> set[str]:
+    if module in reach.whole:
+        return {f"{module.name}:*"}
+    kept = reach.kept[module]
+    names = (name for name, places in module.bindings.items() if kept & set(places))
+    return {f"{module.name}:{name}" for name in names}
+
+
+def _hash(reach: Reach, module: Module) -> bytes:
+    """Hash what is taken in of a module.
+
+    The order of definitions is left out only where nothing runs between them that could tell.
+    """
+    if reach.by_text:
+        return digest_values("text", module.name)
+    documents = {i for i, s in enumerate(module.statements) if is_docstring(s)}
+    kept = reach.kept[module]
+    kept = kept | documents if reach.documents else kept - documents
+    dumps = {index: _dump(reach, module, index) for index in sorted(kept)}
+    futures = ",".join(sorted(module.futures))
+    if reach.is_in_order(module):
+        return digest_values("in order", futures, *dict.fromkeys(dumps.values()))
+    run = [text for index, text in dumps.items() if index in reach.run[module]]
+    bound = [text for index, text in dumps.items() if index not in reach.run[module]]
+    return digest_values("any order", futures, *dict.fromkeys(run), "|", *sorted(bound))
+
+
+def _dump(reach: Reach, module: Module, index: int) -> str:
+    statement = module.statements[index]
+    if isinstance(statement, (ast.Import, ast.ImportFrom)) and index not in reach.named[module]:
+        # What it binds is not used: it only runs the modules.
+        names = [m.name for m in reach.modules.executed(statement, module)]
+        base = module.base(statement) if isinstance(statement, ast.ImportFrom) else ""
+        return "import " + (",".join(names) or base or statement.names[0].name)
+    return ast.dump(statement if reach.documents else _Bare().visit(deepcopy(statement)))
+
+
+class _Bare(ast.NodeTransformer):
+    """Drops docstrings."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            body = node.body
+            if body and is_docstring(body[0]):
+                node.body = body[1:] or [ast.Pass()]
+        return node
+
+
+class Reach:
+    """Follows names from a function, and imports from its module, until nothing new is found.
+
+    Args:
+        root: The project's folder.
+        files: See `Modules`.
+    """
+
+    def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
+        self.modules = Modules(root, files)
+        self.executed: dict[Module, None] = {}
+        """Every module that is imported, in no order that matters."""
+        self.kept: dict[Module, set[int]] = defaultdict(set)
+        """The statements that are taken in, by their place."""
+        self.run: dict[Module, set[int]] = defaultdict(set)
+        """Those taken in because they run with the import, mentioned or not."""
+        self.named: dict[Module, set[int]] = defaultdict(set)
+        """The imports whose names are used."""
+        self.whole: set[Module] = set()
+        self.foreign: set[str] = set()
+        self.texts: set[str] = set()
+        self.by_text = False
+        self.documents = False
+        self._anywhere = False
+        self._escaped: set[str] = set()
+        self._inertness = Inertness(self.modules)
+        self._waiting: list[tuple[Module, int]] = []
+        self._used: set[tuple[Module, int, tuple[str, ...]]] = set()
+
+    def start(self, module: Module, function: str) -> None:
+        """Take in a function and all that can matter to it."""
+        self._execute(module)
+        self._mention(module, function)
+        while self._waiting:
+            while self._waiting:
+                self._read(*self._waiting.pop())
+            for found in list(self.executed):
+                if self._anywhere or self._is_escaped(found):
+                    self._take_whole(found)
+
+    def is_in_order(self, module: Module) -> bool:
+        """Say whether the order of a module's statements can matter.
+
+        It cannot where statements only bind names, each one once, and none that is a built-in's.
+        """
+        kept = self.kept[module]
+        runs = range(len(module.statements))
+        if any(self._inertness.effect(module, index) is Effect.ANY for index in runs):
+            return True
+        return any(
+            kept & set(places) and (len(places) > 1 or name in BUILTINS)
+            for name, places in module.bindings.items()
+        )
+
+    def _execute(self, module: Module) -> None:
+        """Take in what runs when a module is imported."""
+        if module in self.executed:
+            return
+        self.executed[module] = None
+        for index, statement in enumerate(module.statements):
+            effect = self._inertness.effect(module, index)
+            if effect is not Effect.NONE:
+                self.run[module].add(index)
+                self._keep(module, index)
+            if effect is Effect.ANY or isinstance(statement, (ast.Import, ast.ImportFrom)):
+                for node in imports_within(statement, functions=False):
+                    self._execute_imported(module, node)
+
+    def _execute_imported(self, module: Module, node: Import) -> None:
+        for target in self.modules.executed(node, module):
+            self._execute(target)
+
+    def _take_whole(self, module: Module) -> None:
+        if module in self.whole:
+            return
+        self.whole.add(module)
+        self._execute(module)
+        for index in range(len(module.statements)):
+            self._keep(module, index)
+            self._use(module, index, ())
+
+    def _keep(self, module: Module, index: int) -> None:
+        if index not in self.kept[module]:
+            self.kept[module].add(index)
+            self._waiting.append((module, index))
+
+    def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
+        """Take in what a name of a module means, and of a module object the attributes `rest`."""
+        for index in module.bindings.get(name, ()):
+            self._keep(module, index)
+            self._use(module, index, rest)
+        if module.is_package and self.modules.find(f"{module.name}.{name}", module) is not None:
+            self._module_object(module, f"{module.name}.{name}", rest)
+
+    def _use(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
+        """Take in what an import at a module's top level binds."""
+        statement = module.statements[index]
+        if (module, index, rest) in self._used:
+            return
+        self._used.add((module, index, rest))
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            self.named[module].add(index)
+            self._follow(module, statement, rest)
+
+    def _follow(self, module: Module, node: Import, rest: tuple[str, ...]) -> None:
+        self._execute_imported(module, node)
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                if alias.asname:
+                    self._module_object(module, alias.name, rest)
+                else:
+                    self._module_object(module, alias.name.partition(".")[0], rest)
+                continue
+            base = module.base(node)
+            target = self.modules.find(base, module)
+            dotted = f"{base}.{alias.name}" if base else alias.name
+            child = self.modules.find(dotted, module)
+            if child is not None:
+                self._module_object(module, dotted, rest)
+            if target is not None and alias.name in target.bindings:
+                self._mention(target, alias.name, rest)
+            elif target is not None and child is None:
+                self._take_whole(target)
+            elif child is None:
+                self._outside(base)
+
+    def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
+        """Take in what code can reach through a module: all of it, unless it names a submodule."""
+        found = self.modules.find(dotted, where)
+        child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
+        if child is not None and rest:
+            self._execute(child)
+            self._module_object(where, f"{dotted}.{rest[0]}", rest[1:])
+            if found is not None and rest[0] in found.bindings:
+                self._mention(found, rest[0], rest[1:])
+        elif found is not None:
+            self._execute(found)
+            self._take_whole(found)
+            if not rest:
+                self._escaped.add(found.name)
+        elif rest:
+            self._outside(dotted)
+        else:
+            # A folder without __init__.py, or a package from outside.
+            self._escaped.add(dotted)
+            self._outside(dotted)
+
+    def _outside(self, dotted: str) -> None:
+        if dotted and dotted != "__future__":
+            self.foreign.add(dotted.partition(".")[0])
+
+    def _is_escaped(self, module: Module) -> bool:
+        return any(module.name.startswith(f"{name}.") for name in self._escaped)
+
+    def _read(self, module: Module, index: int) -> None:
+        """Take in what a statement mentions."""
+        statement = module.statements[index]
+        found = mentions([statement])
+        self.texts |= found.texts
+        self.by_text |= found.by_text
+        self.documents |= found.documents
+        self._anywhere |= found.anywhere or self._changes_outside(module, statement)
+        if found.here:
+            self._take_whole(module)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            if statement.names[0].name == "*":
+                self._take_whole(module)
+                self._follow_star(module, statement)
+            if self._inertness.import_effect(module, index) is Effect.FOREIGN:
+                self.documents = True  # Some packages read docstrings.
+            return
+        for chain in found.chains:
+            self._mention(module, chain[0], chain[1:])
+        for word in found.words & module.bindings.keys():
+            self._mention(module, word)
+        for node in imports_within(statement, functions=True):
+            for rest in _attributes(statement, node, found.chains):
+                self._follow(module, node, rest)
+
+    def _follow_star(self, module: Module, node: Import) -> None:
+        for target in self.modules.executed(node, module):
+            self._take_whole(target)
+
+    def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
+        """Say whether a statement sets an attribute of what is imported from outside."""
+        for node in ast.walk(statement):
+            if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+                continue
+            base: ast.expr = node
+            while isinstance(base, (ast.Attribute, ast.Subscript, ast.Call)):
+                base = base.func if isinstance(base, ast.Call) else base.value
+            if isinstance(base, ast.Name):
+                places = module.bindings.get(base.id, ())
+                bound = (module.statements[place] for place in places)
+                if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in bound):
+                    return True
+        return False
+
+
+def _attributes(
+    statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
+) -> set[tuple[str, ...]]:
+    """Return what a statement uses of what an import inside it binds."""
+    local = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and not any(
+        isinstance(inner, ast.Global) for inner in ast.walk(statement)
+    )
+    bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    rests = {chain[1:] for chain in chains if chain[0] in bound} if local else set()
+    return rests or {()}

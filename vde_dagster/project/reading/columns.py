@@ -1,0 +1,407 @@
+"""Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
+
+Only names, and the types that are declared: what an expression's type is only Spark knows for
+sure. Stars are written out by what the tables behind them have.
+
+Spark has none of these forms. They are written with the names of the columns, which the files of
+the project tell; where they do not, the first two are refused, and an alias is left to Spark, for
+which a column of that name comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.project.macros.relation_columns import Columns
+from vde_dagster.project.model import Model
+from vde_dagster.sql.edits import Edit
+from vde_dagster.sql.outline import ENDS, SETS, TAIL, SelectPieces, T
+from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.spark_forms import NoSparkForm
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+
+ColumnsOf = Callable[[ModelName], Columns]
+"""Tells the columns of a parent; raises where it cannot."""
+
+
+class NotToldError(Exception):
+    """The files do not tell a model's columns."""
+
+
+def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
+    """Return a model's columns in order, with the types that are declared.
+
+    Raises:
+        NotToldError: The files do not tell them.
+    """
+    added: dict[str, str | None] = {one.name: one.type for one in model.kind.added_columns}
+    if model.columns:
+        return {column.name: column.type for column in model.columns} | added
+    if model.query is None:
+        raise NotToldError
+    names = QueryColumns(columns_of).of(read_query(model.query).tree, {})
+    return dict.fromkeys(names) | added
+
+
+class QueryColumns:
+    """Names of columns in one query.
+
+    Args:
+        columns_of: Tells the columns of a table.
+    """
+
+    def __init__(self, columns_of: ColumnsOf) -> None:
+        self._columns_of = columns_of
+
+    def of(self, query: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
+        """Return the names of a query's columns."""
+        from sqlglot import exp
+
+        known = self.with_ctes(query, ctes)
+        if isinstance(query, exp.Subquery | exp.Paren):
+            return self.of(query.this, known)
+        if isinstance(query, exp.SetOperation):
+            return self.of(query.this, known)
+        if not isinstance(query, exp.Select):
+            raise NotToldError
+        return [name for one in query.expressions for name in self._projected(one, query, known)]
+
+    def with_ctes(
+        self, query: exp.Expr, known: Mapping[str, list[str] | None]
+    ) -> dict[str, list[str] | None]:
+        """Add the columns of a query's CTEs; None where the files do not tell them."""
+        found = dict(known)
+        with_ = query.args.get("with_") or query.args.get("with")
+        for cte in with_.expressions if with_ else ():
+            try:
+                found[cte.alias.lower()] = self._aliased(cte, self.of(cte.this, found))
+            except NotToldError:
+                found[cte.alias.lower()] = None
+        return found
+
+    def in_reach(self, select: exp.Select) -> dict[str, list[str] | None]:
+        """Return the columns of the CTEs that a SELECT inside a query can name."""
+        above: list[exp.Expr] = [select]
+        while above[-1].parent is not None:
+            above.append(above[-1].parent)
+        known: dict[str, list[str] | None] = {}
+        for node in reversed(above):
+            known = self.with_ctes(node, known)
+        return known
+
+    def of_tables(
+        self, select: exp.Select, ctes: Mapping[str, list[str] | None]
+    ) -> list[tuple[str, str]]:
+        """Return (alias, column) of all tables of a SELECT, in order."""
+        from_ = select.args.get("from_") or select.args.get("from")
+        joins = select.args.get("joins") or ()
+        if from_ is None or select.args.get("laterals"):
+            raise NotToldError
+        return [
+            (source.alias_or_name, name)
+            for source in (from_.this, *(join.this for join in joins if join.kind not in _HALVES))
+            for name in self._of_source(source, ctes)
+        ]
+
+    def _projected(
+        self, one: exp.Expr, query: exp.Select, ctes: Mapping[str, list[str] | None]
+    ) -> list[str]:
+        from sqlglot import exp
+
+        is_star = isinstance(one, exp.Star)
+        if not is_star and not (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
+            if not isinstance(one, exp.Alias | exp.Column):
+                raise NotToldError  # Spark names it by its text.
+            return [one.alias_or_name]
+        star = one if is_star else one.this
+        if query.args.get("laterals"):
+            raise NotToldError
+        left_out = star.args.get("except_") or star.args.get("except") or ()
+        hidden = {column.name.lower() for column in left_out}
+        table = "" if is_star else one.args["table"].name.lower()
+        return [name for name in self._of_sources(query, table, ctes) if name.lower() not in hidden]
+
+    def _of_sources(
+        self, query: exp.Select, only: str, ctes: Mapping[str, list[str] | None]
+    ) -> list[str]:
+        """Return what a star means: of all tables, or of one."""
+        from_ = query.args.get("from_") or query.args.get("from")
+        joins = query.args.get("joins") or ()
+        if from_ is None or any(join.args.get("using") or join.method for join in joins):
+            raise NotToldError
+        names: list[str] = []
+        for source in (from_.this, *(join.this for join in joins if join.kind not in _HALVES)):
+            if not only or source.alias_or_name.lower() == only:
+                names += self._of_source(source, ctes)
+        if not names:
+            raise NotToldError
+        return names
+
+    def _of_source(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
+        from sqlglot import exp
+
+        if isinstance(source, exp.Subquery):
+            return self._aliased(source, self.of(source.this, ctes))
+        is_name = isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
+        if not isinstance(source, exp.Table) or not is_name or source.catalog:
+            raise NotToldError
+        if not source.db and source.name.lower() in ctes:
+            names = ctes[source.name.lower()]
+            if names is None:
+                raise NotToldError
+            return self._aliased(source, names)
+        return self._aliased(source, list(self._columns_of(ModelName(source.db, source.name))))
+
+    def _aliased(self, source: exp.Expr, names: list[str]) -> list[str]:
+        alias = source.args.get("alias")
+        given = alias.args.get("columns") if alias is not None else None
+        return [column.name for column in given] if given else names
+
+
+_HALVES = ("SEMI", "ANTI")
+
+
+_STAR = re.compile(r"\*\s*(?:EXCEPT\s*\([^)]*\)\s*)?REPLACE\b", re.IGNORECASE)
+_BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
+_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
+
+
+def may_have_column_forms(text: str) -> bool:
+    """Say whether a text may have such a form."""
+    return any(form.search(text) for form in (_STAR, _BY_NAME, _WHERE))
+
+
+def needs_columns(text: str) -> bool:
+    """Say whether a text seems to have a form that cannot be left to Spark."""
+    return any(form.search(text) for form in (_STAR, _BY_NAME))
+
+
+def column_forms(
+    text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
+) -> list[Edit] | NoSparkForm:
+    """Find what has to be written otherwise, with the names of columns, for Spark to read a query.
+
+    One kind of form is written at a time; call it again for what is left.
+
+    Args:
+        text: The query.
+        tokens: Its tokens.
+        tree: Its tree; identifiers know their offsets.
+        columns_of: Tells the columns of a table.
+
+    Returns:
+        The edits, none where nothing is left; or a form that cannot be written.
+    """
+    names = QueryColumns(columns_of)
+    try:
+        if _STAR.search(text):
+            for star in _stars(tree):
+                return [_replaced(text, tokens, star, names)]
+        if _BY_NAME.search(text):
+            edits = list(_by_name(tokens, tree, names))
+            if edits:
+                return edits
+    except NotToldError:
+        found = _STAR.search(text) or _BY_NAME.search(text)
+        return NoSparkForm(
+            found.start() if found else 0,
+            "Spark has no * REPLACE and no BY NAME, and the columns are not known here",
+            "name the columns, or declare those of the tables that are read",
+        )
+    return list(_aliases(text, tokens, tree, names)) if _WHERE.search(text) else []
+
+
+def _stars(tree: exp.Expr) -> Iterator[exp.Star]:
+    from sqlglot import exp
+
+    for star in tree.find_all(exp.Star):
+        if star.args.get("replace"):
+            yield star
+
+
+def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
+    """Write `* REPLACE (a + 1 AS a)` as the list of columns."""
+    from sqlglot import exp
+
+    select = star.find_ancestor(exp.Select)
+    if select is None:
+        raise NotToldError
+    at = _index(tokens, star.meta["start"])
+    end = at
+    while tokens[end].text.upper() != "REPLACE":
+        end += 1
+    end = _closing(tokens, end + 1)
+    first, only = at, ""
+    if isinstance(star.parent, exp.Column):
+        first, only = at - 2, star.parent.args["table"].name.lower()
+    found = [
+        (table, name)
+        for table, name in names.of_tables(select, names.in_reach(select))
+        if not only or table.lower() == only
+    ]
+    hidden = {one.name.lower() for one in star.args.get("except_") or star.args.get("except") or ()}
+    new = {one.alias.lower(): _expression(text, tokens, one, end) for one in star.args["replace"]}
+    if any(name not in {column.lower() for _, column in found} for name in new):
+        raise NotToldError
+    several = len({table for table, _ in found}) > 1
+    written = [
+        f"{new[name.lower()]} AS {_quoted(name)}"
+        if name.lower() in new
+        else f"{_quoted(table)}.{_quoted(name)}"
+        if several
+        else _quoted(name)
+        for table, name in found
+        if name.lower() not in hidden
+    ]
+    return Edit(tokens[first].start, tokens[end].end + 1, ", ".join(written))
+
+
+def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
+    """Return the words of `expression AS name` in front of AS."""
+    alias = _index(tokens, one.args["alias"].meta["start"])
+    first = alias
+    depth = 0
+    while first > 0:
+        kind = tokens[first - 1].token_type
+        depth += (kind == T.R_PAREN) - (kind == T.L_PAREN)
+        if depth < 0 or (depth == 0 and kind == T.COMMA):
+            break
+        first -= 1
+    last = alias - 2 if tokens[alias - 1].token_type == T.ALIAS else alias - 1
+    return text[tokens[first].start : tokens[last].end + 1]
+
+
+def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
+    """Write `a UNION BY NAME b` as a UNION of the same columns in the same order."""
+    from sqlglot import exp
+
+    for top in tree.find_all(exp.SetOperation):
+        if not top.args.get("by_name") or isinstance(top.parent, exp.SetOperation):
+            continue
+        branches = list(_branches(top))
+        starts = [_index(tokens, _first_offset(branch)) for branch in branches]
+        known = names.in_reach(branches[0]) if isinstance(branches[0], exp.Select) else {}
+        columns = [names.of(branch, known) for branch in branches]
+        every = list({name.lower(): name for branch in columns for name in branch}.values())
+        for own, inside in zip(columns, starts, strict=True):
+            begin, end = _Branch(tokens, inside).extent
+            here = {name.lower() for name in own}
+            written = ", ".join(
+                _quoted(name) if name.lower() in here else f"NULL AS {_quoted(name)}"
+                for name in every
+            )
+            yield Edit(tokens[begin].start, tokens[begin].start, f"SELECT {written} FROM (")
+            yield Edit(tokens[end - 1].end + 1, tokens[end - 1].end + 1, ")")
+            if end + 1 < len(tokens) and tokens[end].token_type in SETS:
+                word = end + 1
+                while tokens[word].text.upper() not in ("BY", "BY NAME"):
+                    word += 1
+                last = word if tokens[word].text.upper() == "BY NAME" else word + 1
+                yield Edit(tokens[word].start, tokens[last].end + 1, "")
+        return
+
+
+def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
+    from sqlglot import exp
+
+    if isinstance(top, exp.SetOperation):
+        if not top.args.get("by_name"):
+            raise NotToldError
+        yield from _branches(top.this)
+        yield from _branches(top.expression)
+    elif isinstance(top, exp.Select):
+        yield top
+    else:
+        raise NotToldError
+
+
+class _Branch(SelectPieces):
+    """A SELECT of which only the extent is wanted."""
+
+    def __init__(self, tokens: list[Token], inside: int) -> None:
+        super().__init__("", tokens, inside)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Index of the word SELECT, and of what follows the branch of a set operation."""
+        return self._begin, self._until(self._begin + 1, ENDS | TAIL)
+
+
+def _first_offset(select: exp.Expr) -> int:
+    """Return the offset of a name of a SELECT's own list or tables."""
+    from sqlglot import exp
+
+    for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
+        for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
+            if name.find_ancestor(exp.Select) is select and "start" in name.meta:
+                return int(name.meta["start"])
+    raise NotToldError
+
+
+def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
+    """Write expressions for aliases that WHERE names, where no table has such a column."""
+    from sqlglot import exp
+
+    for select in tree.find_all(exp.Select):
+        where = select.args.get("where")
+        if where is None:
+            continue
+        wanted = {
+            one.alias.lower()
+            for one in select.expressions
+            if isinstance(one, exp.Alias) and not _names_itself(one) and not one.find(exp.Window)
+        }
+        columns = [
+            column
+            for column in where.find_all(exp.Column)
+            if not column.table
+            and column.name.lower() in wanted
+            and column.find_ancestor(exp.Select) is select
+            and "start" in column.this.meta
+        ]
+        if not columns:
+            continue
+        try:
+            of_tables = names.of_tables(select, names.in_reach(select))
+        except NotToldError:
+            continue
+        there = {name.lower() for _, name in of_tables}
+        for column in columns:
+            if column.name.lower() not in there:
+                at = _index(tokens, column.this.meta["start"])
+                meant = SelectPieces(text, tokens, at).aliases().get(column.name.lower())
+                if meant is not None:
+                    yield Edit(tokens[at].start, tokens[at].end + 1, f"({meant})")
+
+
+def _names_itself(alias: exp.Alias) -> bool:
+    """Say whether `f(a) AS a`: then a table has a column of that name."""
+    from sqlglot import exp
+
+    name = alias.alias.lower()
+    return any(column.name.lower() == name for column in alias.this.find_all(exp.Column))
+
+
+def _index(tokens: list[Token], offset: int) -> int:
+    return next(index for index, token in enumerate(tokens) if token.start == offset)
+
+
+def _closing(tokens: list[Token], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(tokens)):
+        kind = tokens[index].token_type
+        depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
+        if depth == 0:
+            return index
+    return len(tokens) - 1
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else quote(name)

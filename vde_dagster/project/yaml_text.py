@@ -1,0 +1,160 @@
+"""YAML files of a project: values that know their lines, and Jinja in YAML.
+
+Jinja knows `env_var('NAME', default)`, `user()` and `var('name', default)`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+
+_MOST_VALUES = 200_000
+
+KeyPath = tuple[str | int, ...]
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDocument:
+    """A parsed file.
+
+    Args:
+        path: The file, relative to the project's root.
+        value: Its content.
+        lines: Line (1-based) of every value, by the keys that lead to it.
+    """
+
+    path: Path
+    value: Any
+    lines: dict[KeyPath, int]
+
+    def location(self, keys: KeyPath) -> SourceLocation:
+        """Return the place of a value, or of the nearest thing around it."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return SourceLocation(self.path, self.lines.get(keys, 1))
+
+    def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
+        """Make an error that points at a value."""
+        return ProjectError(message, hint=hint, location=self.location(keys))
+
+
+def load_yaml(path: Path, text: str) -> YamlDocument:
+    """Parse a YAML file.
+
+    Raises:
+        ProjectError: It is not valid, or a key is given twice.
+    """
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            lines: dict[KeyPath, int] = {}
+            if node is not None:
+                _note_lines(node, (), lines, path)
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise nested_too_deeply(SourceText(path, text)) from None
+    except (ValueError, OverflowError) as error:  # such as the 30th of February
+        raise ProjectError(
+            f"a value cannot be read: {error}",
+            hint="put it between quotes, or correct it",
+            location=SourceLocation(path),
+        ) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        location = SourceLocation(path, mark.line + 1, mark.column + 1) if mark else None
+        problem = getattr(error, "problem", None) or str(error)
+        raise ProjectError(
+            f"this is not valid YAML: {problem}",
+            hint="check the indentation",
+            location=location or SourceLocation(path),
+        ) from error
+    return YamlDocument(path, value, lines)
+
+
+def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path) -> None:
+    lines.setdefault(keys, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:
+        # A few lines of aliases of aliases are a billion values.
+        raise ProjectError(
+            f"the file has more than {_MOST_VALUES} values",
+            hint="write them out, without aliases (*name) of aliases",
+            location=SourceLocation(path, node.start_mark.line + 1),
+        )
+    if isinstance(node, yaml.MappingNode):
+        for key, child in node.value:
+            below = (*keys, str(key.value))
+            if below in lines:
+                raise ProjectError(
+                    f"'{key.value}' is given twice",
+                    hint="give each name once",
+                    location=SourceLocation(path, key.start_mark.line + 1),
+                )
+            lines[below] = key.start_mark.line + 1
+            _note_lines(child, below, lines, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            _note_lines(child, (*keys, index), lines, path)
+
+
+_SIGNS = ("{{", "{%", "{#")
+
+
+def rendered_yaml(
+    path: Path, text: str, variable: Callable[..., Any], asked: set[str], hint: str
+) -> str:
+    """Render a file's text; one without Jinja stays as it is.
+
+    Args:
+        path: The file, relative to the project's folder.
+        text: Its text.
+        variable: What `var(…)` gives; what it raises is told at the template's line.
+        asked: Takes the names of the environment variables that are asked for.
+        hint: What the file may ask for.
+
+    Raises:
+        ProjectError: The template cannot be read, or fails; points at the line.
+    """
+    if not any(sign in text for sign in _SIGNS):
+        return text
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import SandboxedEnvironment
+
+    def env_var(name: str, default: Any = None) -> Any:
+        asked.add(name)
+        return os.environ.get(name, default)
+
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    known = {"env_var": env_var, "user": getpass.getuser, "var": variable}
+    try:
+        return environment.from_string(text).render(known)
+    except Exception as error:  # What a template calls may raise anything.
+        said = error.message if isinstance(error, TemplateError) else None
+        raise ProjectError(
+            f"Jinja cannot be read: {said or f'{type(error).__name__}: {error}'}",
+            hint=hint,
+            location=SourceLocation(path, getattr(error, "lineno", None) or _line(error)),
+        ) from None
+
+
+def _line(error: BaseException) -> int | None:
+    """Return the template's line that was being rendered."""
+    found, frame = None, error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == "<template>":
+            found = frame.tb_lineno
+        frame = frame.tb_next
+    return found

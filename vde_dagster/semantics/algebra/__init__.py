@@ -1,0 +1,1 @@
+"""The relational algebra: its nodes, normal forms of expressions, and keys of its relations."""

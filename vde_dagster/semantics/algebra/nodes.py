@@ -1,0 +1,326 @@
+"""The relational algebra that queries are read into.
+
+A query becomes a `Rel`: output expressions over a `Group`, which is a multiset of sources and a
+set of conditions. Select-project-join subqueries dissolve into the group around them; what cannot
+dissolve (an aggregation, a LIMIT, a set operation) is a source of its own. The right side of a
+LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the others:
+``a LEFT JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of NULLs.
+Written so, joins of every kind but FULL need no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.names import NamedSource, Scope
+
+
+class Node:
+    """An expression. Interned by `Terms`, so equal expressions are one object."""
+
+    __slots__ = ("parts", "serial", "tag")
+
+    def __init__(self, tag: str, parts: tuple[Any, ...], serial: int) -> None:
+        self.tag = tag
+        self.parts = parts
+        self.serial = serial
+
+    def __repr__(self) -> str:
+        return f"<{self.tag} {self.serial}>"
+
+
+class Terms:
+    """Makes and interns the expressions of one query."""
+
+    __slots__ = ("_known", "keys", "same_type")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Node] = {}
+        self.keys: dict[Group, list[frozenset[Node]]] = {}
+        """What `uniqueness` found out about groups that are finished."""
+        self.same_type: set[Node] = set()
+        """Equalities whose two sides have one type, so that they map values one to one."""
+
+    def make(self, tag: str, *parts: Any) -> Node:
+        """The expression with this tag and these parts (nodes, text, numbers, sources, rels)."""
+        key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
+        node = self._known.get(key)
+        if node is None:
+            node = self._known[key] = Node(tag, parts, len(self._known))
+        return node
+
+    def nodes(self) -> list[Node]:
+        """All expressions that have been made."""
+        return list(self._known.values())
+
+    def forget(self) -> None:
+        """Take the expressions apart: subqueries in them know scopes, which know expressions."""
+        for node in self._known.values():
+            node.parts = ()
+
+    def unordered(self, tag: str, operands: list[Node]) -> Node:
+        """An operator whose operands may be swapped."""
+        return self.make(tag, *sorted(operands, key=_serial))
+
+
+def _serial(node: Node) -> int:
+    return node.serial
+
+
+UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
+"""Tags whose operands are sorted by digest before they are hashed."""
+
+
+@dataclass(slots=True, eq=False)
+class Correlation:
+    """Whether a query names columns of those around it, for the sources that stand for it.
+
+    It may be found out after they were made.
+    """
+
+    found: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Leaf:
+    """A table: a parent model or an external table."""
+
+    table: str
+    rows: bytes
+    columns: dict[str, bytes]
+    types: dict[str, Any]
+    keys: tuple[frozenset[str], ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Sources side by side and the conditions on their rows.
+
+    Args:
+        sources: In the order in which the query names them.
+        conditions: All must be true.
+        joins: Those of the conditions that a join's ON made (for lineage).
+        sorts: ORDER BY expressions of dissolved subqueries: they decide nothing but the order,
+            which order-sensitive functions see.
+    """
+
+    sources: list[Source] = field(default_factory=list)
+    conditions: list[Node] = field(default_factory=list)
+    joins: set[Node] = field(default_factory=set)
+    sorts: list[Node] = field(default_factory=list)
+
+    def absorb(self, other: Group) -> None:
+        """Take in another group, as an inner join does."""
+        self.sources += other.sources
+        self.conditions += other.conditions
+        self.joins |= other.joins
+        self.sorts += other.sorts
+
+    def snapshot(self) -> Group:
+        """The group as it is now, for a window that is computed over it."""
+        return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
+
+
+def _position(columns: list[Node], node: Node) -> int:
+    if node in columns:
+        return columns.index(node)
+    columns.append(node)
+    return len(columns) - 1
+
+
+@dataclass(slots=True, eq=False)
+class Derived:
+    """A source made of a group: `op` says how.
+
+    - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
+    - ``limit`` and ``distinct on``: the first rows; `args` are the limits and the sort order.
+    - ``left``: per outer row its matches, or one row of NULLs. `unique`: at most one match.
+    - ``block``: the group itself, kept apart.
+
+    `columns` grows as outer expressions ask for inner ones (`export`).
+    """
+
+    op: str
+    group: Group
+    correlation: Correlation
+    keys: tuple[Node, ...] = ()
+    args: tuple[Any, ...] = ()
+    columns: list[Node] = field(default_factory=list)
+    unique: bool = False
+
+    def export(self, node: Node) -> int:
+        """The position of an inner expression among the columns."""
+        return _position(self.columns, node)
+
+
+@dataclass(slots=True, eq=False)
+class FullJoin:
+    """A FULL JOIN of two groups."""
+
+    left: Group
+    right: Group
+    conditions: list[Node]
+    correlation: Correlation
+    columns: list[Node] = field(default_factory=list)
+
+    def export(self, node: Node) -> int:
+        """The position of an inner expression among the columns."""
+        return _position(self.columns, node)
+
+
+@dataclass(slots=True, eq=False)
+class SetOperation:
+    """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position.
+
+    `alike`: every column has one known type, without parts, in all of them. Else the type of the
+    whole, and with it the values, may depend on their order.
+    """
+
+    op: str
+    branches: list[Rel]
+    correlation: Correlation
+    alike: bool
+
+
+@dataclass(slots=True, eq=False)
+class Generator:
+    """A table function over the row of the sources beside it (explode and its like)."""
+
+    op: str
+    outer: bool
+    args: list[Node]
+
+
+@dataclass(slots=True, eq=False)
+class Constant:
+    """A VALUES list or a table function over constants."""
+
+    op: str
+    rows: list[list[Node]]
+
+
+Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Constant
+
+
+@dataclass(slots=True)
+class Output:
+    """An output column: its name, its expression and its type where it is known.
+
+    `written` is the name in the case that it has, where it is known.
+    """
+
+    name: str
+    node: Node
+    type: Any = None
+    written: str | None = None
+
+    def as_node(self, node: Node) -> Output:
+        """The same column with another expression."""
+        return Output(self.name, node, self.type, self.written)
+
+
+@dataclass(slots=True, eq=False)
+class Rel:
+    """What a query returns.
+
+    `local` marks the right side of a semi or anti join, whose conditions name sources beside it.
+    `rest` has the columns besides the outputs, where a star stands for columns that are not known.
+    """
+
+    group: Group
+    outputs: list[Output]
+    scope: Scope
+    local: bool = False
+    rest: NamedSource | None = None
+
+
+Replacement = Callable[[Node], Node | None]
+
+
+def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
+    """Replace, from the top, every expression for which the rule has another one.
+
+    Args:
+        node: Where to start.
+        rule: Returns the replacement, which is not looked into, or None to go on inside.
+        terms: Where new expressions are made.
+        memo: Shared between calls with the same rule.
+    """
+    done = memo.get(node)
+    if done is not None:
+        return done
+    new = rule(node)
+    if new is None:
+        if node.tag in ("ref", "lit"):
+            new = node
+        else:
+            parts = tuple(
+                rewrite(p, rule, terms, memo) if p.__class__ is Node else p for p in node.parts
+            )
+            new = node if parts == node.parts else terms.make(node.tag, *parts)
+    memo[node] = new
+    return new
+
+
+def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
+    """Give pending windows the group that they are computed over."""
+    completion = _Completion(group, terms)
+    return [rewrite(node, completion, terms, completion.memo) for node in nodes]
+
+
+class _Completion:
+    """The rule for windows, which may stand in each other; a closure would keep itself alive."""
+
+    def __init__(self, group: Group, terms: Terms) -> None:
+        self._group = group
+        self._terms = terms
+        self.memo: dict[Node, Node] = {}
+
+    def __call__(self, node: Node) -> Node | None:
+        if node.tag != "pending window":
+            return None
+        inner = [
+            rewrite(p, self, self._terms, self.memo) if p.__class__ is Node else p
+            for p in node.parts
+        ]
+        return self._terms.make("window", self._group, *inner)
+
+
+def sources_in(part: Any) -> set[Any]:
+    """The sources that references in a node, group, source or query point at."""
+    found: set[Any] = set()
+    _collect(part, found, set())
+    return found
+
+
+def _collect(part: Any, found: set[Any], seen: set[Any]) -> None:
+    stack = [part]
+    while stack:
+        item = stack.pop()
+        if item is None or isinstance(item, (str, int)) or item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, Node):
+            if item.tag == "ref":
+                found.add(item.parts[0])
+            else:
+                stack.extend(item.parts)
+        elif isinstance(item, Group):
+            stack += [*item.sources, *item.conditions, *item.sorts]
+        elif isinstance(item, Rel):
+            stack += [item.group, *(o.node for o in item.outputs)]
+        elif isinstance(item, Derived):
+            stack += [item.group, *item.keys, *item.args, *item.columns]
+        elif isinstance(item, FullJoin):
+            stack += [item.left, item.right, *item.conditions, *item.columns]
+        elif isinstance(item, SetOperation):
+            stack += item.branches
+        elif isinstance(item, Generator):
+            stack += item.args
+        elif isinstance(item, Constant):
+            stack += [cell for row in item.rows for cell in row]
+        elif isinstance(item, Leaf):
+            continue

@@ -1,0 +1,171 @@
+"""Which columns no two rows share: what makes a LEFT JOIN leave the rows alone.
+
+Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
+…) = 1``. They pass through joins whose other sides have at most one match. An equality counts
+only between values of like types: ``'1'`` and ``'01'`` both equal the number 1. NULLs of a key are
+equal, so ``valid_to IS NULL`` leaves one row per id of a table with the key (id, valid_to).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vde_dagster.semantics.algebra.nodes import Derived, Group, Leaf, Node, Terms, sources_in
+from vde_dagster.semantics.algebra.normalise import integer
+
+Key = frozenset[Node]
+_MAX_KEYS = 8
+_MAX_SOURCES = 12
+"""In larger joins no keys are looked for, which costs precision but bounds the work."""
+
+
+def at_most_one(inner: Group, terms: Terms) -> bool:
+    """Whether the group has at most one row per row of the sources outside of it."""
+    return _spread(inner, set(), terms)
+
+
+def group_keys(group: Group, terms: Terms) -> list[Key]:
+    """Sets of expressions whose values no two rows of the group share."""
+    if not multiplying(group):
+        return [frozenset()]
+    if _spread(group, set(), terms):
+        return [frozenset()]
+    keys: list[Key] = []
+    for source in multiplying(group):
+        if _spread(group, {source}, terms):
+            keys += (_without_nulls(key, group, terms) for key in source_keys(source, terms))
+    for node, partition in _first_of_each(group):
+        covered = set(node.parts[0].sources)
+        if _spread(group, covered, terms):
+            keys.append(partition)
+    return keys[:_MAX_KEYS]
+
+
+def multiplying(group: Group) -> list[Any]:
+    """The sources that can turn one row into several or none."""
+    return [s for s in group.sources if not is_lookup(s)]
+
+
+def is_lookup(source: Any) -> bool:
+    """Whether a source is an outer join with at most one match."""
+    return isinstance(source, Derived) and source.op == "left" and source.unique
+
+
+def source_keys(source: Any, terms: Terms) -> list[Key]:
+    """The keys of one source, as references to it."""
+    if isinstance(source, Leaf):
+        return [frozenset(terms.make("ref", source, c) for c in key) for key in source.keys]
+    if not isinstance(source, Derived) or source.op == "left":
+        return []
+    if source.op == "agg":
+        if len(source.keys) != 1:
+            return []
+        inner = [frozenset(k for k in source.keys[0].parts if k.tag not in ("lit", "bool"))]
+    else:
+        known = terms.keys.get(source.group)
+        if known is None:
+            known = terms.keys[source.group] = group_keys(source.group, terms)
+        inner = known
+    return [
+        frozenset(terms.make("ref", source, source.export(node)) for node in key) for key in inner
+    ]
+
+
+def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
+    """Whether, given one row of the known sources, the others have at most one row."""
+    return not set(multiplying(group)) - reached(group, known, terms)
+
+
+def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
+    """The sources that have at most one row, given one row of the known ones; those included."""
+    own = set(group.sources)
+    known = set(known)
+    rest = [s for s in multiplying(group) if s not in known]
+    if len(rest) > _MAX_SOURCES:
+        return known
+    bound = _bindings(group, terms)
+
+    def fixed(node: Node) -> bool:
+        if node.tag == "lit":
+            return True
+        if _stands(node, own, known):
+            return True
+        return any(_stands(other, own, known) for other in bound.get(node, ()))
+
+    found = True
+    while rest and found:
+        found = False
+        for node, partition in _first_of_each(group):
+            covered = set(node.parts[0].sources)
+            if covered & set(rest) and all(fixed(p) for p in partition):
+                known |= covered
+                rest = [s for s in rest if s not in covered]
+                found = True
+        for source in rest:
+            if any(_all_fixed(key, fixed) for key in source_keys(source, terms)):
+                known.add(source)
+                rest.remove(source)
+                found = True
+                break
+    return known
+
+
+def _all_fixed(key: Key, fixed: Callable[[Node], bool]) -> bool:
+    return all(fixed(node) for node in key)
+
+
+def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
+    """Whether an expression has one value, given one row of the known sources."""
+    if node.tag in ("window", "scalar", "unknown"):
+        return False
+    return not (sources_in(node) & own - known)
+
+
+def _bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
+    """Per expression, those that the conditions make equal to it, type for type, and NULL."""
+    bound: dict[Node, list[Node]] = {}
+    for condition in group.conditions:
+        if condition.tag in ("eq", "nseq") and condition in terms.same_type:
+            left, right = condition.parts
+            bound.setdefault(left, []).append(right)
+            bound.setdefault(right, []).append(left)
+        if null := _is_null(condition):
+            bound.setdefault(null[0], []).append(null[1])
+    return bound
+
+
+def _without_nulls(key: Key, group: Group, terms: Terms) -> Key:
+    """Leave out what is NULL in every row of the group, which tells none from another."""
+    bound = _bindings(group, terms)
+    return frozenset(
+        node for node in key if not any(other.tag == "Null" for other in bound.get(node, ()))
+    )
+
+
+def _is_null(condition: Node) -> tuple[Node, Node] | None:
+    """Return (x, NULL) of a condition ``x IS NULL``."""
+    if condition.tag != "Is":
+        return None
+    parts = dict(zip(condition.parts[::2], condition.parts[1::2], strict=True))
+    null = parts["expression"]
+    return (parts["this"], null) if null.tag == "Null" else None
+
+
+def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
+    """Conditions ``ROW_NUMBER() OVER (PARTITION BY k …) = 1``: the window and its k."""
+    found: list[tuple[Node, Key]] = []
+    for condition in group.conditions:
+        if condition.tag not in ("eq", "le"):
+            continue
+        a, b = condition.parts
+        if condition.tag == "eq" and b.tag == "window":
+            a, b = b, a
+        if a.tag == "window" and integer(b) == 1 and _is_row_number(a):
+            found.append((a, frozenset(a.parts[3].parts)))
+    return found
+
+
+def _is_row_number(window: Node) -> bool:
+    body = window.parts[2]
+    return bool(body.tag == "call" and body.parts[0] == "row_number")

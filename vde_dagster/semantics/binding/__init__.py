@@ -1,0 +1,1 @@
+"""Binding: from syntax trees of queries to the relational algebra, with every name resolved."""

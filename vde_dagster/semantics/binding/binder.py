@@ -1,0 +1,150 @@
+"""What is shared while one query is read: its expressions, types, tables, and doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.hashing import digest_values, from_hex
+from vde_dagster.semantics._sqlglot import data_type
+from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms
+from vde_dagster.semantics.binding.names import NamedSource
+from vde_dagster.semantics.errors import Noted, Rule
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_column, leaf_rows
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from vde_dagster.semantics.errors import SemanticError
+
+
+class Unsupported(Exception):
+    """A construct that is not understood: the whole query is compared as text."""
+
+
+def only(e: exp.Expr, understood: set[str]) -> None:
+    """Raise `Unsupported` for parts of a query that the reader of it does not look at."""
+    for key, value in e.args.items():
+        if value and key not in understood:
+            raise Unsupported(key.strip("_").replace("_", " ").upper())
+
+
+class Binder:
+    """Reads one query.
+
+    Args:
+        schema: Table name to columns and their types.
+        parents: Table name to version.
+        scalar_functions: Functions of the user's that are known to be deterministic and to
+            return one value per row.
+        functions: Other functions of the user's.
+    """
+
+    CTE_BUDGET = 64
+    """How many readings of CTEs in one query dissolve them; later ones keep them apart."""
+
+    def __init__(
+        self,
+        schema: Mapping[str, Mapping[str, str]],
+        parents: Mapping[str, SemanticVersion],
+        scalar_functions: Collection[str] = (),
+        functions: Collection[str] = (),
+    ) -> None:
+        self.schema = schema
+        self.parents = parents
+        self.terms = Terms()
+        self.scalar_functions = frozenset(name.lower() for name in scalar_functions)
+        self.functions = frozenset(name.lower() for name in functions) | self.scalar_functions
+        self.doubt: str | None = None
+        self.mistakes: list[SemanticError] = []
+        self.partial: str | None = None
+        """Why columns may exist that nobody knows of, once a star of such was read."""
+        self.noted: list[Noted] = []
+        self.to_check: list[exp.Expr] = []
+        """What `checks.expressions` looks at when all types are known."""
+        self.leaves: list[Leaf] = []
+        self.cte_readings = 0
+
+    def give_up(self, why: str, *operands: Node) -> Node:
+        """Note why the query is opaque, and go on, for the sake of lineage and names."""
+        if self.doubt is None:
+            self.doubt = why
+        return self.terms.make("unknown", *operands)
+
+    def mistaken(self, mistake: SemanticError) -> Node:
+        """Keep a mistake for the end, and go on, so that all of a query's are told at once.
+
+        Where a star stood for unknown columns, it may be none.
+        """
+        if self.partial is not None:
+            return self.give_up(self.partial)
+        self.mistakes.append(mistake)
+        return self.give_up(mistake.unplaced)
+
+    def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
+        """Note what Spark will refuse; whoever asks for the query's mistakes hears of it."""
+        self.noted.append(Noted(rule, where, details))
+
+    def column_type(self, text: str | None) -> exp.DataType | None:
+        """The type that a schema gives."""
+        return data_type(text) if text else None
+
+    def table(self, parts: tuple[str, ...], written: str) -> NamedSource:
+        """The FROM entry of a table.
+
+        Args:
+            parts: The lower-case parts of its name.
+            written: The name as the query spells it.
+        """
+        name = ".".join(parts)
+        columns = _lookup(self.schema, written, name)
+        version = _lookup(self.parents, written, name)
+        types: dict[str, Any] = {}
+        if columns is not None:
+            types = {c.lower(): self.column_type(t) for c, t in columns.items()}
+        elif version is not None and version.columns:
+            types = dict.fromkeys(version.columns)
+        leaf = self._leaf(name, columns, version, types)
+        self.leaves.append(leaf)
+        return NamedSource(
+            parts=parts,
+            names=list(types),
+            nodes={},
+            types=types,
+            leaf=leaf,
+            open=columns is None and not (version is not None and version.columns),
+            written={c.lower(): c for c in columns or ()},
+        )
+
+    def _leaf(
+        self,
+        name: str,
+        columns: Mapping[str, str] | None,
+        version: SemanticVersion | None,
+        types: dict[str, Any],
+    ) -> Leaf:
+        if version is None:
+            return Leaf(
+                name,
+                leaf_rows(name),
+                {c.lower(): leaf_column(name, c.lower(), t) for c, t in (columns or {}).items()},
+                types,
+            )
+        rows = from_hex(version.rows)
+        versions = {c: from_hex(v) for c, v in version.columns.items()}
+        for column in types:
+            if column not in versions:
+                self.give_up(f"column {column} of {name} has no version")
+                versions[column] = digest_values("no version", rows, column)
+        return Leaf(name, rows, versions, types, version.unique_keys)
+
+
+def _lookup(mapping: Mapping[str, Any], written: str, name: str) -> Any:
+    found = mapping.get(written)
+    if found is None and written != name:
+        found = mapping.get(name)
+    if found is None:
+        for key, value in mapping.items():
+            if (len(key) == len(name) or "`" in key) and key.replace("`", "").lower() == name:
+                return value
+    return found

@@ -1,0 +1,431 @@
+"""Calls of functions, operators and window functions as nodes of the algebra.
+
+Which names mean the same is in `spark_functions`, proved there on Spark itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics._sqlglot import called, data_type, type_key
+from vde_dagster.semantics.algebra.nodes import Node, Terms
+from vde_dagster.semantics.algebra.normalise import (
+    arithmetic,
+    bind_literal,
+    compare,
+    is_plain_date,
+    negate,
+    plain_string,
+)
+from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+
+
+_NAMING = frozenset({"struct", "arrays_zip"})
+"""Functions that make names of fields from the names of their arguments."""
+_WITH_UNIT_OF_THREE = frozenset(
+    {"timestampadd", "date_add", "timestampdiff", "timediff", "datediff"}
+)
+"""Functions that begin with a unit if they have three arguments."""
+_COUNT = "count"
+_TOTALS = ("sum", "avg")
+_LITERAL = " literal"
+_TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
+_MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
+_AGGREGATES = ("aggregate", "ordered aggregate")
+
+
+def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
+    """The node of a call in an expression."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    name = called(e)
+    if name.endswith(_LITERAL):
+        return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
+    kind = spark_functions.kind(name)
+    if kind in _AGGREGATES or kind == "grouping":
+        return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
+    if name in _NAMING:
+        return call(binder.terms, name, _named_arguments(binder, e, scope))
+    if name == "named_struct":
+        return _named_struct(binder, e, scope)
+    arguments = [bind(binder, a, scope) for a in e.expressions]
+    if name in binder.scalar_functions:
+        return binder.terms.make("call", name, *arguments)
+    if kind == "session" or (
+        name in spark_functions.SESSION_WITHOUT_ARGUMENTS and not e.expressions
+    ):
+        return binder.terms.make("session", name, *arguments)
+    if kind in ("scalar", "parsed", "operator") or name.startswith("trim "):
+        return _scalar(binder, e, name, arguments)
+    if kind is None:
+        if name not in binder.functions:
+            binder.note("unknown function", e)
+        return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
+    if kind in ("ranking", "tie-breaking"):
+        binder.note("no window", e)
+    return binder.give_up(f"{kind} function {name} in an expression", *arguments)
+
+
+def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
+    if name in spark_functions.CASTS and len(arguments) == 1:
+        target = data_type(spark_functions.CASTS[name])
+        assert target is not None
+        return cast(binder.terms, arguments[0], target)
+    if name == "if" and len(arguments) == 3:
+        return choice(binder.terms, arguments[:2], arguments[2])
+    if name == "nvl" and len(arguments) == 2:
+        name = "coalesce"
+    if name == "left" and len(arguments) == 2:
+        name = "substring"
+        arguments.insert(1, binder.terms.make("lit", "n", "1"))
+    if len(arguments) == 1:
+        name = _TRIMMED.get(name, name)
+    size = len(e.expressions)
+    for index in spark_functions.UNITS.get(name, {}):
+        if index < size and (name not in _WITH_UNIT_OF_THREE or size == 3):
+            word = _word(e.expressions[index])
+            same = spark_functions.unit(name, index, word) if word is not None else None
+            if same is not None:
+                arguments[index] = binder.terms.make("unit", same)
+    return call(binder.terms, name, list(arguments))
+
+
+def _word(e: exp.Expr) -> str | None:
+    """The text of a string, or the word that stands for one."""
+    if not isinstance(e, exp.Literal):
+        return None
+    text: str = e.this
+    return text if text.isidentifier() else plain_string(text)
+
+
+def _typed_literal(binder: Binder, name: str, text: str) -> Node:
+    """`DATE '2024-01-01'`, `INTERVAL 1 DAY`, `X'1F'`: a type and a text."""
+    if name == "date" and is_plain_date(text):
+        target = data_type("DATE")
+        assert target is not None
+        return cast(binder.terms, bind_literal(binder.terms, text), target)
+    if name == "x":
+        text = text.upper()
+    elif name == "timestamp" and is_plain_date(f"{text[:11]}'"):
+        text = _MIDNIGHT.sub("'", text)
+    return binder.terms.make("typed literal", name, text)
+
+
+def session_value(binder: Binder, name: str, scope: Scope) -> Node:
+    """What a word such as CURRENT_DATE means: a column of that name, or the function."""
+    try:
+        return resolve((name,), scope, binder.terms).node
+    except NotFound:
+        return binder.terms.make("session", name)
+    except (Ambiguous, Unclear):
+        return binder.give_up(f"{name} may be a column")
+
+
+def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ordered: bool) -> Node:
+    from vde_dagster.semantics.binding.expressions import parts_of
+
+    if scope.in_aggregate:
+        binder.note("nested aggregate", e)
+        return binder.give_up("nested aggregate functions", *parts_of(binder, e, scope))
+    if name in ("window", "session_window"):
+        return binder.give_up(f"{name} makes rows", *parts_of(binder, e, scope))
+    if name == "grouping_id" and not e.expressions:
+        return binder.give_up("GROUPING_ID() of unnamed keys")
+    if scope.clause in ("where", "on", "group"):
+        if scope.parent is None:
+            binder.note("aggregate in clause", e, scope.clause)
+        return binder.give_up(f"an aggregate function in {scope.clause.upper()}")
+    scope.in_aggregate += 1
+    try:
+        body = aggregate_body(binder, e, scope)
+    finally:
+        scope.in_aggregate -= 1
+    scope.has_aggregate = True
+    return binder.terms.make("ordered aggregate" if ordered else "aggregate", body)
+
+
+def aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
+    """An aggregate function with its arguments; COUNT(*) and COUNT of a literal count rows."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    name = called(e)
+    if name in _TOTALS:
+        binder.to_check.append(e)
+    if name == _COUNT and len(e.expressions) == 1:
+        this = e.expressions[0]
+        if isinstance(this, exp.Star):
+            if this.args.get("except_") or this.args.get("replace"):
+                return binder.give_up("COUNT(* EXCEPT …)")
+            return binder.terms.make("count rows")
+        if isinstance(this, (exp.Literal, exp.Boolean)):
+            return binder.terms.make("count rows")
+    if any(isinstance(a, exp.Column) and isinstance(a.this, exp.Star) for a in e.expressions):
+        return binder.give_up(f"{name}(t.*)")
+    return call(binder.terms, name, [bind(binder, a, scope) for a in e.expressions])
+
+
+def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
+    """FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
+    from vde_dagster.semantics.binding.expressions import bind, part_of
+
+    inner = bind(binder, e.this, scope)
+    if inner.tag not in _AGGREGATES:
+        return binder.give_up(f"{e.__class__.__name__} of something unknown", inner)
+    extra: list[Any] = []
+    scope.in_aggregate += 1
+    try:
+        for key, value in sorted(e.args.items()):
+            if key != "this" and value is not None:
+                extra += [key, part_of(binder, value, scope)]
+    finally:
+        scope.in_aggregate -= 1
+    body = binder.terms.make(e.__class__.__name__, inner.parts[0], *extra)
+    return binder.terms.make(inner.tag, body)
+
+
+def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
+    """Arguments with the names that Spark gives their fields, in their case; None where none."""
+    from vde_dagster.semantics.binding.expressions import bind
+    from vde_dagster.semantics.binding.stars import expand
+
+    parts: list[Any] = []
+    for item in e.expressions:
+        if item.is_star:
+            for output in expand(binder, item, scope):
+                parts += [output.written or output.name, output.node]
+        elif isinstance(item, exp.Alias):
+            parts += [item.alias, bind(binder, item.this, scope)]
+        else:
+            parts += [_own_name(item), bind(binder, item, scope)]
+    return parts
+
+
+def _own_name(e: exp.Expr) -> str | None:
+    if isinstance(e, (exp.Column, exp.Identifier)):
+        return e.name
+    return e.expression.name if isinstance(e, exp.Dot) else None
+
+
+def _named_struct(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
+    from vde_dagster.semantics.binding.expressions import bind
+
+    parts: list[Any] = []
+    for index, item in enumerate(e.expressions):
+        name = None
+        if not index % 2 and isinstance(item, exp.Literal):
+            name = plain_string(item.this)
+        parts.append(bind(binder, item, scope) if name is None else name)
+    return call(binder.terms, "struct", parts)
+
+
+Maker = Callable[[Terms, Node, Node], Node]
+
+DIVISIONS = (exp.Div, exp.Mod, exp.IntDiv)
+COMPARISONS = {
+    exp.EQ: "eq",
+    exp.NEQ: "neq",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.NullSafeEQ: "nseq",
+}
+_ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul"}
+_CALLS = {
+    exp.RegexpLike: "rlike",
+    exp.BitwiseLeftShift: "shiftleft",
+    exp.BitwiseRightShift: "shiftright",
+    exp.DPipe: "concat",
+    exp.Mod: "mod",
+}
+
+
+def call(terms: Terms, name: str, arguments: list[Any]) -> Node:
+    """A call of a function of Spark's with one value per row."""
+    return terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
+
+
+def choice(terms: Terms, parts: list[Node], other: Node | None) -> Node:
+    """CASE and IF: conditions and values in turn; a missing ELSE is NULL."""
+    if other is None or other.tag == "Null":
+        return terms.make("case", *parts)
+    return terms.make("case", *parts, other)
+
+
+def cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
+    """A cast; TRY_CAST when it is safe."""
+    return terms.make("cast", safe, type_key(target), this)
+
+
+def _comparing(op: str) -> Maker:
+    return lambda terms, left, right: compare(terms, op, left, right)
+
+
+def _computing(op: str) -> Maker:
+    return lambda terms, left, right: arithmetic(terms, op, left, right)
+
+
+def _calling(name: str) -> Maker:
+    return lambda terms, left, right: call(terms, name, [left, right])
+
+
+def _null_safe_neq(terms: Terms, left: Node, right: Node) -> Node:
+    return negate(terms, compare(terms, "nseq", left, right))
+
+
+BINARY: dict[type, Maker] = {
+    **{kind: _comparing(op) for kind, op in COMPARISONS.items()},
+    **{kind: _computing(op) for kind, op in _ARITHMETIC.items()},
+    **{kind: _calling(name) for kind, name in _CALLS.items()},
+    exp.NullSafeNEQ: _null_safe_neq,
+}
+"""Per class of SQLGlot's, how its node is made of those of its two sides."""
+
+
+_STEADY = ("aggregate", "ranking")
+_TELLING_APART = ("ordered aggregate", "tie-breaking")
+_ORDERED = (spark_functions.RANKING | spark_functions.TIE_BREAKING) - {"nth_value"}
+"""Functions that ask for a window with ORDER BY."""
+
+
+_FRAME_ARGS = {"kind", "start", "start_side", "end", "end_side"}
+_SO_FAR = ("UNBOUNDED", "PRECEDING", "CURRENT ROW", None)
+_WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
+
+
+def define_windows(windows: list[exp.Expr], scope: Scope) -> None:
+    """Note the windows of a WINDOW clause."""
+    for window in windows:
+        scope.windows[window.this.name.lower()] = window
+
+
+def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
+    """A ``pending window`` node, which the SELECT completes with the group that it is over."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    if scope.clause in ("where", "on", "group", "having"):
+        if scope.parent is None:
+            binder.note("window in clause", e, scope.clause)
+        return binder.give_up(f"a window function in {scope.clause.upper()}")
+    definition = _inherit(binder, e, scope)
+    if definition is None:
+        return binder.give_up("an unknown window")
+    partition, order, spec = definition
+    if not order and called(e.this) in _ORDERED:
+        binder.note("window without order", e)
+    scope.in_window += 1
+    try:
+        body, ties = _function(binder, e.this, scope)
+    finally:
+        scope.in_window -= 1
+    kind = spark_functions.kind(called(_bare(e.this)))
+    if spec is not None and kind == "aggregate" and _bounds(spec) == _WHOLE:
+        order, spec = [], None
+    elif spec is not None and _is_default(spec, kind, ordered=bool(order)):
+        spec = None
+    frame: list[Any] = []
+    if spec is not None:
+        for key, value in sorted(spec.args.items()):
+            if value is not None:
+                frame += [key, bind(binder, value, scope) if isinstance(value, exp.Expr) else value]
+        ties = ties or spec.args.get("kind") != "RANGE"
+    if e.args.get("first"):
+        return binder.give_up("a window with FIRST")
+    scope.has_window = True
+    terms = binder.terms
+    return terms.make(
+        "pending window",
+        ties,
+        body,
+        terms.unordered("keys", [bind(binder, p, scope) for p in partition]),
+        terms.make("order", *[sort_key(binder, o, scope) for o in order]),
+        terms.make("frame", *frame),
+    )
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    """A window function without FILTER and the treatment of NULLs."""
+    while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+        e = e.this
+    return e
+
+
+def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
+    """Where a frame begins and ends; without an end it ends with the row at hand."""
+    parts = [spec.args.get(k) for k in ("start", "start_side", "end", "end_side")]
+    return (*parts[:2], parts[2] or "CURRENT ROW", parts[3])
+
+
+def _is_default(spec: exp.Expr, kind: str | None, *, ordered: bool) -> bool:
+    """Whether a frame is the one that Spark takes where none is written."""
+    if {key for key, value in spec.args.items() if value} - _FRAME_ARGS:
+        return False
+    if kind in ("ranking", "tie-breaking"):
+        return False  # They have frames of their own.
+    if not ordered:
+        return _bounds(spec) == _WHOLE
+    return spec.args.get("kind") == "RANGE" and _bounds(spec) == _SO_FAR
+
+
+def _inherit(
+    binder: Binder, e: exp.Window, scope: Scope
+) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None] | None:
+    """PARTITION BY, ORDER BY and frame, with those of a named window."""
+    partition = list(e.args.get("partition_by") or [])
+    order_by = e.args.get("order")
+    order = list(order_by.expressions) if order_by is not None else []
+    spec = e.args.get("spec")
+    name = e.args.get("alias")
+    if name is None:
+        return partition, order, spec
+    base = scope.windows.get(name.name.lower())
+    if base is None or base is e:
+        return None
+    inherited = _inherit(binder, base, scope)
+    if inherited is None:
+        return None
+    return partition or inherited[0], order or inherited[1], spec or inherited[2]
+
+
+def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
+    """The function, and whether it tells rows apart that sort equal.
+
+    Aggregate functions in its arguments are those of the grouped query below the window, as in
+    ``SUM(SUM(x)) OVER ()``.
+    """
+    from vde_dagster.semantics.binding.expressions import bind
+
+    if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+        inner, ties = _function(binder, e.this, scope)
+        condition = e.args.get("expression")
+        extra = [bind(binder, condition, scope)] if isinstance(condition, exp.Expr) else []
+        return binder.terms.make(e.__class__.__name__, inner, *extra), ties
+    if isinstance(e, exp.Anonymous):
+        kind = spark_functions.kind(called(e))
+        if kind in _STEADY or kind in _TELLING_APART:
+            return aggregate_body(binder, e, scope), kind in _TELLING_APART
+    return binder.give_up("an unknown window function", bind(binder, e, scope)), True
+
+
+def sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
+    """One ORDER BY expression with its direction and the place of NULLs."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    if not isinstance(e, exp.Ordered):
+        return binder.terms.make("sort", False, True, bind(binder, e, scope))
+    if e.args.get("with_fill"):
+        return binder.give_up("WITH FILL")
+    return binder.terms.make(
+        "sort",
+        bool(e.args.get("desc")),
+        bool(e.args.get("nulls_first")),
+        bind(binder, e.this, scope),
+    )

@@ -1,0 +1,136 @@
+"""Generators (explode and its like): table functions over the row beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics.algebra.nodes import Constant, Generator, Output
+from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.names import Scope
+from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
+from vde_dagster.semantics.types import infer
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+
+
+def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
+    """The generator that a function is and whether it is OUTER, or None."""
+    return GENERATOR_KINDS.get(called(e))
+
+
+def bind_generator(
+    binder: Binder, e: exp.Expr, names: list[str], scope: Scope, *, outer: bool = False
+) -> tuple[Generator, list[Output]]:
+    """Read a generator call.
+
+    Args:
+        binder: The query's context.
+        e: The call.
+        names: The aliases of its columns, or empty.
+        scope: What its arguments see.
+        outer: LATERAL VIEW OUTER.
+
+    Raises:
+        Unsupported: The number or the names of its columns are not known.
+    """
+    from vde_dagster.semantics.binding.expressions import bind
+
+    kind = generator_kind(e)
+    if kind is None:
+        name = called(e)
+        if name and spark_functions.kind(name) is None and name not in binder.functions:
+            binder.note("unknown function", e)
+        raise Unsupported(f"table function {name} is not known" if name else "a table function")
+    op, own_outer = kind
+    arguments = e.expressions
+    nodes = [bind(binder, a, scope) for a in arguments]
+    first_type = infer(arguments[0]) if arguments else None
+    columns = names or _default_names(op, arguments, first_type)
+    if op == "posexplode" and names and len(names) not in (2, 3):
+        raise Unsupported("posexplode with these aliases")
+    source = Generator(op, outer or own_outer, nodes)
+    types = _types(op, first_type, len(columns))
+    return source, [
+        Output(name, binder.terms.make("ref", source, i), kind_)
+        for i, (name, kind_) in enumerate(zip(columns, types, strict=True))
+    ]
+
+
+def _default_names(op: str, arguments: list[exp.Expr], first_type: Any) -> list[str]:
+    known = first_type is not None and first_type.this != exp.DType.UNKNOWN
+    is_map = known and first_type.this == exp.DType.MAP
+    if op == "json_tuple":
+        return [f"c{i}" for i in range(len(arguments) - 1)]
+    if op == "stack" and isinstance(arguments[0], exp.Literal) and arguments[0].this.isdigit():
+        rows = int(arguments[0].this)
+        return [f"col{i}" for i in range(-(-(len(arguments) - 1) // rows))] if rows else []
+    if op == "explode" and known:
+        return ["key", "value"] if is_map else ["col"]
+    if op == "posexplode" and known:
+        return ["pos", "key", "value"] if is_map else ["pos", "col"]
+    if op == "inline" and known and first_type.expressions:
+        struct = first_type.expressions[0]
+        fields = [f.name.lower() for f in struct.expressions if isinstance(f, exp.ColumnDef)]
+        if fields:
+            return fields
+    raise Unsupported(f"{op} without names for its columns")
+
+
+def _types(op: str, first_type: Any, count: int) -> list[Any]:
+    unknown: list[Any] = [None] * count
+    members = list(getattr(first_type, "expressions", None) or [])
+    if op == "json_tuple":
+        return [exp.DataType(this=exp.DType.TEXT)] * count
+    if op == "inline" and members:
+        fields = [f.args.get("kind") for f in members[0].expressions]
+        return fields if len(fields) == count else unknown
+    elements = [m for m in members if isinstance(m, exp.DataType)]
+    if op == "explode" and len(elements) == count:
+        return list(elements)
+    if op == "posexplode" and len(elements) == count - 1:
+        return [exp.DataType(this=exp.DType.INT), *elements]
+    return unknown
+
+
+def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, list[Output]]:
+    """Read a VALUES list; its rows keep their order, so that columns stay aligned."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    rows = [
+        [bind(binder, cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
+        for row in e.expressions
+    ]
+    width = len(rows[0]) if rows else 0
+    if not width or any(len(row) != width for row in rows):
+        # A struct stands for its fields.
+        if all(_is_row(row) or "struct" not in called(row) for row in e.expressions):
+            binder.note("different widths", e, [len(row) for row in rows])
+        raise Unsupported("VALUES of uneven rows")
+    source = Constant("values", rows)
+    first = e.expressions[0]
+    cells = first.expressions if _is_row(first) else [first]
+    return source, [
+        Output(f"col{i + 1}", binder.terms.make("ref", source, i), infer(cell))
+        for i, cell in enumerate(cells)
+    ]
+
+
+def _is_row(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Tuple)
+
+
+def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, list[Output]]:
+    """Read RANGE(…) in FROM."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    arguments = e.expressions
+    if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):
+        raise Unsupported("RANGE of expressions")
+    source = Constant("range", [[bind(binder, a, scope) for a in arguments]])
+    kind = exp.DataType(this=exp.DType.BIGINT)
+    return source, [Output("id", binder.terms.make("ref", source, 0), kind)]

@@ -1,0 +1,222 @@
+"""GROUP BY: its keys and grouping sets, and the grouped query as a source of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics.algebra.nodes import Derived, Group, Node, Output, rewrite
+from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.names import Scope
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+
+
+_MAX_CUBE = 6
+
+
+@dataclass(slots=True)
+class Grouping:
+    """The grouping sets, each a list of key expressions."""
+
+    sets: list[list[Node]]
+
+    @property
+    def keys(self) -> list[Node]:
+        """Every key expression once."""
+        return list(dict.fromkeys(key for one in self.sets for key in one))
+
+
+def bind_group_by(
+    binder: Binder, e: exp.Group | None, outputs: list[Output], scope: Scope
+) -> Grouping:
+    """Read a GROUP BY; without one, all rows are one group.
+
+    Args:
+        binder: The query's context.
+        e: The clause.
+        outputs: The SELECT list, for ordinals and GROUP BY ALL.
+        scope: Where names are looked up: columns first, then aliases.
+    """
+    if e is None:
+        return Grouping([[]])
+    if e.args.get("totals"):
+        raise Unsupported("WITH TOTALS")
+    if e.args.get("all"):
+        if e.expressions:
+            raise Unsupported("GROUP BY ALL with more")
+        return Grouping([[o.node for o in outputs if not has_aggregate(o.node)]])
+    scope.clause = "group"
+    reader = _KeyReader(binder, outputs, scope)
+    elements = [reader.element(item) for item in e.expressions]
+    plain = [key for element in elements if len(element) == 1 for key in element[0]]
+    for name in ("grouping_sets", "rollup", "cube"):
+        for item in e.args.get(name) or []:
+            if isinstance(item, (exp.Rollup, exp.Cube)) and not item.expressions:
+                if len(plain) != sum(len(element[0]) for element in elements):
+                    raise Unsupported("WITH ROLLUP over grouping sets")
+                parts = [[key] for key in plain]
+                elements = [_rollup(parts) if isinstance(item, exp.Rollup) else _cube(parts)]
+            elif isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+                elements.append(reader.element(item))
+            else:
+                raise Unsupported(f"{name} of an unknown form")
+    sets = [
+        list(dict.fromkeys(key for part in choice for key in part)) for choice in product(*elements)
+    ]
+    if len(sets) > 1 and reader.has_two_names_of_one_value:
+        # A set without one of the names makes that one NULL and leaves the other.
+        raise Unsupported("grouping sets over two names of one value")
+    if sets == [[]]:
+        # As by a constant: of no rows Spark makes no group, where without GROUP BY it makes one.
+        return Grouping([[binder.terms.make("lit", "n", "0")]])
+    return Grouping(sets)
+
+
+class _KeyReader:
+    """Reads the elements of one GROUP BY.
+
+    Args:
+        binder: The query's context.
+        outputs: The SELECT list, for ordinals.
+        scope: Where names are looked up.
+    """
+
+    def __init__(self, binder: Binder, outputs: list[Output], scope: Scope) -> None:
+        self._binder = binder
+        self._outputs = outputs
+        self._scope = scope
+        self._spelled: dict[Node, exp.Expr] = {}
+        self.has_two_names_of_one_value = False
+
+    def element(self, item: exp.Expr) -> list[list[Node]]:
+        """Return the alternatives that one element stands for."""
+        if isinstance(item, exp.Rollup):
+            return _rollup([self._keys(x) for x in item.expressions])
+        if isinstance(item, exp.Cube):
+            return _cube([self._keys(x) for x in item.expressions])
+        if isinstance(item, exp.GroupingSets):
+            sets: list[list[Node]] = []
+            for one in item.expressions:
+                if isinstance(one, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+                    sets += self.element(one)
+                else:
+                    sets.append(self._keys(one))
+            return sets
+        return [self._keys(item)]
+
+    def _keys(self, item: exp.Expr) -> list[Node]:
+        if isinstance(item, exp.Tuple):
+            return [self._key(x) for x in item.expressions]
+        return [self._key(item)]
+
+    def _key(self, item: exp.Expr) -> Node:
+        from vde_dagster.semantics.binding.expressions import bind
+
+        item = item.unnest()
+        if isinstance(item, exp.Literal) and not item.args.get("is_string"):
+            node = ordinal(self._binder, item, self._outputs).node
+        else:
+            node = bind(self._binder, item, self._scope)
+            if has_aggregate(node):
+                self._binder.note("aggregate in clause", item, "group")
+                return self._binder.give_up("an aggregate function in GROUP BY", node)
+        first = self._spelled.setdefault(node, item)
+        if first is not item and first.sql().lower() != item.sql().lower():
+            self.has_two_names_of_one_value = True
+        return node
+
+
+def _rollup(parts: list[list[Node]]) -> list[list[Node]]:
+    return [[key for part in parts[:n] for key in part] for n in range(len(parts), -1, -1)]
+
+
+def _cube(parts: list[list[Node]]) -> list[list[Node]]:
+    if len(parts) > _MAX_CUBE:
+        raise Unsupported("a large CUBE")
+    return [
+        [key for part in chosen for key in part]
+        for size in range(len(parts), -1, -1)
+        for chosen in combinations(parts, size)
+    ]
+
+
+def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
+    """The output column that a position means."""
+    text = str(item.this)
+    if not text.isdigit() or not 1 <= int(text) <= len(outputs):
+        if text.isdigit():
+            binder.note("position", item, len(outputs))
+        raise Unsupported(f"position {text} is not in the SELECT list")
+    return outputs[int(text) - 1]
+
+
+def has_aggregate(node: Node) -> bool:
+    """Whether an aggregate function stands in the expression."""
+    if node.tag in ("aggregate", "ordered aggregate"):
+        return True
+    return any(has_aggregate(p) for p in node.parts if p.__class__ is Node)
+
+
+def aggregate(
+    binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
+) -> tuple[Derived, list[Node]]:
+    """Make the grouped source, and say what expressions over the ungrouped rows mean above it.
+
+    Args:
+        binder: The query's context.
+        group: The rows that are grouped.
+        grouping: The keys.
+        nodes: Expressions of SELECT, HAVING and ORDER BY.
+        scope: The SELECT's.
+    """
+    terms = binder.terms
+    keys = set(grouping.keys)
+    source = Derived(
+        "agg",
+        group,
+        scope.correlation,
+        keys=tuple(terms.unordered("keys", list(dict.fromkeys(one))) for one in grouping.sets),
+        columns=grouping.keys,
+    )
+    inner: set[Any] = set(group.sources)
+    memo: dict[Node, Node] = {}
+
+    def rule(node: Node) -> Node | None:
+        if node in keys or node.tag in ("aggregate", "ordered aggregate"):
+            if node not in keys and not _names_any(node, inner) and _has_ref(node):
+                return binder.give_up("an aggregate function of an outer query's columns", node)
+            return terms.make("ref", source, source.export(node))
+        if node.tag == "ref" and node.parts[0] in inner:
+            scope.ungrouped.append(node)
+            return binder.give_up("a column that is neither grouped nor aggregated", node)
+        if any(p.__class__ is not Node and _mentions(p, inner) for p in node.parts):
+            return binder.give_up("a correlated subquery over a grouped query", node)
+        return None
+
+    return source, [rewrite(node, rule, terms, memo) for node in nodes]
+
+
+def _has_ref(node: Node) -> bool:
+    if node.tag == "ref":
+        return True
+    return any(_has_ref(p) for p in node.parts if p.__class__ is Node)
+
+
+def _names_any(node: Node, sources: set[Any]) -> bool:
+    if node.tag == "ref":
+        return node.parts[0] in sources
+    return any(
+        _names_any(p, sources) if p.__class__ is Node else _mentions(p, sources) for p in node.parts
+    )
+
+
+def _mentions(part: Any, sources: set[Any]) -> bool:
+    """Whether a subquery inside an expression refers to the given sources."""
+    from vde_dagster.semantics.algebra.nodes import sources_in
+
+    return not isinstance(part, (str, int, type(None))) and bool(sources_in(part) & sources)

@@ -1,0 +1,313 @@
+"""Names of tables, columns and struct fields: resolution by scope, references to columns, and
+errors for names that do not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlglot import exp
+
+from vde_dagster.base.hashing import digest_values
+from vde_dagster.base.suggestions import closest
+from vde_dagster.semantics.algebra.nodes import Correlation, Derived, FullJoin, Leaf, Node, Terms
+from vde_dagster.semantics.errors import SemanticError, place
+from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+    from vde_dagster.semantics.binding.relations import Ctes
+
+
+@dataclass(slots=True, eq=False)
+class NamedSource:
+    """A table or subquery in FROM, under the name by which the query knows it.
+
+    Args:
+        parts: The alias, or the parts of the table's name.
+        names: Column names in order.
+        nodes: Expressions of a dissolved subquery's columns; a leaf's are made on demand.
+        types: Column name to type.
+        leaf: The table, when the entry is one.
+        open: The columns are not known: any name may exist.
+        rest: Where the columns come from that a subquery has by the star of an open source.
+        wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
+        hidden: Columns that a USING merged, left out of an unqualified star.
+        repeated: Names that several columns have.
+        written: Names in the case that they have in data, where they are known.
+    """
+
+    parts: tuple[str, ...]
+    names: list[str]
+    nodes: dict[str, Node]
+    types: dict[str, Any]
+    leaf: Leaf | None = None
+    leaf_names: dict[str, str] = field(default_factory=dict)
+    open: bool = False
+    rest: NamedSource | None = None
+    wraps: list[Derived | FullJoin] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+    written: dict[str, str | None] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Whether the column is known to exist."""
+        return name in self.types
+
+    def get(self, name: str, terms: Terms) -> Node:
+        """The expression of a column, as seen from the scope that the entry is in."""
+        node = self.nodes.get(name)
+        if node is None and self.rest is not None:
+            node = self.nodes[name] = self.rest.get(name, terms)
+        if node is None:
+            assert self.leaf is not None
+            physical = self.leaf_names.get(name, name)
+            if physical not in self.leaf.columns:
+                self.leaf.columns[physical] = digest_values("column", self.leaf.rows, physical)
+            node = self.nodes[name] = terms.make("ref", self.leaf, physical)
+        for wrap in self.wraps:
+            node = terms.make("ref", wrap, wrap.export(node))
+        return node
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The names that one SELECT sees, and what its expressions were found to contain."""
+
+    parent: Scope | None
+    ctes: Ctes
+    entries: list[NamedSource] = field(default_factory=list)
+    merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
+    aliases: dict[str, tuple[Node, Any]] = field(default_factory=dict)
+    windows: dict[str, Any] = field(default_factory=dict)
+    group_keys: frozenset[Node] | None = None
+    clause: str = "select"
+    in_aggregate: int = 0
+    in_window: int = 0
+    correlation: Correlation = field(default_factory=Correlation)
+    has_aggregate: bool = False
+    has_window: bool = False
+    ungrouped: list[Node] = field(default_factory=list)
+    lambdas: list[dict[str, Node]] = field(default_factory=list)
+    rest: list[NamedSource] = field(default_factory=list)
+
+
+class Found(NamedTuple):
+    """A resolved name: its expression, its type, and how many fields follow."""
+
+    node: Node
+    type: Any
+    fields: int = 0
+
+
+class NotFound(Exception):
+    """No table has the column, and every table's columns are known."""
+
+
+class Ambiguous(Exception):
+    """Several tables have the column."""
+
+    def __init__(self, tables: list[str]) -> None:
+        super().__init__(", ".join(tables))
+        self.tables = tables
+
+
+class Unclear(Exception):
+    """The name may mean several things, depending on the engine or on unknown columns."""
+
+
+def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
+    """Find the column that a dotted name means.
+
+    Args:
+        parts: The lower-case parts of the name.
+        scope: Where it stands; outer queries are searched after it.
+        terms: Where expressions are made.
+
+    Raises:
+        NotFound, Ambiguous, Unclear: See there.
+    """
+    first = _in_tables(parts, scope, terms)
+    if len(parts) == 1 or first is None:
+        alias = scope.aliases.get(parts[0]) if _sees_aliases(scope) else None
+        if alias is not None:
+            first = _choose(first, Found(alias[0], alias[1], len(parts) - 1), scope)
+    if first is not None:
+        return first
+    unknown = [entry for entry in scope.entries if entry.open]
+    if unknown:
+        if len(unknown) > 1:
+            raise Unclear(f"column {'.'.join(parts)} may belong to several unknown tables")
+        if scope.parent is not None:
+            raise Unclear(f"column {'.'.join(parts)} may belong to an outer query")
+        entry = unknown[0]
+        entry.types[parts[0]] = None
+        return Found(entry.get(parts[0], terms), None, len(parts) - 1)
+    if scope.parent is not None:
+        found = resolve(parts, scope.parent, terms)
+        scope.correlation.found = True
+        return found
+    raise NotFound(".".join(parts))
+
+
+def _sees_aliases(scope: Scope) -> bool:
+    if scope.clause in ("where", "on"):
+        return False
+    return not (scope.clause == "having" and scope.in_aggregate)
+
+
+def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
+    """A column and an alias of one name: who wins depends on the clause (and on the engine)."""
+    if column is None or column.node is alias.node:
+        return alias
+    if scope.clause in ("select", "group"):
+        return column
+    if scope.clause == "order":
+        return column if scope.in_aggregate else alias
+    keys = scope.group_keys
+    if scope.clause == "having" and keys is not None and column.node not in keys:
+        return alias  # the column could not stand here
+    raise Unclear("a name in HAVING or QUALIFY is both a column and an alias")
+
+
+def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | None:
+    for size in range(min(3, len(parts) - 1), 0, -1):
+        entry = _called(parts[:size], scope)
+        if entry is None:
+            continue
+        name = parts[size]
+        if name in entry.repeated:
+            raise Ambiguous([".".join(entry.parts)] * 2)
+        if entry.has(name):
+            return Found(entry.get(name, terms), entry.types[name], len(parts) - size - 1)
+        if entry.open:
+            entry.types[name] = None
+            return Found(entry.get(name, terms), None, len(parts) - size - 1)
+    name = parts[0]
+    if name in scope.merged:
+        node, kind = scope.merged[name]
+        return Found(node, kind, len(parts) - 1)
+    having = [entry for entry in scope.entries if entry.has(name)]
+    if len(having) > 1 or (having and name in having[0].repeated):
+        raise Ambiguous([".".join(entry.parts) for entry in having])
+    if having:
+        return Found(having[0].get(name, terms), having[0].types[name], len(parts) - 1)
+    return None
+
+
+def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
+    """The table that a qualifier means; there is mostly one in reach, of one name."""
+    found: NamedSource | None = None
+    size = len(qualifier)
+    for entry in scope.entries:
+        if entry.parts[-1] == qualifier[-1] and entry.parts[-size:] == qualifier:
+            if found is not None:
+                raise Unclear(f"several tables are called {'.'.join(qualifier)}")
+            found = entry
+    return found
+
+
+def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
+    """The node of a column reference; its type is set on the tree for the annotator."""
+    identifiers = e.parts
+    if isinstance(identifiers[-1], exp.Star):
+        return binder.give_up("a star inside an expression")
+    parts = tuple([part.name.lower() for part in identifiers])
+    if len(parts) == 1:
+        for names in reversed(scope.lambdas):
+            if parts[0] in names:
+                return names[parts[0]]
+    try:
+        found = resolve(parts, scope, binder.terms)
+    except Ambiguous as error:
+        return binder.mistaken(_ambiguous(e, parts, error))
+    except NotFound:
+        if len(parts) == 1 and parts[0] in WITHOUT_PARENTHESES:
+            return binder.terms.make("session", ALIASES.get(parts[0], parts[0]))
+        return binder.mistaken(_missing(e, parts, scope))
+    except Unclear as error:
+        return binder.give_up(str(error))
+    if found.fields:
+        written = tuple(part.name for part in identifiers[-found.fields :])
+        e.type = field_type(found.type, written)
+        return struct_fields(binder.terms, found.node, written, found.type)
+    if found.type is not None:
+        e.type = found.type
+    return found.node
+
+
+def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
+    """Fields of a struct, one in another.
+
+    Spark compares their names without case. Those of a map are keys, and as written; so are all
+    where it is not known what has them.
+    """
+    for name in fields:
+        struct = kind is not None and kind.this == exp.DType.STRUCT
+        node = terms.make("field", name.lower() if struct else name, node)
+        kind = field_type(kind, (name,))
+    return node
+
+
+def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
+    """The type of a field of a field … of a struct, or None."""
+    for name in fields:
+        members = getattr(kind, "expressions", None) or []
+        kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)
+    return kind
+
+
+def _where(line: int | None, column: int | None) -> str:
+    return f" (line {line}, column {column})" if line is not None else ""
+
+
+def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
+    line, column = place(e)
+    what = f"Column '{'.'.join(parts)}' is ambiguous"
+    why = f"it may come from {' or '.join(dict.fromkeys(error.tables))}."
+    return SemanticError(
+        f"{what}{_where(line, column)}: {why}",
+        hint=f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
+        line=line,
+        column=column,
+        unplaced=f"{what}: {why}",
+        word=e.name,
+    )
+
+
+def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticError:
+    line, column = place(e)
+    visible: list[str] = []
+    tables: list[str] = []
+    outer: Scope | None = scope
+    while outer is not None:
+        for entry in outer.entries:
+            names = [n for n in entry.types if n not in visible]
+            if len(parts) > 1 and entry.parts[-1] == parts[0]:
+                names = list(entry.types)
+                visible = []
+            visible += names
+            tables.append(".".join(entry.parts))
+        outer = outer.parent
+    hint = None
+    names = [table.split(".")[-1] for table in tables]
+    if len(parts) > 1 and parts[0] not in names:
+        near = closest(parts[0], names)
+        hint = f"Did you mean the table '{near}'?" if near else None
+    if hint is None:
+        close = closest(parts[-1], visible)
+        hint = f"Did you mean '{close}'?" if close else None
+    if hint is None and visible:
+        shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
+        hint = f"The columns there are: {shown}."
+    read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
+    what = f"Column '{'.'.join(parts)}' does not exist{read}"
+    return SemanticError(
+        f"{what}{_where(line, column)}.",
+        hint=hint,
+        line=line,
+        column=column,
+        unplaced=f"{what}.",
+        word=e.name,
+    )

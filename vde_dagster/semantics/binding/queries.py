@@ -1,0 +1,401 @@
+"""Whole queries: SELECT, UNION and its like, DISTINCT, ORDER BY and LIMIT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics.algebra.nodes import (
+    Derived,
+    Generator,
+    Group,
+    Node,
+    Output,
+    Rel,
+    SetOperation,
+    complete_windows,
+    rewrite,
+)
+from vde_dagster.semantics.algebra.normalise import integer
+from vde_dagster.semantics.binding.binder import Unsupported, only
+from vde_dagster.semantics.binding.calls import define_windows, sort_key
+from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
+from vde_dagster.semantics.binding.grouping import aggregate, bind_group_by, ordinal
+from vde_dagster.semantics.binding.names import NamedSource, Scope
+from vde_dagster.semantics.binding.relations import (
+    NO_CTES,
+    Ctes,
+    bind_from,
+    conditions,
+    define_ctes,
+)
+from vde_dagster.semantics.binding.stars import expand, unknown
+from vde_dagster.semantics.types import infer
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+
+
+_SELECT_ARGS = {
+    *("with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group"),
+    *("having", "qualify", "windows", "distribute", "sort", "cluster", "order", "limit", "offset"),
+}
+_WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
+
+
+def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
+    """Read a query all of whose columns are known; arguments and errors as for `bind_partial`."""
+    rel = bind_partial(binder, e, outer, known)
+    if rel.rest is not None:
+        raise unknown(rel.rest)
+    return rel
+
+
+def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
+    """Read a query; it may have columns that nobody knows yet, as its `rest`.
+
+    Args:
+        binder: The context.
+        e: SELECT, set operation, VALUES, or one of them in parentheses.
+        outer: The scope whose columns a correlated query may name.
+        known: The CTEs in reach.
+
+    Raises:
+        Unsupported: Something is not understood.
+        SemanticError: A name does not exist.
+    """
+    if isinstance(e, exp.Select):
+        return _select(binder, e, outer, known)
+    if isinstance(e, exp.SetOperation):
+        return bind_set_operation(binder, e, outer, known)
+    if isinstance(e, exp.Subquery):
+        only(e, _WRAPPER_ARGS)
+        known = define_ctes(e.args.get("with_"), known, outer)
+        if not any(e.args.get(key) for key in TRIMS):
+            return bind_partial(binder, e.this, outer, known)
+        return trimmed(binder, e, bind_query(binder, e.this, outer, known))
+    if isinstance(e, exp.Values):
+        scope = Scope(outer, known)
+        source, outputs = bind_values(binder, e, scope)
+        return Rel(Group([source]), outputs, scope)
+    raise Unsupported(f"a {e.__class__.__name__.upper()} where a query is expected")
+
+
+def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> Rel:
+    only(e, _SELECT_ARGS)
+    terms = binder.terms
+    scope = Scope(outer, define_ctes(e.args.get("with_"), known, outer))
+    group = bind_from(binder, e, scope)
+    define_windows(e.args.get("windows") or [], scope)
+    where = e.args.get("where")
+    if where is not None:
+        scope.clause = "where"
+        binder.to_check.append(where)
+        group.conditions += conditions(binder, where.this, scope)
+    scope.clause = "select"
+    made: list[Generator] = []
+    outputs = _select_list(binder, e, scope, made)
+    group_by = e.args.get("group")
+    grouping = bind_group_by(binder, group_by, outputs, scope) if group_by is not None else None
+    scope.group_keys = frozenset(grouping.keys) if grouping is not None else frozenset()
+    having = _condition(binder, e, "having", scope)
+    qualify = _condition(binder, e, "qualify", scope)
+    scope.clause = "order"
+    order = sort_keys(binder, e, outputs, scope)
+
+    nodes = [o.node for o in outputs] + having + qualify + order
+    if grouping is None and (scope.has_aggregate or e.args.get("having") is not None):
+        # Whatever it asks, also nothing: a HAVING is asked of groups.
+        grouping = bind_group_by(binder, None, outputs, scope)
+    if grouping is not None:
+        arguments = [a for g in made for a in g.args]
+        understood = binder.doubt is None
+        source, nodes = aggregate(binder, group, grouping, nodes + arguments, scope)
+        if scope.ungrouped and understood:
+            binder.note("ungrouped", e, scope)
+        group = Group([source])
+        for generator in made:
+            size = len(generator.args)
+            start = len(nodes) - len(arguments)
+            generator.args = nodes[start : start + size]
+            arguments = arguments[size:]
+        nodes = nodes[: len(outputs) + len(having) + len(qualify) + len(order)]
+        having = nodes[len(outputs) : len(outputs) + len(having)]
+        group.conditions += having
+    if made and scope.has_window:
+        binder.give_up("a generator beside a window function")
+    group.sources += made
+    if scope.has_window:
+        nodes = complete_windows(nodes, group.snapshot(), terms)
+        if not group.sources:
+            raise Unsupported("a window function without FROM")
+    size = len(outputs)
+    outputs = [o.as_node(n) for o, n in zip(outputs, nodes, strict=False)]
+    qualify = nodes[size + len(having) : size + len(having) + len(qualify)]
+    order = nodes[len(nodes) - len(order) :] if order else []
+    group.conditions += qualify
+    rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
+    if e.args.get("distinct") is not None:
+        rel, order = distinct_rows(binder, e.args["distinct"], rel, order)
+    return limited(binder, e, rel, order)
+
+
+def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
+    """The table that has the columns which a star stands for besides those that are known."""
+    if not scope.rest:
+        return None
+    decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
+    if decides or len(set(scope.rest)) > 1:
+        raise unknown(scope.rest[0])
+    return scope.rest[0]
+
+
+def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list[Node]:
+    clause_e = e.args.get(clause)
+    if clause_e is None:
+        return []
+    scope.clause = clause
+    binder.to_check.append(clause_e)
+    return conditions(binder, clause_e.this, scope)
+
+
+def _select_list(
+    binder: Binder, e: exp.Select, scope: Scope, made: list[Generator]
+) -> list[Output]:
+    """The output columns; a later one may use the aliases of earlier ones."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    outputs: list[Output] = []
+    for i, item in enumerate(e.expressions):
+        if item.__class__ is not exp.Alias and item.is_star:
+            outputs += expand(binder, item, scope, partial=True)
+            continue
+        inner = item.this if isinstance(item, (exp.Alias, exp.Aliases)) else item
+        if generator_kind(inner) is not None:
+            names = _names(item)
+            source, columns = bind_generator(binder, inner, names, scope)
+            made.append(source)
+            outputs += columns
+            for column in columns:
+                scope.aliases.setdefault(column.name, (column.node, column.type))
+            continue
+        if isinstance(item, exp.Aliases):
+            raise Unsupported("several aliases of one expression")
+        node = bind(binder, inner, scope)
+        kind = infer(inner)
+        written = item.alias_or_name or item.output_name or f"_col_{i}"
+        name = written.lower()
+        outputs.append(Output(name, node, kind, written))
+        if isinstance(item, exp.Alias):
+            scope.aliases.setdefault(name, (node, kind))
+    return outputs
+
+
+def _names(item: exp.Expr) -> list[str]:
+    if isinstance(item, exp.Aliases):
+        return [identifier.name.lower() for identifier in item.expressions]
+    return [item.alias.lower()] if isinstance(item, exp.Alias) else []
+
+
+_SET_ARGS = {"this", "expression", "with_", "distinct", "by_name", "order", "limit", "offset"}
+_NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
+"""Types that may have names in them, which are those of the first of several queries."""
+
+
+def bind_set_operation(
+    binder: Binder, e: exp.SetOperation, outer: Scope | None, known: Ctes
+) -> Rel:
+    """Read a set operation; arguments and errors as for `bind_partial`."""
+    only(e, _SET_ARGS)
+    known = define_ctes(e.args.get("with_"), known, outer)
+    op = e.__class__.__name__.lower()
+    distinct = bool(e.args.get("distinct"))
+    by_name = bool(e.args.get("by_name"))
+    operands = _operands(e, op, distinct, by_name)
+    branches = [bind_query(binder, operand, outer, known) for operand in operands]
+    first = branches[0]
+    if by_name:
+        branches = [first, *(_by_name(branch, first) for branch in branches[1:])]
+    if any(len(branch.outputs) != len(first.outputs) for branch in branches):
+        binder.note("different widths", e, [len(branch.outputs) for branch in branches])
+        raise Unsupported("a set operation of different numbers of columns")
+    scope = Scope(outer, known)
+    scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
+    all_rows = "union" if op == "union" else op if distinct else f"{op} all"
+    kinds = [_common(branches, i) for i in range(len(first.outputs))]
+    alike = all(kind is not None and kind.this not in _NAMING for kind in kinds)
+    source = SetOperation(all_rows, branches, scope.correlation, alike)
+    outputs = [
+        Output(o.name, binder.terms.make("ref", source, i), kinds[i], o.written)
+        for i, o in enumerate(first.outputs)
+    ]
+    rel = Rel(Group([source]), outputs, scope)
+    if op == "union" and distinct:
+        rel, _ = distinct_rows(binder, exp.Distinct(), rel, [])
+    return trimmed(binder, e, rel)
+
+
+def _operands(e: exp.SetOperation, op: str, distinct: bool, by_name: bool) -> list[exp.Expr]:
+    """The queries of a chain; UNION takes in UNIONs and UNION ALLs on its left, and so on."""
+    operands: list[exp.Expr] = []
+    left: exp.Expr = e
+    while True:
+        operands.append(left.args["expression"])
+        left = left.args["this"]
+        inner = left
+        while isinstance(inner, exp.Subquery) and set(_given(inner)) == {"this"}:
+            inner = inner.this
+        if not (
+            op == "union"
+            and isinstance(inner, exp.Union)
+            and (distinct or not inner.args.get("distinct"))
+            and bool(inner.args.get("by_name")) == by_name
+            and set(_given(inner)) <= {"this", "expression", "distinct", "by_name"}
+        ):
+            operands.append(left)
+            return operands[::-1]
+        left = inner
+
+
+def _given(e: exp.Expr) -> list[str]:
+    return [key for key, value in e.args.items() if value]
+
+
+def _by_name(branch: Rel, first: Rel) -> Rel:
+    by_name: dict[str, Any] = {o.name: o for o in branch.outputs}
+    if len(by_name) != len(branch.outputs) or set(by_name) != {o.name for o in first.outputs}:
+        raise Unsupported("UNION BY NAME of different columns")
+    return Rel(branch.group, [by_name[o.name] for o in first.outputs], branch.scope)
+
+
+def _common(branches: list[Rel], i: int) -> Any:
+    """The type of a column when all branches agree on it."""
+    kinds = [branch.outputs[i].type for branch in branches]
+    return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
+
+
+TRIMS = ("order", "limit", "offset")
+
+
+def sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
+    """The sort keys of ORDER BY, and of SORT BY and its like, which sort parts of the rows."""
+    keys: list[Node] = []
+    for clause in ("order", "sort", "cluster", "distribute"):
+        found = e.args.get(clause)
+        for item in found.expressions if found is not None else []:
+            made = _sort_keys(binder, item, outputs, scope)
+            if clause != "order":
+                made = [binder.terms.make(clause, key) for key in made]
+            keys += made
+    return keys
+
+
+def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
+    this = (item.this if isinstance(item, exp.Ordered) else item).unnest()
+    direction = (bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
+    if isinstance(this, exp.Literal) and not this.args.get("is_string"):
+        node = ordinal(binder, this, outputs).node
+        return [binder.terms.make("sort", *direction, node)]
+    if isinstance(this, exp.Var) and this.name.upper() == "ALL":
+        return [binder.terms.make("sort", *direction, o.node) for o in outputs]
+    if isinstance(this, exp.Column) and len(this.parts) == 1:
+        same = [o.node for o in outputs if o.name == this.name.lower()]
+        if len(set(same)) == 1:
+            return [binder.terms.make("sort", *direction, same[0])]
+    return [sort_key(binder, item, scope)]
+
+
+def distinct_rows(
+    binder: Binder, e: exp.Distinct, rel: Rel, order: list[Node]
+) -> tuple[Rel, list[Node]]:
+    """DISTINCT groups by all output columns; DISTINCT ON keeps one row per key."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    terms = binder.terms
+    nodes = [o.node for o in rel.outputs]
+    on = e.args.get("on")
+    if on is not None:
+        if rel.scope.has_aggregate or rel.scope.has_window:
+            raise Unsupported("DISTINCT ON of a grouped query")
+        rel.scope.clause = "order"
+        members = on.expressions if isinstance(on, exp.Tuple) else [on]
+        keys = terms.unordered("keys", [bind(binder, k.unnest(), rel.scope) for k in members])
+        source = Derived(
+            "distinct on", rel.group, rel.scope.correlation, args=(keys, *order), columns=nodes
+        )
+        order = []
+    else:
+        keys = terms.unordered("keys", list(dict.fromkeys(nodes)))
+        source = Derived(
+            "agg",
+            rel.group,
+            rel.scope.correlation,
+            keys=(keys,),
+            columns=list(dict.fromkeys(nodes)),
+        )
+    known = {node: terms.make("ref", source, source.export(node)) for node in nodes}
+    inner = set(rel.group.sources)
+
+    def rule(node: Node) -> Node | None:
+        if node in known:
+            return known[node]
+        if node.tag == "ref" and node.parts[0] in inner:
+            return binder.give_up("ORDER BY of a column that DISTINCT drops", node)
+        return None
+
+    memo: dict[Node, Node] = {}
+    order = [rewrite(node, rule, terms, memo) for node in order]
+    outputs = [o.as_node(known[o.node]) for o in rel.outputs]
+    return Rel(Group([source]), outputs, rel.scope), order
+
+
+def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
+    """Apply LIMIT and OFFSET; an ORDER BY without them is only an order."""
+    limit = _count(binder, e.args.get("limit"), rel.scope)
+    offset = _count(binder, e.args.get("offset"), rel.scope)
+    offset = None if offset is not None and integer(offset) == 0 else offset
+    if limit is None and offset is None:
+        rel.group.sorts = order + rel.group.sorts
+        return rel
+    terms = binder.terms
+    source = Derived(
+        "limit",
+        rel.group,
+        rel.scope.correlation,
+        args=(terms.make("limit", limit), terms.make("offset", offset), *order),
+        columns=list(dict.fromkeys(o.node for o in rel.outputs)),
+    )
+    outputs = [o.as_node(terms.make("ref", source, source.export(o.node))) for o in rel.outputs]
+    return Rel(Group([source]), outputs, rel.scope)
+
+
+def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
+    from vde_dagster.semantics.binding.expressions import bind
+
+    if e is None:
+        return None
+    if e.args.get("limit_options") or e.args.get("expressions"):
+        raise Unsupported("LIMIT with options")
+    value = e.args.get("count") if isinstance(e, exp.Fetch) else e.expression
+    if value is None:
+        raise Unsupported("LIMIT without a number")
+    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return None
+    return bind(binder, value, Scope(None, NO_CTES))
+
+
+def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
+    """ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
+    if not any(e.args.get(key) for key in TRIMS):
+        return rel
+    entry = NamedSource(
+        parts=("",),
+        names=[o.name for o in rel.outputs],
+        nodes={o.name: o.node for o in rel.outputs},
+        types={o.name: o.type for o in rel.outputs},
+        written={o.name: o.written for o in rel.outputs},
+    )
+    scope = Scope(rel.scope.parent, rel.scope.ctes, entries=[entry], clause="order")
+    order = sort_keys(binder, e, rel.outputs, scope)
+    return limited(binder, e, rel, order)

@@ -1,0 +1,515 @@
+"""The FROM clause: tables, common table expressions, subqueries, joins and lateral views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics._sqlglot import called, compare_one_to_one
+from vde_dagster.semantics.algebra.nodes import Derived, FullJoin, Group, Node, Output, Rel
+from vde_dagster.semantics.algebra.normalise import conjuncts, negate
+from vde_dagster.semantics.algebra.uniqueness import at_most_one
+from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
+from vde_dagster.semantics.binding.names import NamedSource, Scope
+from vde_dagster.semantics.binding.stars import unknown
+from vde_dagster.semantics.simplify.existence import memberships_as_exists
+from vde_dagster.semantics.types import infer
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+
+
+_TABLE_ARGS = {"this", "db", "catalog", "alias", "joins", "hints", "only"}
+_JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}
+
+
+@dataclass(slots=True)
+class Sources:
+    """Part of a FROM clause: what it adds to the group and to the names."""
+
+    group: Group = field(default_factory=Group)
+    entries: list[NamedSource] = field(default_factory=list)
+    merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
+    crossed: bool = False
+
+
+def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
+    """Read FROM, JOINs and LATERAL VIEWs of a SELECT; the scope gets the entries."""
+    from_ = e.args.get("from_")
+    if from_ is None:
+        if e.args.get("joins") or e.args.get("laterals"):
+            raise Unsupported("joins without FROM")
+        return Group()
+    sources = _item(binder, from_.this, scope)
+    scope.entries, scope.merged = sources.entries, sources.merged
+    for join in e.args.get("joins") or []:
+        if join.kind == "CROSS":
+            binder.to_check.append(join)
+        _join(binder, join, sources, scope)
+    for lateral in e.args.get("laterals") or []:
+        _lateral_view(binder, lateral, sources, scope)
+    return sources.group
+
+
+def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
+    """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
+    from vde_dagster.semantics.binding.expressions import bind
+
+    found = conjuncts(bind(binder, e, scope))
+    if scope.clause in ("where", "on"):
+        found = memberships_as_exists(found, binder.terms)
+    if len(scope.entries) < 2 and scope.parent is None:
+        return found
+    for item in e.flatten() if isinstance(e, exp.And) else [e]:
+        item = item.unnest()
+        if isinstance(item, exp.And):
+            conditions(binder, item, scope)
+        elif isinstance(item, (exp.EQ, exp.NullSafeEQ)):
+            left = infer(item.this)
+            right = infer(item.expression)
+            if compare_one_to_one(left, right):
+                binder.terms.same_type.add(bind(binder, item, scope))
+    return found
+
+
+def _item(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
+    if isinstance(e, exp.Table):
+        return _table(binder, e, scope)
+    if isinstance(e, exp.Subquery):
+        return _subquery(binder, e, scope)
+    if isinstance(e, exp.Values):
+        source, outputs = bind_values(binder, e, scope)
+        return Sources(Group([source]), [_entry(outputs, _alias(e), _alias_columns(e))])
+    if isinstance(e, exp.Lateral):
+        return _lateral(binder, e, scope)
+    raise Unsupported(f"{e.__class__.__name__} in FROM")
+
+
+def _alias(e: exp.Expr) -> tuple[str, ...]:
+    name = e.alias_or_name if isinstance(e, exp.Table) else e.alias
+    return (name.lower(),) if name else ("",)
+
+
+def _alias_columns(e: exp.Expr) -> list[str]:
+    alias = e.args.get("alias")
+    columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
+    return [c.name.lower() for c in columns or []]
+
+
+def _entry(
+    outputs: list[Output],
+    parts: tuple[str, ...],
+    names: list[str],
+    rest: NamedSource | None = None,
+) -> NamedSource:
+    """The entry of a subquery's columns, renamed by an alias list."""
+    if names and rest is not None:
+        raise unknown(rest)
+    if names and len(names) != len(outputs):
+        raise Unsupported("an alias list of another length than the columns")
+    renamed = names or [output.name for output in outputs]
+    return NamedSource(
+        parts=parts,
+        names=renamed,
+        nodes={name: o.node for name, o in zip(renamed, outputs, strict=True)},
+        types={name: o.type for name, o in zip(renamed, outputs, strict=True)},
+        repeated={name for name in renamed if renamed.count(name) > 1},
+        written={} if names else {o.name: o.written for o in outputs},
+        open=rest is not None,
+        rest=rest,
+    )
+
+
+def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
+    for key, value in e.args.items():
+        if value and key not in _TABLE_ARGS:
+            raise Unsupported(f"a table with {key.replace('_', ' ')}")
+    names = _alias_columns(e)
+    if isinstance(e.this, exp.Func):
+        made = _table_function(binder, e, names, scope)
+    elif not isinstance(e.this, exp.Identifier):
+        raise Unsupported("a table that is not a name")
+    else:
+        made = _named_table(binder, e, names, scope)
+    return _nested_joins(binder, e, made, scope)
+
+
+def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
+    """A function in FROM without LATERAL: it sees the queries around, not the tables beside it."""
+    around = Scope(scope.parent, scope.ctes)
+    if called(e.this) == "range":
+        numbers, outputs = bind_range(binder, e.this, around)
+        return Sources(Group([numbers]), [_entry(outputs, _alias(e), names)])
+    mistakes = len(binder.mistakes)
+    source, outputs = bind_generator(binder, e.this, names, around)
+    if scope.entries:
+        for mistake in binder.mistakes[mistakes:]:
+            mistake.hint = "Only with LATERAL before it a function sees the tables beside it."
+    scope.correlation.found |= around.correlation.found
+    return Sources(Group([source]), [_entry(outputs, (e.alias.lower(),), [])])
+
+
+def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
+    parts = tuple(part.name.lower() for part in e.parts)
+    alias = e.alias.lower()
+    found = scope.ctes.get(parts[0]) if len(parts) == 1 else None
+    if found is not None:
+        definition, reach = found
+        rel = read_cte(definition, reach, binder)
+        scope.correlation.found |= rel.scope.correlation.found
+        if definition.names:
+            rel = _renamed(rel, definition.names)
+        return Sources(rel.group, [_entry(rel.outputs, (alias or parts[0],), names, rel.rest)])
+    entry = binder.table(parts, ".".join(part.name for part in e.parts))
+    if alias:
+        entry.parts = (alias,)
+    if names:
+        if entry.open or len(names) != len(entry.names):
+            raise Unsupported("an alias list of another length than the columns")
+        entry.leaf_names = dict(zip(names, entry.names, strict=True))
+        entry.types = {new: entry.types[old] for new, old in entry.leaf_names.items()}
+        entry.names = names
+    assert entry.leaf is not None
+    return Sources(Group([entry.leaf]), [entry])
+
+
+def _renamed(rel: Rel, names: list[str]) -> Rel:
+    if rel.rest is not None:
+        raise unknown(rel.rest)
+    if len(names) != len(rel.outputs):
+        raise Unsupported("a CTE's column list of another length than its columns")
+    outputs = [Output(n, o.node, o.type) for n, o in zip(names, rel.outputs, strict=True)]
+    return Rel(rel.group, outputs, rel.scope)
+
+
+def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
+    from vde_dagster.semantics.binding.queries import bind_partial
+
+    inner = e.this
+    if e.args.get("pivots") or e.args.get("sample"):
+        raise Unsupported("PIVOT or TABLESAMPLE")
+    if isinstance(inner, (exp.Table, exp.Subquery)) and not _is_query(inner):
+        made = _item(binder, inner, scope)
+        if e.alias:
+            raise Unsupported("an alias of a join in parentheses")
+    else:
+        rel = bind_partial(binder, _without_alias(e), scope.parent, scope.ctes)
+        scope.correlation.found |= rel.scope.correlation.found
+        made = Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e), rel.rest)])
+    return _nested_joins(binder, e, made, scope)
+
+
+def _is_query(e: exp.Expr) -> bool:
+    if isinstance(e, exp.Subquery):
+        return not e.alias and _is_query(e.this) and not e.args.get("joins")
+    return isinstance(e, exp.Query) and not isinstance(e, exp.Table)
+
+
+def _without_alias(e: exp.Subquery) -> exp.Expr:
+    """The query to read: the parentheses only matter when they carry ORDER BY or LIMIT."""
+    carries = any(e.args.get(k) for k in ("order", "limit", "offset", "with_"))
+    inner: exp.Expr = e if carries else e.this
+    return inner
+
+
+def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> Sources:
+    """Joins inside parentheses see only each other."""
+    joins = e.args.get("joins")
+    if joins:
+        inner = Scope(scope.parent, scope.ctes, entries=made.entries, merged=made.merged)
+        for join in joins:
+            _join(binder, join, made, inner)
+        scope.correlation.found |= inner.correlation.found
+    return made
+
+
+def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
+    """A lateral subquery: it sees the tables before it, so it is read inside their scope."""
+    from vde_dagster.semantics.binding.queries import bind_query
+
+    if e.args.get("view") or e.args.get("outer") or e.args.get("cross_apply") is not None:
+        raise Unsupported("LATERAL of this form")
+    if not isinstance(e.this, exp.Subquery):
+        source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope)
+        return Sources(Group([source]), [_entry(outputs, _alias(e), [])])
+    rel = bind_query(binder, e.this, scope, scope.ctes)
+    return Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e))])
+
+
+def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope) -> None:
+    if not e.args.get("view"):
+        made = _lateral(binder, e, scope)
+        sources.group.absorb(made.group)
+        sources.entries += made.entries
+        return
+    names = _alias_columns(e)
+    source, outputs = bind_generator(binder, e.this, names, scope, outer=bool(e.args.get("outer")))
+    sources.group.sources.append(source)
+    sources.entries.append(_entry(outputs, _alias(e), []))
+
+
+_MOST_TABLES = 200
+"""A name is looked for in each table of a FROM, so time grows with the square of their number."""
+
+
+def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
+    for key, value in e.args.items():
+        if value and key not in _JOIN_ARGS:
+            raise Unsupported(f"a join with {key.replace('_', ' ')}")
+    side, kind, method = e.side.upper(), e.kind.upper(), e.method.upper()
+    if method not in ("", "NATURAL") or kind not in (
+        "", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"
+    ):  # fmt: skip
+        raise Unsupported(f"{method} {kind} JOIN".strip())
+    if side in ("RIGHT", "FULL") and left.crossed:
+        raise Unsupported("RIGHT or FULL JOIN after a comma")
+    if side in ("RIGHT", "FULL") and isinstance(e.this, exp.Lateral):
+        raise Unsupported(f"{side} JOIN LATERAL")
+    if kind in ("SEMI", "ANTI") and side == "RIGHT":
+        raise Unsupported(f"RIGHT {kind} JOIN")
+    if len(left.entries) >= _MOST_TABLES:
+        raise Unsupported(f"over {_MOST_TABLES:,} tables in one FROM")
+    right = _item(binder, e.this, scope)
+    on = _on(binder, e, left, right, scope, side, kind)
+    if kind in ("SEMI", "ANTI"):
+        _semi(binder, kind, left, right, on, scope)
+        return
+    if side == "LEFT":
+        _outer(binder, left.group, right, on, scope)
+    elif side == "RIGHT":
+        group = Group()
+        group.absorb(right.group)
+        _outer(binder, group, left, on, scope)
+        left.group = group
+    elif side == "FULL":
+        _full(binder, left, right, on, scope)
+    else:
+        left.group.absorb(right.group)
+        left.group.conditions += on
+        left.group.joins.update(on)
+    left.crossed = left.crossed or (kind == "CROSS" and not e.args.get("on"))
+    left.entries += right.entries
+    left.merged.update(right.merged)
+    scope.entries, scope.merged = left.entries, left.merged
+    _merge_using(binder, e, left, side, scope)
+
+
+def _on(
+    binder: Binder,
+    e: exp.Join,
+    left: Sources,
+    right: Sources,
+    scope: Scope,
+    side: str,
+    kind: str,
+) -> list[Node]:
+    """The conditions of a join; USING and NATURAL become equalities."""
+    names = using_columns(e, left, right)
+    if names is not None:
+        e.meta["vde_using"] = names
+        if side == "" and left.crossed:
+            raise Unsupported("USING after a comma")
+        out = []
+        for name in names:
+            a, a_type = _side(binder, left, name)
+            b, b_type = _side(binder, right, name)
+            equal = binder.terms.unordered("eq", [a, b])
+            if compare_one_to_one(a_type, b_type):
+                binder.terms.same_type.add(equal)
+            out.append(equal)
+        return out
+    condition = e.args.get("on")
+    if condition is None:
+        return []
+    inner = Scope(
+        scope.parent,
+        scope.ctes,
+        entries=left.entries + right.entries,
+        merged={**right.merged, **left.merged},
+        clause="on",
+    )
+    on = conditions(binder, condition, inner)
+    scope.correlation.found |= inner.correlation.found
+    return on
+
+
+def _side(binder: Binder, sources: Sources, name: str) -> tuple[Node, Any]:
+    if name in sources.merged:
+        return sources.merged[name]
+    having = [entry for entry in sources.entries if entry.has(name)]
+    if not having:
+        # Spark refuses the query unless a table whose columns are not known has it.
+        having = [entry for entry in sources.entries if entry.open]
+        if len(having) != 1:
+            raise Unsupported(f"USING ({name}), which may belong to several unknown tables")
+        having[0].types[name] = None
+    if len(having) != 1 or name in having[0].repeated:
+        raise Unsupported(f"USING ({name}) with several columns of that name")
+    return having[0].get(name, binder.terms), having[0].types[name]
+
+
+def _semi(
+    binder: Binder, kind: str, left: Sources, right: Sources, on: list[Node], scope: Scope
+) -> None:
+    """SEMI and ANTI joins are EXISTS and NOT EXISTS."""
+    right.group.conditions += on
+    right.group.joins.update(on)
+    exists = binder.terms.make("exists", Rel(right.group, [], scope, local=True))
+    condition = exists if kind == "SEMI" else negate(binder.terms, exists)
+    left.group.conditions.append(condition)
+    left.group.joins.add(condition)
+
+
+def _outer(binder: Binder, group: Group, optional: Sources, on: list[Node], scope: Scope) -> None:
+    """Add the NULL-supplied side of a LEFT or RIGHT join to the other side's group."""
+    inner = optional.group.snapshot()
+    inner.conditions += on
+    inner.joins.update(on)
+    source = Derived("left", inner, scope.correlation)
+    source.unique = at_most_one(inner, binder.terms)
+    group.sources.append(source)
+    _wrap(binder, optional, source)
+
+
+def _full(binder: Binder, left: Sources, right: Sources, on: list[Node], scope: Scope) -> None:
+    source = FullJoin(left.group, right.group, on, scope.correlation)
+    left.group = Group([source])
+    _wrap(binder, left, source)
+    _wrap(binder, right, source)
+
+
+def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
+    for entry in sources.entries:
+        entry.wraps.append(source)
+    sources.merged = {
+        name: (binder.terms.make("ref", source, source.export(node)), kind)
+        for name, (node, kind) in sources.merged.items()
+    }
+
+
+def _merge_using(binder: Binder, e: exp.Join, left: Sources, side: str, scope: Scope) -> None:
+    """After USING, the unqualified name is the preserved side's column, or both coalesced."""
+    names = e.meta.pop("vde_using", None)
+    if not names:
+        return
+    for name in names:
+        having = [entry for entry in left.entries if entry.has(name)]
+        known = left.merged.get(name)
+        last = having[-1]
+        last_node = last.get(name, binder.terms)
+        first = known or (having[0].get(name, binder.terms), having[0].types[name])
+        if side == "RIGHT":
+            left.merged[name] = (last_node, last.types[name])
+        elif side == "FULL":
+            both = binder.terms.make("Coalesce", "expressions", 1, last_node, "this", first[0])
+            left.merged[name] = (both, first[1])
+        else:
+            left.merged[name] = first
+        for entry in having:
+            entry.hidden.add(name)
+
+
+def using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
+    """The column names in a USING, those that a NATURAL join finds, or None.
+
+    Raises:
+        Unsupported: A NATURAL join of tables whose columns are not known.
+    """
+    using = e.args.get("using")
+    if using:
+        return [identifier.name.lower() for identifier in using]
+    if e.method.upper() != "NATURAL":
+        return None
+    if any(entry.open for entry in left.entries + right.entries):
+        raise Unsupported("NATURAL JOIN of tables whose columns are not known")
+    there = {name for entry in right.entries for name in entry.names}
+    return list(dict.fromkeys(n for entry in left.entries for n in entry.names if n in there))
+
+
+class Ctes:
+    """The definitions in reach at one place: a WITH's first ones, then those around it.
+
+    All places of one WITH share one dict: a copy for each would grow with the square of their
+    number.
+    """
+
+    __slots__ = ("_around", "_before", "_named")
+
+    def __init__(self, named: dict[str, CteDef], before: int, around: Ctes | None) -> None:
+        self._named = named
+        self._before = before
+        self._around = around
+
+    def get(self, name: str) -> tuple[CteDef, Ctes] | None:
+        """The definition that a lower-case name means here, and what is in reach of it."""
+        reach: Ctes | None = self
+        while reach is not None:
+            found = reach._named.get(name)
+            if found is not None and found.position < reach._before:
+                # Made anew each time: kept, it would close a circle of objects.
+                return found, Ctes(reach._named, found.position, reach._around)
+            reach = reach._around
+        return None
+
+
+NO_CTES = Ctes({}, 0, None)
+
+
+@dataclass(slots=True, eq=False)
+class CteDef:
+    """A definition, its columns' names and its place in its WITH."""
+
+    query: exp.Expr
+    names: list[str]
+    position: int
+    outer: Scope | None
+    apart: Rel | None = None
+
+
+def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes:
+    """The definitions in reach below a WITH clause."""
+    if with_ is None:
+        return ctes
+    if with_.args.get("recursive"):
+        raise Unsupported("WITH RECURSIVE")
+    named: dict[str, CteDef] = {}
+    for position, cte in enumerate(with_.expressions):
+        alias = cte.args.get("alias")
+        if alias is None or cte.args.get("scalar"):
+            raise Unsupported("a CTE without a name")
+        name = alias.name.lower()
+        if name in named:
+            raise Unsupported("two CTEs of one name")
+        columns = [identifier.name.lower() for identifier in alias.args.get("columns") or []]
+        named[name] = CteDef(cte.this, columns, position, outer)
+    return Ctes(named, len(named), ctes)
+
+
+def read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
+    """What the CTE returns, read anew each time so that every reading is a source of its own."""
+    from vde_dagster.semantics.binding.queries import bind_partial
+
+    if definition.apart is not None:
+        return _copy(definition.apart, binder)
+    binder.cte_readings += 1
+    rel = bind_partial(binder, definition.query, definition.outer, reach)
+    if binder.cte_readings > binder.CTE_BUDGET:
+        if rel.rest is not None:
+            raise Unsupported("many readings of a CTE whose columns are not known")
+        definition.apart = rel
+        return _copy(rel, binder)
+    return rel
+
+
+def _copy(rel: Rel, binder: Binder) -> Rel:
+    """A reading of a CTE that is kept as one source: it shares all but its identity."""
+    block = Derived(
+        "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
+    )
+    outputs = [
+        o.as_node(binder.terms.make("ref", block, block.export(o.node))) for o in rel.outputs
+    ]
+    return Rel(Group([block]), outputs, rel.scope)

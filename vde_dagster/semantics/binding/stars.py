@@ -1,0 +1,160 @@
+"""Expanding ``*``, ``t.*``, a struct's ``s.*``, and their EXCEPT, REPLACE and RENAME."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics.algebra.nodes import Output
+from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.names import (
+    Ambiguous,
+    NamedSource,
+    NotFound,
+    Scope,
+    Unclear,
+    field_type,
+    resolve,
+    struct_fields,
+)
+from vde_dagster.semantics.types import infer
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binding.binder import Binder
+
+
+def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
+    """The columns that a star stands for, in order.
+
+    Args:
+        binder: The query's context.
+        item: The star.
+        scope: The tables that it stands for.
+        partial: Let the scope keep the tables whose columns are not known, as its `rest`.
+
+    Raises:
+        Unsupported: A table's columns are not known, or the star has a form that is not.
+    """
+    rest: list[NamedSource] | None = [] if partial else None
+    if isinstance(item, exp.Column | exp.Dot):
+        names, star = _parts(item)
+        qualifier = tuple(name.lower() for name in names)
+        entries = [e for e in scope.entries if e.parts[-len(qualifier) :] == qualifier]
+        if len(entries) > 1:
+            raise Unsupported(f"several tables are called {'.'.join(qualifier)}")
+        # A table of the name goes before a column of the name.
+        outputs = _all(binder, entries[0], rest) if entries else _fields(binder, names, scope)
+    elif isinstance(item, exp.Star):
+        star = item
+        if not scope.entries:
+            raise Unsupported("a star without FROM")
+        outputs = [
+            Output(name, node, kind, _merged_name(scope, name))
+            for name, (node, kind) in scope.merged.items()
+        ]
+        for entry in scope.entries:
+            outputs += [o for o in _all(binder, entry, rest) if o.name not in entry.hidden]
+    else:
+        raise Unsupported("a star of an unknown form")
+    if rest:
+        scope.rest += rest
+        binder.partial = binder.partial or str(unknown(rest[0]))
+    return _changed(binder, star, outputs, scope, partial=bool(rest))
+
+
+def _parts(item: exp.Expr) -> tuple[list[str], Any]:
+    """The names before the star, as written, and the star."""
+    if isinstance(item, exp.Column):
+        return [part.name for part in item.parts[:-1]], item.this
+    names: list[str] = []
+    left: exp.Expr = item.this
+    while isinstance(left, exp.Dot) and isinstance(left.expression, exp.Identifier):
+        names.insert(0, left.expression.name)
+        left = left.this
+    if not isinstance(left, exp.Column):
+        raise Unsupported("the star of an expression")
+    return [*(part.name for part in left.parts), *names], item.expression
+
+
+def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
+    """The fields of a struct: a column, or a field of a column's."""
+    text = ".".join(names)
+    try:
+        # Names that the same SELECT list gives are not seen.
+        found = resolve(
+            tuple(name.lower() for name in names), replace(scope, clause="where"), binder.terms
+        )
+    except (Ambiguous, NotFound, Unclear):
+        raise Unsupported(f"{text}.* names no single table or struct") from None
+    before = tuple(names[len(names) - found.fields :])
+    node = struct_fields(binder.terms, found.node, before, found.type)
+    kind = field_type(found.type, before)
+    if kind is None or kind.this != exp.DType.STRUCT:
+        raise Unsupported(f"the fields of {text} are not known")
+    fields = [(f.name, f.args.get("kind")) for f in kind.expressions]
+    if len({name.lower() for name, _ in fields}) != len(kind.expressions) or not fields:
+        raise Unsupported(f"{text} has several fields of one name")
+    return [
+        Output(name.lower(), struct_fields(binder.terms, node, (name,), kind), type_, name)
+        for name, type_ in fields
+    ]
+
+
+def _merged_name(scope: Scope, name: str) -> str | None:
+    return next((e.written.get(name) for e in scope.entries if e.has(name)), None)
+
+
+def unknown(entry: NamedSource) -> Unsupported:
+    """Why the star of an open source cannot be expanded."""
+    return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
+
+
+def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> list[Output]:
+    if entry.open:
+        if rest is None:
+            raise unknown(entry)
+        rest.append(entry)
+    if entry.repeated:
+        raise Unsupported(f"{'.'.join(entry.parts)} has several columns of one name")
+    return [
+        Output(n, entry.get(n, binder.terms), entry.types[n], entry.written.get(n))
+        for n in entry.names
+    ]
+
+
+def _changed(
+    binder: Binder, star: Any, outputs: list[Output], scope: Scope, *, partial: bool
+) -> list[Output]:
+    from vde_dagster.semantics.binding.expressions import bind
+
+    if star.args.get("ilike"):
+        raise Unsupported("* ILIKE")
+    dropped: set[str] = set()
+    for name in star.args.get("except_") or []:
+        if isinstance(name, exp.Column) and name.table:
+            raise Unsupported("* EXCEPT of a qualified name")
+        dropped.add(name.name.lower())
+    if dropped:
+        outputs = [o for o in outputs if o.name not in dropped]
+    for alias in star.args.get("replace") or []:
+        node = bind(binder, alias.this, scope)
+        kind = infer(alias.this)
+        name = alias.alias.lower()
+        if partial and all(o.name != name for o in outputs):
+            outputs.append(Output(name, node, kind, alias.alias))
+        for i, output in enumerate(outputs):
+            if output.name == alias.alias.lower():
+                outputs[i] = Output(output.name, node, kind, output.written)
+    renamed = {a.this.name.lower(): a.alias for a in star.args.get("rename") or []}
+    if renamed and partial:
+        raise Unsupported("* RENAME of columns that are not known")
+    if renamed:
+        outputs = [
+            Output(renamed[o.name].lower(), o.node, o.type, renamed[o.name])
+            if o.name in renamed
+            else o
+            for o in outputs
+        ]
+    return outputs

@@ -1,0 +1,361 @@
+"""Boolean expressions: comparisons, AND, OR and NOT, and conditions where NULL is as good as
+FALSE.
+
+NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0.
+
+Three-valued logic is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too.
+(Rules: Spark's `BooleanSimplification`, but for those that only hold of two values.)
+
+NULL is as good as FALSE in WHERE, ON, HAVING, FILTER and behind WHEN. (Rules: Spark's
+`ReplaceNullWithFalseInPredicate` and `SimplifyConditionalsInPredicate`.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vde_dagster.semantics.algebra.nodes import Node
+from vde_dagster.semantics.algebra.normalise import (
+    boolean,
+    compare,
+    integer,
+    is_plain_date,
+    negate,
+    plain_string,
+)
+from vde_dagster.semantics.simplify.facts import (
+    BIGINT,
+    BOOL,
+    DATE,
+    DOUBLE,
+    INT,
+    TEXT,
+    WHOLE,
+    Facts,
+    is_null,
+    null_test,
+    of_null,
+)
+from vde_dagster.semantics.simplify.scalars import matches_all
+
+_LONGEST_LIST = 40
+_COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
+
+
+def decide(node: Node, facts: Facts) -> Node:
+    """A comparison that is decided, or between the values that it is about."""
+    terms, tag = facts.terms, node.tag
+    one, two = node.parts
+    if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
+        fields = zip(one.parts[2:], two.parts[2:], strict=True)
+        same = [decide(terms.unordered("nseq", [a, b]), facts) for a, b in fields]
+        made = facts.joined("and", same)
+        return negate(terms, made) if tag == "neq" else made
+    for constant, other in ((one, two), (two, one)):
+        if is_null(constant) and tag == "nseq":
+            return of_null(other, terms)
+        if is_null(constant) and facts.never_fails(other):
+            return facts.null(BOOL)
+        if constant.tag == "bool" and facts.is_boolean(other) and tag in ("eq", "neq", "nseq"):
+            return _with_constant(tag, other, constant, facts)
+    if one is two and facts.never_fails(one) and (tag == "nseq" or facts.never_null(one)):
+        return boolean(terms, tag in ("eq", "le", "nseq"))
+    if tag == "nseq" and facts.never_null(one) and facts.never_null(two):
+        tag = "eq"
+    first, second = _uncast(one, two, facts), _uncast(two, one, facts)
+    return compared(tag, first, second, facts)
+
+
+def _alike(one: Node, two: Node, facts: Facts) -> bool:
+    """Whether two are rows of values, ``(i, j) = (1, 2)``, which are compared one by one."""
+    if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
+        return False
+    fields = zip(one.parts[2:], two.parts[2:], strict=True)
+    pairs = [(facts.type(a), facts.type(b)) for a, b in fields]
+    return all(a == b and a in _COMPARED_IN_ROWS for a, b in pairs)
+
+
+def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
+    """A comparison of a condition with TRUE or FALSE."""
+    terms = facts.terms
+    same = constant.parts[0] is (tag != "neq")
+    if tag != "nseq" or facts.never_null(other):
+        return other if same else negate(terms, other)
+    turned = negate(terms, other)
+    if not same and turned.tag != "not":
+        return terms.unordered("nseq", [turned, boolean(terms, True)])
+    return terms.unordered("nseq", [other, constant])
+
+
+def _uncast(node: Node, other: Node, facts: Facts) -> Node:
+    """An operand without a cast that comparing it with the other makes by itself."""
+    if node.tag not in ("cast", "lit"):
+        return node
+    kind = facts.type(other)
+    while node.tag == "cast" and facts.widens(node) and not is_null(node):
+        inner = facts.type(node.parts[2])
+        if inner not in WHOLE or kind not in (*WHOLE, DOUBLE):
+            break
+        if facts.type(node) == DOUBLE and kind != DOUBLE:
+            break
+        node = node.parts[2]
+    if node.tag == "lit" and kind in WHOLE and node.parts[1].endswith("L"):
+        short = facts.terms.make("lit", "n", node.parts[1][:-1])
+        return short if integer(short) is not None else node
+    if node.tag == "lit" and kind in (INT, BIGINT):
+        return _as_number(node, facts)
+    if kind == DATE and node.tag == "cast" and node.parts[1] == DATE:
+        of = node.parts[2]
+        return of if of.tag == "lit" and is_plain_date(of.parts[1]) else node
+    return node
+
+
+def _as_number(node: Node, facts: Facts) -> Node:
+    """A text of digits that is compared with whole numbers as the number that it is."""
+    digits = plain_string(node.parts[1])
+    made = facts.terms.make("lit", "n", digits) if digits is not None else None
+    exact = made is not None and str(integer(made)) == digits
+    return made if exact and made is not None else node
+
+
+def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
+    """A comparison of two expressions, decided where both are plain literals.
+
+    Texts without escapes are compared by their bytes in UTF-8, as Python compares them.
+    """
+    if one.tag == two.tag == "lit":
+        a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
+        if a is not None and b is not None:
+            results = {"eq": a == b, "nseq": a == b, "neq": a != b, "lt": a < b, "le": a <= b}
+            return boolean(facts.terms, results[tag])
+    return compare(facts.terms, tag, one, two)
+
+
+def ask_null(node: Node, facts: Facts) -> Node:
+    """IS NULL of what is or is not, and IS TRUE as the comparison that it is."""
+    terms = facts.terms
+    asked = null_test(node)
+    if asked is None:
+        parts = [p for p in node.parts if p.__class__ is Node]
+        if len(parts) == 2 and parts[0].tag == "bool" and facts.is_boolean(parts[1]):
+            return terms.unordered("nseq", parts)
+        return node
+    if is_null(asked):
+        return boolean(terms, True)
+    if facts.never_null(asked) and facts.never_fails(asked):
+        return boolean(terms, False)
+    if asked.tag == "cast" and facts.widens(asked):
+        return of_null(asked.parts[2], terms)
+    if asked.tag == "case":
+        return _of_choice(asked, facts) or node
+    return _of_first_present(asked, facts) or node
+
+
+def _of_choice(asked: Node, facts: Facts) -> Node | None:
+    """IS NULL of a CASE whose values are either NULL or never."""
+    parts = list(asked.parts)
+    values = [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]
+    for i in values:
+        null, value = is_null(parts[i]), parts[i]
+        if not null and not (facts.never_null(value) and facts.never_fails(value)):
+            return None
+        parts[i] = boolean(facts.terms, null)
+    other = [] if len(parts) % 2 else [boolean(facts.terms, True)]
+    return facts.terms.make("case", *parts, *other)
+
+
+def _of_first_present(asked: Node, facts: Facts) -> Node | None:
+    if asked.tag != "call" or asked.parts[0] != "coalesce" or not facts.never_fails(asked):
+        return None
+    tests = [of_null(argument, facts.terms) for argument in asked.parts[1:]]
+    return facts.joined("and", tests)
+
+
+def among(node: Node, facts: Facts) -> Node:
+    """IN of values as the comparisons that it stands for, where none converts another way."""
+    this, listed = node.parts
+    members = listed.parts
+    if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):
+        return node
+    made = [decide(facts.terms.unordered("eq", [this, m]), facts) for m in members]
+    return facts.joined("or", made)
+
+
+def _is_value(this: Node, member: Node, facts: Facts) -> bool:
+    if is_null(member):
+        return facts.never_fails(this)
+    kind = facts.type(this)
+    if member.tag == "lit" and kind in (*WHOLE, DOUBLE) and integer(member) is not None:
+        return True
+    if member.tag == "Tuple":
+        return _alike(this, member, facts)
+    if member.tag == "lit" and kind in (INT, BIGINT):
+        return _as_number(member, facts) is not member
+    if kind == DATE:
+        text = member.parts[2] if member.tag == "cast" and member.parts[1] == DATE else member
+        return text.tag == "lit" and is_plain_date(text.parts[1])
+    return kind == TEXT and member.tag == "lit" and facts.type(member) == TEXT
+
+
+_DUAL = {"and": "or", "or": "and"}
+_MOST = 32
+
+
+def join(node: Node, facts: Facts) -> Node:
+    """AND or OR without operands that others contain; of OR, what all have in common outside."""
+    tag = node.tag
+    node = facts.joined(tag, list(node.parts))
+    if node.tag != tag or not any(p.tag == _DUAL[tag] for p in node.parts):
+        return node
+    if len(node.parts) > _MOST:
+        return node
+    inside = {p: set(p.parts) if p.tag == _DUAL[tag] else {p} for p in node.parts}
+    kept = [
+        p
+        for p in node.parts
+        if not any(inside[q] < inside[p] and _safe(inside[p] - inside[q], facts) for q in inside)
+    ]
+    if tag == "and" or len(kept) < 2 or any(p.tag != "and" for p in kept):
+        return facts.joined(tag, kept)
+    shared = set.intersection(*(inside[p] for p in kept))
+    if not shared:
+        return facts.joined(tag, kept)
+    rest = [facts.joined("and", [p for p in one.parts if p not in shared]) for one in kept]
+    ordered = [p for p in kept[0].parts if p in shared]
+    return facts.joined("and", [*ordered, facts.joined("or", rest)])
+
+
+def _safe(nodes: set[Node], facts: Facts) -> bool:
+    return all(map(facts.never_fails, nodes))
+
+
+def turn(node: Node, facts: Facts) -> Node:
+    """NOT of something, handed on to its operands."""
+    terms = facts.terms
+    inner: Node = node.parts[0]
+    if is_null(inner):
+        return facts.null(BOOL)
+    if inner.tag == "not" and facts.is_boolean(inner.parts[0]):
+        twice: Node = inner.parts[0]
+        return twice
+    if inner.tag in _DUAL and all(map(facts.is_boolean, inner.parts)):
+        turned = [turn(terms.make("not", p), facts) for p in inner.parts]
+        return facts.joined(_DUAL[inner.tag], turned)
+    return negate(terms, inner)
+
+
+_COMPARED = ("eq", "neq", "lt", "le")
+
+
+def true_where(node: Node, facts: Facts) -> Node:
+    """A condition that is true of the same rows, in the fewest words."""
+    terms, tag, parts = facts.terms, node.tag, node.parts
+    if is_null(node):
+        return boolean(terms, False)
+    if tag in ("and", "or"):
+        made = facts.joined(tag, [true_where(p, facts) for p in parts])
+        return _without_contradiction(made, facts) if made.tag == "and" else made
+    if tag == "case":
+        return _choice(node, facts)
+    if tag == "nseq":
+        return _same(node, facts)
+    if tag == "Like" and matches_all(node):
+        return negate(terms, of_null(parts[-1], terms))
+    if tag in _COMPARED and any(p.tag == "call" and p.parts[0] == "coalesce" for p in parts):
+        return _with_default(node, facts)
+    if tag in _COMPARED and parts[0] is parts[-1] and facts.never_fails(node):
+        if tag in ("neq", "lt"):
+            return boolean(terms, False)
+        return negate(terms, of_null(parts[0], terms))
+    return node
+
+
+def _same(node: Node, facts: Facts) -> Node:
+    """`<=>` with something that is not NULL is `=`, and with TRUE it is the condition."""
+    one, two = node.parts
+    for constant, other in ((one, two), (two, one)):
+        if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
+            return true_where(other, facts)
+        if facts.never_null(constant):
+            return compare(facts.terms, "eq", one, two)
+    return node
+
+
+def _with_default(node: Node, facts: Facts) -> Node:
+    """``COALESCE(x, 0) > 1``: of x that is NULL it is known whether the condition is true."""
+    terms = facts.terms
+    for i, (one, other) in enumerate((node.parts, node.parts[::-1])):
+        if one.tag != "call" or len(one.parts) != 3 or other.tag != "lit":
+            continue
+        _, this, default = one.parts
+        if default.tag != "lit" or not facts.comparable(this, default):
+            continue
+        known = compared(node.tag, *((default, other) if i == 0 else (other, default)), facts)
+        if known.tag == "bool" and facts.comparable(this, other):
+            made = compare(terms, node.tag, *((this, other) if i == 0 else (other, this)))
+            return facts.joined("or", [made, of_null(this, terms)]) if known.parts[0] else made
+    return node
+
+
+def _choice(node: Node, facts: Facts) -> Node:
+    """A CASE of one condition whose values decide as conditions."""
+    terms, parts = facts.terms, node.parts
+    listed = _listed(node, facts)
+    if listed is not None:
+        return listed
+    if not 1 < len(parts) < 4 or not all(facts.is_boolean(p) or is_null(p) for p in parts[1:]):
+        return node
+    condition = parts[0]
+    yes = true_where(parts[1], facts)
+    no = true_where(parts[2], facts) if len(parts) == 3 else boolean(terms, False)
+    if no.tag == "bool" and not no.parts[0]:
+        return facts.joined("and", [condition, yes])
+    if yes.tag == "bool" and yes.parts[0]:
+        return facts.joined("or", [condition, no])
+    if facts.never_null(condition):
+        turned = negate(terms, condition)
+        if yes.tag == "bool":
+            return facts.joined("and", [turned, no])
+        if no.tag == "bool":
+            return facts.joined("or", [turned, yes])
+    return terms.make("case", condition, yes, no)
+
+
+def _listed(node: Node, facts: Facts) -> Node | None:
+    """``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END``: x is one of the values of TRUE."""
+    values = [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
+    if len(values) < 3 or not all(v.tag == "bool" or is_null(v) for v in values):
+        return None
+    otherwise = values.pop() if len(node.parts) % 2 else None
+    if otherwise is not None and otherwise.tag == "bool" and otherwise.parts[0]:
+        return None
+    asked: dict[Any, tuple[Node, Node]] = {}
+    of: set[Node] = set()
+    for condition, value in zip(node.parts[::2], values, strict=False):
+        literal = [p for p in condition.parts if p.__class__ is Node and p.tag == "lit"]
+        if condition.tag != "eq" or len(literal) != 1 or not facts.never_fails(condition):
+            return None
+        of.update(p for p in condition.parts if p is not literal[0])
+        # Two literals may be one value: the first of them counts.
+        number, text = integer(literal[0]), plain_string(literal[0].parts[1])
+        asked.setdefault(text if number is None else number, (condition, value))
+    if len(of) != 1 or len({type(value) for value in asked} | {type(None)}) != 2 or None in asked:
+        return None
+    true = [c for c, value in asked.values() if value.tag == "bool" and value.parts[0]]
+    return facts.joined("or", true)
+
+
+def _without_contradiction(node: Node, facts: Facts) -> Node:
+    """`p AND NOT p` is never true, and in `p AND (NOT p OR q)` only q decides."""
+    terms = facts.terms
+    given = set(node.parts)
+    turned = {negate(terms, p) for p in node.parts}
+    if given & turned:
+        return boolean(terms, False)
+    kept: list[Node] = []
+    for part in node.parts:
+        if part.tag == "or":
+            left = [p for p in part.parts if p not in turned]
+            part = facts.joined("or", left) if len(left) < len(part.parts) else part
+        kept.append(part)
+    return facts.joined("and", kept)

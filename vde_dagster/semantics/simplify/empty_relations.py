@@ -1,0 +1,270 @@
+"""Relations without rows: ``WHERE FALSE``, ``LIMIT 0``, and what is joined with or made of such.
+
+Those that the query itself says are empty are taken out before Spark computes anything (its rule
+`PropagateEmptyRelation`), so no error of what stands beside them is ever told. Those that follow
+from conditions alone (``x = 1 AND x = 2``) are handed on past what cannot fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vde_dagster.semantics.algebra.nodes import (
+    Derived,
+    FullJoin,
+    Group,
+    Leaf,
+    Node,
+    Rel,
+    SetOperation,
+)
+from vde_dagster.semantics.algebra.normalise import boolean, integer
+from vde_dagster.semantics.simplify.expressions import Simplifier
+from vde_dagster.semantics.simplify.facts import Facts, is_null, plain_type
+from vde_dagster.semantics.simplify.joins import keep_side
+from vde_dagster.semantics.simplify.parts import Parts
+
+_ASKING = ("exists", "in query", "scalar")
+_COUNTS = ("count", "count_if")
+_TOTALS = ("sum", "min", "max")
+_MOST_ROUNDS = 8
+
+
+def drop_empty(parts: Parts, *, said: bool) -> None:
+    """Leave out what has no rows, and bring queries without rows into one form.
+
+    Args:
+        parts: Of the query.
+        said: Whether only what the author wrote makes conditions FALSE by now.
+    """
+    if any(map(_has_none, parts.groups)):
+        _Emptied(parts, said).everywhere()
+
+
+def _has_none(group: Group) -> bool:
+    """Whether a group says itself that it has no rows."""
+    if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
+        return True
+    return any(map(_takes_none, group.sources))
+
+
+def _takes_none(source: Any) -> bool:
+    if not isinstance(source, Derived) or source.op != "limit":
+        return False
+    limit = source.args[0].parts[0]
+    return limit is not None and integer(limit) == 0
+
+
+class _Emptied:
+    def __init__(self, parts: Parts, said: bool) -> None:
+        self._parts = parts
+        self._said = said
+        self._facts = Facts(parts.terms)
+        self._replaced: set[Node] = set()
+
+    def everywhere(self) -> None:
+        """Take out what is empty until nothing more is."""
+        for _ in range(_MOST_ROUNDS):
+            changed = [self._take_out_of(group) for group in list(self._parts.groups)]
+            if not (self._answer() or any(changed)):
+                break
+        for rel in self._parts.rels:
+            if self._empty(rel.group):
+                self._clear_query(rel)
+        for source in list(self._parts.derived()):
+            of_all = source.op == "agg" and not any(key.parts for key in source.keys)
+            if of_all and source not in self._parts.frozen and self._empty(source.group):
+                self._clear_totals(source)
+
+    # what is empty
+
+    def _empty(self, group: Group) -> bool:
+        """Whether a group certainly has no rows, and nothing in it tells an error first."""
+        if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
+            return True
+        if not any(map(self._is_empty, group.sources)):
+            return False
+        return self._said or self._harmless(group)
+
+    def _is_empty(self, source: Any) -> bool:
+        if isinstance(source, Derived):
+            if source.op == "left":
+                return False
+            if source.op == "agg" and not (len(source.keys) == 1 and source.keys[0].parts):
+                return False  # Totals of no rows are a row.
+            return _takes_none(source) or self._empty(source.group)
+        if isinstance(source, SetOperation):
+            none = [self._empty(branch.group) for branch in source.branches]
+            if source.op == "union":
+                return all(none)
+            return any(none) if source.op.startswith("intersect") else none[0]
+        if isinstance(source, FullJoin):
+            return self._empty(source.left) and self._empty(source.right)
+        return False
+
+    def _harmless(self, group: Group) -> bool:
+        return all(map(self._facts.never_fails, group.conditions)) and all(
+            map(self._harmless_source, group.sources)
+        )
+
+    def _harmless_source(self, source: Any) -> bool:
+        if isinstance(source, Leaf):
+            return True
+        if isinstance(source, Derived):
+            nodes = [*source.columns, *(k for key in source.keys for k in key.parts)]
+            return self._harmless(source.group) and all(map(self._safe, nodes))
+        if isinstance(source, SetOperation):
+            return all(
+                self._harmless(branch.group) and all(self._safe(o.node) for o in branch.outputs)
+                for branch in source.branches
+            )
+        return False
+
+    def _safe(self, node: Node) -> bool:
+        body = node.parts[0] if node.tag == "aggregate" else None
+        if body is not None and body.tag == "count rows":
+            return True
+        if body is not None and body.tag == "call" and body.parts[0] in (*_COUNTS, "min", "max"):
+            return all(p.__class__ is Node and self._safe(p) for p in body.parts[1:])
+        return self._facts.never_fails(node)
+
+    # what is left out
+
+    def _take_out_of(self, group: Group) -> bool:
+        parts, changed = self._parts, False
+        for source in list(group.sources) if group not in parts.shared else ():
+            if source in parts.frozen or source not in group.sources:
+                continue
+            if isinstance(source, Derived) and source.op == "left":
+                changed |= self._empty(source.group) and self._drop_matches(source, group)
+            elif isinstance(source, SetOperation) and source.alike:
+                changed |= self._drop_branches(source, group)
+            elif isinstance(source, FullJoin):
+                for kept, none in ((source.left, source.right), (source.right, source.left)):
+                    if self._empty(none) and keep_side(kept, none, source, group, parts):
+                        changed = True
+                        break
+        return changed
+
+    def _drop_matches(self, source: Derived, group: Group) -> bool:
+        """An outer join to nothing: its columns are NULL."""
+        make = self._parts.terms.make
+        known: dict[Node, Node] = {}
+        for i, column in enumerate(source.columns):
+            null = self._null(column)
+            if null is None:
+                return False
+            known[make("ref", source, i)] = null
+        group.sources.remove(source)
+        self._parts.replace(known)
+        return True
+
+    def _drop_branches(self, source: SetOperation, group: Group) -> bool:
+        first, *others = source.branches
+        if source.op == "union":
+            kept = [branch for branch in source.branches if not self._empty(branch.group)]
+        elif source.op.startswith("except"):
+            kept = [first, *(branch for branch in others if not self._empty(branch.group))]
+        else:
+            return False
+        if not kept or len(kept) == len(source.branches):
+            return False
+        if len(kept) == 1 and kept[0].group in self._parts.shared:
+            return False
+        for branch in source.branches:
+            if branch not in kept:
+                self._parts.rels.remove(branch)
+        source.branches = kept
+        if len(kept) == 1:
+            self._dissolve(source, group)
+        return True
+
+    def _dissolve(self, source: SetOperation, group: Group) -> None:
+        """Put the one query that is left of a set operation in its place."""
+        parts, (branch,) = self._parts, source.branches
+        terms, nodes = parts.terms, [o.node for o in branch.outputs]
+        inner = branch.group
+        if source.op == "except":
+            keys = terms.unordered("keys", list(dict.fromkeys(nodes)))
+            rows = Derived("agg", inner, source.correlation, keys=(keys,))
+            nodes = [terms.make("ref", rows, rows.export(node)) for node in nodes]
+            group.sources[group.sources.index(source)] = rows
+        else:
+            at = group.sources.index(source)
+            behind = group.sources[at + 1 :]
+            del group.sources[at:]
+            group.absorb(inner)
+            group.sources += behind
+            parts.forget(inner)
+        parts.rels.remove(branch)
+        parts.replace({terms.make("ref", source, i): node for i, node in enumerate(nodes)})
+
+    def _answer(self) -> bool:
+        """Put the answer in the place of questions about no rows."""
+        terms, known = self._parts.terms, dict[Node, Node]()
+        for node in terms.nodes():
+            rel = node.parts[-1] if node.tag in _ASKING and node not in self._replaced else None
+            if not isinstance(rel, Rel) or not self._empty(rel.group):
+                continue
+            answer = boolean(terms, False)
+            if node.tag == "scalar":
+                null = self._null(rel.outputs[0].node, rel.outputs[0].type)
+                if null is None:
+                    continue
+                answer = null
+            known[node] = answer
+        if known:
+            self._replaced |= known.keys()
+            self._parts.replace(known)
+            simple = Simplifier(terms)
+            self._parts.change(simple.put)
+            for group in self._parts.groups:
+                group.conditions = simple.conditions(group)
+        return bool(known)
+
+    # the form of what is empty
+
+    def _null(self, node: Node, kind: Any = None) -> Node | None:
+        """NULL of an expression's type; None if the type is not known."""
+        if is_null(node):
+            return node
+        known = self._facts.type(node) or plain_type(kind)
+        return self._facts.null(known) if known else None
+
+    def _clear_query(self, rel: Rel) -> None:
+        """One form for all queries without rows: NULLs of their types, of no table."""
+        if not (self._said or all(self._safe(o.node) for o in rel.outputs)):
+            return
+        nulls = [self._null(o.node, o.type) for o in rel.outputs]
+        rel.outputs = [
+            o if null is None else o.as_node(null)
+            for o, null in zip(rel.outputs, nulls, strict=True)
+        ]
+        if rel.group not in self._parts.shared:
+            self._clear(rel.group, keep=None in nulls)
+
+    def _clear_totals(self, source: Derived) -> None:
+        """Totals of no rows: counts are zero, others NULL."""
+        made = [self._total(node) for node in source.columns]
+        if source not in self._parts.frozen:
+            source.columns = [
+                old if new is None else new for old, new in zip(source.columns, made, strict=True)
+            ]
+            self._clear(source.group, keep=None in made)
+
+    def _total(self, node: Node) -> Node | None:
+        make = self._parts.terms.make
+        body = node.parts[0] if node.tag == "aggregate" else None
+        if body is None or body.tag not in ("count rows", "call"):
+            return node if node.tag in ("lit", "bool", "Null") else None
+        if body.tag == "count rows" or body.parts[0] in _COUNTS:
+            false = boolean(self._parts.terms, False)
+            return make("aggregate", make("call", "count_if", false))
+        return self._null(node) if body.parts[0] in _TOTALS else None
+
+    def _clear(self, group: Group, *, keep: bool) -> None:
+        false = boolean(self._parts.terms, False)
+        if keep:
+            group.conditions = list(dict.fromkeys([*group.conditions, false]))
+        else:
+            group.sources, group.conditions, group.sorts = [], [false], []

@@ -1,0 +1,215 @@
+"""Joins in their shortest form: outer joins that are inner ones, FULL JOINs of one side, and joins
+of a table with itself.
+
+Of joins with itself, ``u AS x JOIN u AS y ON x.id = y.id`` is ``u AS x WHERE x.id IS NOT NULL``
+where ``id`` is a key of ``u``, and ``EXISTS (SELECT 1 FROM u AS y WHERE y.id = x.id AND y.v > 1)``
+asks for ``x.v > 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vde_dagster.semantics.algebra.nodes import (
+    Derived,
+    FullJoin,
+    Group,
+    Leaf,
+    Node,
+    Rel,
+    sources_in,
+)
+from vde_dagster.semantics.algebra.uniqueness import at_most_one
+from vde_dagster.semantics.simplify.expressions import Simplifier
+from vde_dagster.semantics.simplify.facts import not_true_if_null
+from vde_dagster.semantics.simplify.implied_conditions import equal_values
+from vde_dagster.semantics.simplify.parts import Parts
+
+
+def strengthen_joins(parts: Parts) -> None:
+    """Dissolve LEFT and RIGHT joins where the rows without a match are left out afterwards."""
+    for group in list(parts.groups):
+        found = True
+        while found:
+            found = False
+            for source in list(group.sources):
+                if (
+                    isinstance(source, Derived)
+                    and source.op == "left"
+                    and source not in parts.frozen
+                    and source.group not in parts.shared
+                    and any(_rejects_nulls(c, source) for c in group.conditions)
+                ):
+                    _dissolve(source, group, parts)
+                    found = True
+
+
+def _dissolve(source: Derived, group: Group, parts: Parts) -> None:
+    terms = parts.terms
+    known = {terms.make("ref", source, i): node for i, node in enumerate(source.columns)}
+    parts.dissolve(source, group, known)
+
+
+def _rejects_nulls(condition: Node, source: Derived) -> bool:
+    """Whether a condition is never true of the row of NULLs."""
+    return not_true_if_null(condition, lambda n: n.tag == "ref" and n.parts[0] is source)
+
+
+def weaken_full_joins(parts: Parts) -> None:
+    """Turn FULL JOINs into LEFT JOINs, or RIGHT JOINs, where conditions allow it."""
+    for group in list(parts.groups):
+        for source in list(group.sources):
+            if not isinstance(source, FullJoin) or source in parts.frozen:
+                continue
+            for kept, optional in ((source.left, source.right), (source.right, source.left)):
+                if _has_always(kept, source, group, parts):
+                    _keep(kept, optional, source, group, parts)
+                    break
+
+
+def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
+    """Make an outer join of the rows of one side; returns whether that is possible."""
+    possible = _sides_of_columns(join, parts) is not None
+    if possible:
+        _keep(kept, optional, join, around, parts)
+    return possible
+
+
+def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
+    """The side that each column is of, or None if that does not tell them apart."""
+    if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
+        return None
+    sides = {s: g for g in (join.left, join.right) for s in g.sources}
+    found: list[Group] = []
+    for column in join.columns:
+        of = {sides.get(s) for s in sources_in(column)}
+        side = of.pop() if len(of) == 1 else None
+        if side is None:
+            return None  # A constant does not say which side it is of.
+        found.append(side)
+    return found
+
+
+def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
+    """Whether the conditions leave only rows that have one of this side."""
+    sides = _sides_of_columns(join, parts)
+    if sides is None:
+        return False
+    own = {parts.terms.make("ref", join, i) for i, found in enumerate(sides) if found is side}
+    return any(not_true_if_null(condition, own.__contains__) for condition in around.conditions)
+
+
+def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> None:
+    """Put one side's rows into the group, and the other side as an outer join of them."""
+    terms, own = parts.terms, set(kept.sources)
+    optional.conditions += join.conditions
+    optional.joins.update(join.conditions)
+    outer = Derived("left", optional, join.correlation)
+    outer.unique = at_most_one(optional, terms)
+    known: dict[Node, Node] = {}
+    for i, column in enumerate(join.columns):
+        inside = sources_in(column) <= own
+        known[terms.make("ref", join, i)] = (
+            column if inside else terms.make("ref", outer, outer.export(column))
+        )
+    at = around.sources.index(join)
+    behind = around.sources[at + 1 :]
+    del around.sources[at:]
+    around.absorb(kept)
+    around.sources += [outer, *behind]
+    parts.forget(kept)
+    parts.replace(known)
+
+
+_MOST_SOURCES = 12
+
+
+def merge_readings(parts: Parts) -> None:
+    """Read every row of a table with a key once, wherever that is enough."""
+    if not _any_table_twice(parts):
+        return
+    for group in list(parts.groups):
+        if group not in parts.shared and len(group.sources) <= _MOST_SOURCES:
+            _merge_all(group, parts)
+    for group in list(parts.groups):
+        if group not in parts.shared and len(group.sources) <= _MOST_SOURCES:
+            _merge_asked(group, parts)
+
+
+def _any_table_twice(parts: Parts) -> bool:
+    seen: set[str] = set()
+    for group in parts.groups:
+        for source in group.sources:
+            if source.__class__ is Leaf and source.keys:
+                if source.table in seen:
+                    return True
+                seen.add(source.table)
+    return False
+
+
+def _merge_all(group: Group, parts: Parts) -> None:
+    """Merge the readings beside each other in one group."""
+    leaves = _leaves(group, parts)
+    changed = False
+    for i, kept in enumerate(leaves):
+        for other in leaves[i + 1 :]:
+            if other in group.sources and _one_row(kept, other, group.conditions, parts):
+                _merge(kept, other, group, parts)
+                changed = True
+    if changed:
+        group.conditions = Simplifier(parts.terms).conditions(group)
+
+
+def _merge_asked(group: Group, parts: Parts) -> None:
+    """Merge what EXISTS asks for with the rows around it."""
+    changed = False
+    for condition in list(group.conditions):
+        rel = condition.parts[0] if condition.tag == "exists" else None
+        if not isinstance(rel, Rel) or rel.group in parts.shared:
+            continue
+        inner, number = rel.group, len(rel.group.sources)
+        beside = [*group.conditions, *inner.conditions]
+        for kept in _leaves(group, parts):
+            for other in _leaves(inner, parts):
+                if _one_row(kept, other, beside, parts):
+                    _merge(kept, other, inner, parts)
+        if len(inner.sources) == number:
+            continue
+        changed = True
+        inner.conditions = Simplifier(parts.terms).conditions(inner)
+        if not inner.sources:
+            group.conditions.remove(condition)
+            group.conditions += inner.conditions
+            parts.forget(inner)
+    if changed:
+        group.conditions = Simplifier(parts.terms).conditions(group)
+
+
+def _leaves(group: Group, parts: Parts) -> list[Leaf]:
+    return [
+        source
+        for source in group.sources
+        if isinstance(source, Leaf) and source.keys and source not in parts.frozen
+    ]
+
+
+def _one_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts) -> bool:
+    """Whether the conditions say that two readings are of one row."""
+    if one.table != two.table or one.rows != two.rows or one.columns != two.columns:
+        return False
+    make = parts.terms.make
+    classes = equal_values(conditions)
+    return any(
+        all(make("ref", two, c) in classes.of(make("ref", one, c)) for c in key) for key in one.keys
+    )
+
+
+def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
+    """Leave a reading out; what is asked of it is asked of the other one."""
+    make = parts.terms.make
+    own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
+    group.sources.remove(other)
+    # Who sees the order of rows sees another one.
+    group.sorts.append(make("regrouped", other.table))
+    parts.replace({node: make("ref", kept, node.parts[1]) for node in own})
+    parts.terms.keys.clear()

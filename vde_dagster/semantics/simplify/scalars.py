@@ -1,0 +1,308 @@
+"""Casts, arithmetic, functions of texts, and parts of structs and arrays, without steps that
+change nothing.
+
+Not among such steps: ``x + 0`` of floats (it makes 0.0 of -0.0), ``x * 0`` (NULL, NaN), and sums in
+another order (they overflow elsewhere).
+
+(Rules: Spark's `LikeSimplification`, `CombineConcats`, `SimplifyCaseConversionExpressions`.)
+
+(Spark does so itself: `BinaryArithmeticWithDatetimeResolver`, `ParseToDate`, `Extract`.)
+"""
+
+from __future__ import annotations
+
+import re
+
+from vde_dagster.semantics.algebra.nodes import Node
+from vde_dagster.semantics.algebra.normalise import (
+    arithmetic,
+    compare,
+    integer,
+    negate,
+    plain_string,
+)
+from vde_dagster.semantics.simplify.facts import (
+    BIGINT,
+    BOOL,
+    DATE,
+    DOUBLE,
+    INT,
+    TEXT,
+    TIMES,
+    WHOLE,
+    Facts,
+    is_null,
+)
+
+_NUMBERS = (*WHOLE, DOUBLE)
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+")
+
+
+def convert(node: Node, facts: Facts) -> Node:
+    """A cast that is needed, from the type that decides."""
+    this: Node
+    safe, target, this = node.parts
+    terms = facts.terms
+    if this.tag == "Null":
+        return terms.make("cast", False, target, this) if safe else node
+    if is_null(this):
+        return facts.null(target)
+    if facts.type(node) is None:
+        return node
+    if facts.type(this) == target:
+        return this
+    if safe and facts.widens(node):
+        return terms.make("cast", False, target, this)
+    exact = this.tag == "cast" and facts.type(this) in WHOLE and facts.widens(this)
+    if exact and (target in (*WHOLE, TEXT, DOUBLE) or target.startswith("DECIMAL")):
+        return terms.make("cast", safe, target, this.parts[2])
+    return _of_literal(target, this, facts) or node
+
+
+def _of_literal(target: str, this: Node, facts: Facts) -> Node | None:
+    if this.tag != "lit":
+        return None
+    value = integer(this)
+    if value is not None and target in (BIGINT, TEXT):
+        text = f"{value}L" if target == BIGINT else f"'{value}'"
+        return facts.terms.make("lit", "n" if target == BIGINT else "s", text)
+    digits = plain_string(this.parts[1])
+    if target != INT or digits is None or not _WHOLE_NUMBER.fullmatch(digits):
+        return None
+    made = facts.terms.make("lit", "n", str(int(digits)))
+    return made if integer(made) is not None else None
+
+
+def calculate(node: Node, facts: Facts) -> Node:
+    """A sum, difference or product without NULLs, zeros and ones."""
+    tag = node.tag
+    one: Node
+    two: Node
+    one, two = node.parts
+    for constant, other in ((one, two), (two, one)):
+        if constant.tag not in ("lit", "Null"):
+            continue
+        kind = facts.type(other)
+        if kind not in _NUMBERS:
+            continue
+        if constant.tag == "Null" and facts.never_fails(other):
+            return facts.null(kind)
+        if constant.tag == "Null" or (tag == "sub" and constant is not two):
+            continue
+        value = integer(constant)
+        changes_type = kind not in (INT, BIGINT, DOUBLE)
+        if value is None or changes_type:
+            continue
+        if value == 0 and (tag == "sub" or (tag == "add" and kind != DOUBLE)):
+            return other
+        if value == 1 and tag == "mul":
+            return other
+        if tag == "sub" and -value in range(-(2**31), 2**31) and value:
+            return arithmetic(facts.terms, "add", other, facts.terms.make("lit", "n", str(-value)))
+    return node
+
+
+def divide(node: Node, facts: Facts) -> Node:
+    """A quotient by one."""
+    named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
+    one, this = named.get("expression"), named.get("this")
+    by_one = one is not None and this is not None and integer(one) == 1
+    return this if by_one and this is not None and facts.type(this) == DOUBLE else node
+
+
+def sign(node: Node, facts: Facts) -> Node:
+    """Two signs that take each other away; of integers the smallest has no opposite."""
+    inner = node.parts[-1]
+    if inner.tag == "Null":
+        return facts.null(DOUBLE)
+    if node.tag == "neg":
+        twice = inner.tag == "neg" and facts.type(inner) == DOUBLE
+        return inner.parts[0] if twice else node
+    return inner if facts.type(inner) in _NUMBERS else node
+
+
+_JOINED = (TEXT, DATE, *WHOLE)
+_TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
+
+
+def match(node: Node, facts: Facts) -> Node:
+    """LIKE by a function where its pattern has `%` at its ends only."""
+    _, pattern, _, this = node.parts if len(node.parts) == 4 else (None, None, None, None)
+    if pattern is None or this is None:
+        return node
+    if pattern.tag in ("Any", "All"):
+        return _each(node, pattern, this, facts)
+    if is_null(pattern) and facts.never_fails(this):
+        return facts.null(BOOL)
+    text = plain_string(pattern.parts[1]) if pattern.tag == "lit" else None
+    if text is None or "_" in text or facts.type(this) != TEXT:
+        return node
+    inner = text.strip("%")
+    if "%" in inner or not inner:
+        return compare(facts.terms, "eq", this, pattern) if not text else node
+    made = facts.terms.make("lit", "s", f"'{inner}'")
+    starts, ends = not text.startswith("%"), not text.endswith("%")
+    if starts and ends:
+        return compare(facts.terms, "eq", this, made)
+    name = "startswith" if starts else "endswith" if ends else "contains"
+    return facts.terms.make("call", name, this, made)
+
+
+def matches_all(node: Node) -> bool:
+    """Whether a LIKE matches every text."""
+    pattern = node.parts[1] if len(node.parts) == 4 else None
+    text = plain_string(pattern.parts[1]) if pattern is not None and pattern.tag == "lit" else None
+    return text is not None and text != "" and not text.strip("%")
+
+
+def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
+    """LIKE ANY and LIKE ALL as what they are short for."""
+    listed = [p for p in patterns.parts if p.__class__ is Node]
+    members = [p for one in listed for p in one.parts if p.__class__ is Node]
+    if len(listed) != 1 or listed[0].tag != "Tuple" or not members:
+        return node
+    made = [
+        match(facts.terms.make("Like", "expression", pattern, "this", this), facts)
+        for pattern in members
+    ]
+    return facts.joined("or" if patterns.tag == "Any" else "and", made)
+
+
+def not_each(node: Node, facts: Facts) -> Node:
+    """NOT LIKE ANY asks whether any pattern does not match, NOT LIKE ALL whether none does."""
+    inner = node.parts[0]
+    if inner.tag not in ("and", "or"):
+        return node
+    return facts.joined(inner.tag, [negate(facts.terms, p) for p in inner.parts])
+
+
+def string_together(node: Node, facts: Facts) -> Node:
+    """One CONCAT for nested ones; neighbours that are literals are one."""
+    flat: list[Node] = []
+    for argument in node.parts[1:]:
+        nested = argument.tag == "call" and argument.parts[0] == "concat"
+        flat += argument.parts[1:] if nested else [argument]
+    flat = [_as_text(argument, facts) for argument in flat]
+    if any(facts.type(argument) not in _JOINED for argument in flat):
+        return node
+    made: list[Node] = []
+    for argument in flat:
+        last, text = _text(made[-1]) if made else None, _text(argument)
+        if last is not None and text is not None:
+            made[-1] = facts.terms.make("lit", "s", f"'{last}{text}'")
+        else:
+            made.append(argument)
+    if len(made) == 1 and facts.type(made[0]) == TEXT:
+        return made[0]
+    return facts.terms.make("call", "concat", *made)
+
+
+def _as_text(node: Node, facts: Facts) -> Node:
+    """An argument of CONCAT, which casts to text by itself."""
+    if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
+        return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
+    number = integer(node)
+    return node if number is None else facts.terms.make("lit", "s", f"'{number}'")
+
+
+def _text(node: Node) -> str | None:
+    return plain_string(node.parts[1]) if node.tag == "lit" else None
+
+
+def once(node: Node, facts: Facts) -> Node:
+    """A function whose result it would leave as it is."""
+    name, *arguments = node.parts
+    inner = arguments[0] if len(arguments) == 1 else None
+    if name not in _TWICE_AS_ONCE or inner is None or inner.__class__ is not Node:
+        return node
+    again = inner.tag == "call" and inner.parts[0] == name and len(inner.parts) == 2
+    return inner if again and facts.type(inner) == TEXT else node
+
+
+def pick_field(node: Node, facts: Facts) -> Node:
+    """A field of a struct of named expressions; Spark compares the names without case."""
+    name, made = node.parts
+    if made.tag != "call" or made.parts[0] != "struct":
+        return node
+    names, values = made.parts[1::2], made.parts[2::2]
+    if len(names) != len(values) or any(n.__class__ is not str for n in names):
+        return node
+    found = [i for i, n in enumerate(names) if n.lower() == name.lower()]
+    if len(found) != 1 or not all(map(facts.never_fails, values)):
+        return node
+    value: Node = values[found[0]]
+    return value
+
+
+def pick_element(node: Node, facts: Facts) -> Node:
+    """An element of an array of expressions, which all have its type."""
+    made, at = node.parts
+    place = integer(at)
+    if made.tag != "call" or made.parts[0] != "array" or place is None:
+        return node
+    elements = list(made.parts[1:])
+    if not 0 <= place < len(elements) or facts.common(elements) is None:
+        return node
+    element: Node = elements[place]
+    if element.tag == "Null" or not all(map(facts.never_fails, elements)):
+        return node
+    return element
+
+
+_FIELDS = {
+    **dict.fromkeys(("year", "quarter", "month", "day", "dayofweek", "hour", "minute"), ""),
+    "week": "weekofyear",
+    "doy": "dayofyear",
+}
+"""Units to the functions that take them out of a date or a time, where the names differ."""
+_MADE = {"to_date": DATE, "to_timestamp": "TIMESTAMPTZ<>"}
+_DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,9})\s*'? DAYS?", re.IGNORECASE)
+_COUNTS = WHOLE[:-1]
+"""Types of numbers that Spark adds to a date."""
+
+
+def days_added(node: Node, facts: Facts) -> Node:
+    """``p + 1``, ``p + INTERVAL 1 DAY`` and ``date_sub(p, -1)`` as ``date_add(p, 1)``."""
+    terms = facts.terms
+    if node.tag == "call":
+        days = integer(node.parts[2]) if len(node.parts) == 3 else None
+        if node.parts[0] != "date_sub" or days is None or days == -(2**31):
+            return node
+        return terms.make("call", "date_add", node.parts[1], terms.make("lit", "n", str(-days)))
+    one, two = node.parts
+    if node.tag == "add" and facts.type(two) == DATE:
+        one, two = two, one
+    if facts.type(one) != DATE:
+        return node
+    counted = _days(two, facts)
+    if counted is None:
+        return node
+    name = "date_add" if node.tag == "add" else "date_sub"
+    return days_added(terms.make("call", name, one, counted), facts)
+
+
+def _days(node: Node, facts: Facts) -> Node | None:
+    """A number of days: a whole number, or an interval of days."""
+    if facts.type(node) in _COUNTS:
+        return node
+    if node.tag != "typed literal" or node.parts[0] != "interval":
+        return None
+    found = _DAYS.fullmatch(node.parts[1])
+    return facts.terms.make("lit", "n", str(int(found[1]))) if found else None
+
+
+def field_taken(node: Node, facts: Facts) -> Node:
+    """``extract(YEAR FROM p)`` and ``date_part('year', p)`` as ``year(p)``."""
+    if len(node.parts) != 3 or node.parts[1].tag != "unit":
+        return node
+    field, of = node.parts[1].parts[0], node.parts[2]
+    if field not in _FIELDS or facts.type(of) not in (DATE, *TIMES):
+        return node
+    return facts.terms.make("call", _FIELDS[field] or field, of)
+
+
+def date_made(node: Node, facts: Facts) -> Node:
+    """``to_date(q)`` and ``to_timestamp(q)`` as the casts that they are without a format."""
+    if len(node.parts) != 2 or facts.type(node.parts[1]) not in (DATE, TEXT, *TIMES):
+        return node
+    return facts.terms.make("cast", False, _MADE[node.parts[0]], node.parts[1])

@@ -1,0 +1,295 @@
+"""Types of expressions by Spark's rules, and the types of values that a column takes.
+
+A type is found where every setting of Spark's gives the same one; of all other expressions it is
+not known. `vde_dagster_tests/spark/test_types_on_spark.py` compares with what Spark says.
+
+Rules of store assignment are those of ANSI for tables of Iceberg, whatever a session says, or
+stricter ones: the lax ones are for other tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sqlglot import exp
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics._sqlglot import called, data_type
+
+Type = exp.DataType | None
+
+_D = exp.DType
+_INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
+_LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
+_SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
+
+_RETURNS = {
+    name: kind
+    for kind, names in {
+        "BIGINT": """count count_if approx_count_distinct xxhash64 unix_micros unix_millis
+            unix_seconds regr_count bitmap_bucket_number bitmap_bit_position crc32 factorial""",
+        "BOOLEAN": """isnull isnotnull isnan rlike like ilike and or not = != < <= > >= <=> exists
+            forall array_contains arrays_overlap map_contains_key bool_and bool_or
+            is_valid_utf8 luhn_check""",
+        "DATE": """current_date add_months date_add date_sub date_from_unix_date last_day make_date
+            next_day""",
+        "DOUBLE": """acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc degrees e exp
+            expm1 hypot ln log log10 log1p log2 pi pow radians rint sec sin sinh sqrt tan tanh sign
+            corr covar_pop covar_samp kurtosis skewness stddev stddev_pop stddev_samp variance
+            var_pop cume_dist percent_rank months_between""",
+        "INT": """ascii bit_length char_length dayofweek dayofyear day datediff find_in_set hour
+            instr json_array_length length levenshtein locate minute month octet_length quarter
+            size array_size second weekday weekofyear year hash rank dense_rank row_number ntile
+            unix_date""",
+        "STRING": """base64 bin chr char concat_ws date_format dayname format_number format_string
+            from_unixtime hex initcap lower md5 monthname regexp_extract regexp_replace repeat
+            replace sha1 sha2 soundex space substring_index to_json translate trim ltrim rtrim
+            typeof upper url_encode url_decode uuid listagg get_json_object to_char split_part""",
+        "TIMESTAMP": "current_timestamp date_trunc from_utc_timestamp timestamp to_utc_timestamp",
+        "ARRAY<STRING>": "split json_object_keys",
+    }.items()
+    for name in names.split()
+}
+"""Functions that return one type whatever they are given."""
+
+_OF_FIRST = frozenset(
+    {"max", "min", "first", "last", "any_value", "nullif", "lag", "lead", "nth_value"}
+    | {"array_distinct", "array_sort", "sort_array", "slice", "array_compact"}
+)
+"""Functions that return the type of their first argument."""
+_OF_ALL = frozenset({"coalesce", "nvl", "greatest", "least"})
+_LISTS = frozenset({"collect_list", "collect_set", "array"})
+_PREDICATES = (
+    exp.Predicate,
+    exp.Connector,
+    exp.Not,
+    exp.Boolean,
+    exp.Exists,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.In,
+    exp.Between,
+)
+
+
+def fixed_type(name: str) -> Type:
+    """The type that a function returns whatever it is given, or None."""
+    text = _RETURNS.get(name)
+    return data_type(text) if text is not None else None
+
+
+def infer(e: exp.Expr) -> Type:
+    """The type of an expression whose columns have theirs, or None.
+
+    It is noted on the expression, for those around it.
+    """
+    if e.type is None:
+        found = _infer(e)
+        if found is not None:
+            e.type = found
+        return found
+    kind: Type = e.type
+    return None if kind is not None and kind.this == _D.UNKNOWN else kind
+
+
+def _infer(e: exp.Expr) -> Type:
+    rule = _RULES.get(e.__class__)
+    if rule is not None:
+        return rule(e)
+    if isinstance(e, _PREDICATES):
+        return data_type("BOOLEAN")
+    return None
+
+
+def _inner(e: exp.Expr) -> Type:
+    return infer(e.this)
+
+
+def _literal(e: exp.Literal) -> Type:
+    text = str(e.this)
+    if text[-1:] in "'\"":
+        return data_type("STRING")
+    if text.isdigit():
+        value = int(text)
+        if value < _LONGEST_INT:
+            return data_type("INT")
+        return data_type("BIGINT") if value < _LONGEST_BIGINT else None
+    named = _SUFFIXES.get(text[-1:].upper())
+    if named is not None:
+        return data_type(named)
+    return data_type("DOUBLE") if "e" in text.lower() and text[-2:].upper() != "BD" else None
+
+
+def _signed(e: exp.Expr) -> Type:
+    """The type of a number with a sign; texts become one."""
+    kind = infer(e)
+    return data_type("DOUBLE") if kind == data_type("STRING") else kind
+
+
+def _negative(e: exp.Neg) -> Type:
+    kind = _signed(e.this)
+    least = isinstance(e.this, exp.Literal) and str(e.this.this) in (
+        str(_LONGEST_INT),
+        str(_LONGEST_BIGINT),
+    )
+    return None if least else kind
+
+
+def _arithmetic(e: exp.Binary) -> Type:
+    kinds = [infer(e.this), infer(e.expression)]
+    if any(kind is None for kind in kinds):
+        return None
+    names = [kind.this for kind in kinds if kind is not None]
+    if all(name in _INTEGERS for name in names):
+        return kinds[0] if _INTEGERS.index(names[0]) >= _INTEGERS.index(names[1]) else kinds[1]
+    return data_type("DOUBLE") if _float(names) else None
+
+
+def _float(names: list[exp.DType]) -> bool:
+    """Whether numbers of these types make a DOUBLE."""
+    numeric = all(name in (*_INTEGERS, _D.DOUBLE, _D.FLOAT, _D.DECIMAL) for name in names)
+    return numeric and _D.DOUBLE in names
+
+
+def _quotient(e: exp.Div) -> Type:
+    kinds = [infer(e.this), infer(e.expression)]
+    names = [kind.this for kind in kinds if kind is not None]
+    if len(names) == 2 and (_float(names) or all(n in (*_INTEGERS, _D.FLOAT) for n in names)):
+        return data_type("DOUBLE")
+    return None
+
+
+def _whole_quotient(e: exp.IntDiv) -> Type:
+    kinds = [infer(e.this), infer(e.expression)]
+    whole = all(kind is not None and kind.this in _INTEGERS for kind in kinds)
+    return data_type("BIGINT") if whole else None
+
+
+def _concatenation(e: exp.DPipe) -> Type:
+    text = data_type("STRING")
+    return text if infer(e.this) == text and infer(e.expression) == text else None
+
+
+def _cast(e: exp.Cast) -> Type:
+    target: exp.DataType = e.args["to"]
+    return target
+
+
+def _case(e: exp.Case) -> Type:
+    values = [branch.args["true"] for branch in e.args["ifs"]]
+    default = e.args.get("default")
+    return _common([*values, *([default] if default is not None else [])])
+
+
+def _common(values: Iterable[exp.Expr]) -> Type:
+    """The type that all values have; NULL has any."""
+    kinds = [infer(value) for value in values if not isinstance(value, exp.Null)]
+    if not kinds or any(kind != kinds[0] for kind in kinds):
+        return None
+    return kinds[0]
+
+
+def _call(e: exp.Anonymous) -> Type:
+    name = called(e)
+    arguments = [a.expressions[0] if isinstance(a, exp.Distinct) else a for a in e.expressions]
+    constant = _RETURNS.get(name) or spark_functions.CASTS.get(name)
+    if constant is not None:
+        return data_type(constant)
+    if not arguments:
+        return None
+    if name in _OF_FIRST:
+        return infer(arguments[0])
+    if name in ("negative", "positive"):
+        return _signed(arguments[0])
+    if name in _OF_ALL:
+        return _common(arguments)
+    if name == "if" and len(arguments) == 3:
+        return _common(arguments[1:])
+    if name in _LISTS:
+        kind = _common(arguments)
+        return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True) if kind else None
+    if name in ("sum", "avg"):
+        return _total(name, infer(arguments[0]))
+    return _literal_type(name)
+
+
+def _total(name: str, kind: Type) -> Type:
+    if kind is None:
+        return None
+    if kind.this in (_D.DOUBLE, _D.FLOAT):
+        return data_type("DOUBLE")
+    if kind.this in _INTEGERS:
+        return data_type("BIGINT" if name == "sum" else "DOUBLE")
+    return None
+
+
+def _literal_type(name: str) -> Type:
+    """The type of `DATE '2024-01-01'` and its like."""
+    if not name.endswith(" literal"):
+        return None
+    named = {"x": "BINARY", "date": "DATE", "timestamp_ntz": "TIMESTAMP_NTZ"}
+    kind = named.get(name.partition(" ")[0])
+    return data_type(kind) if kind else None
+
+
+_RULES: dict[type, Callable[..., Type]] = {
+    exp.Literal: _literal,
+    exp.Neg: _negative,
+    exp.Sqrt: lambda e: _signed(e.this),
+    exp.Paren: _inner,
+    exp.Alias: _inner,
+    exp.Window: _inner,
+    exp.Filter: _inner,
+    exp.IgnoreNulls: _inner,
+    exp.RespectNulls: _inner,
+    exp.WithinGroup: _inner,
+    exp.Add: _arithmetic,
+    exp.Sub: _arithmetic,
+    exp.Mul: _arithmetic,
+    exp.Mod: _arithmetic,
+    exp.Div: _quotient,
+    exp.IntDiv: _whole_quotient,
+    exp.DPipe: _concatenation,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.Anonymous: _call,
+    exp.CurrentDate: lambda e: data_type("DATE"),
+    exp.CurrentTimestamp: lambda e: data_type("TIMESTAMP"),
+}
+
+
+_NUMBER, _TEXT, _TIME, _TRUTH = "number", "text", "time", "truth"
+_GROUPS = {
+    kind: group
+    for group, kinds in {
+        _NUMBER: (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT, _D.FLOAT, _D.DOUBLE, _D.DECIMAL),
+        _TEXT: (_D.TEXT, _D.VARCHAR, _D.CHAR),
+        _TIME: (_D.DATE, _D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMPNTZ),
+        _TRUTH: (_D.BOOLEAN,),
+        "array": (_D.ARRAY,),
+        "map": (_D.MAP,),
+        "struct": (_D.STRUCT,),
+    }.items()
+    for kind in kinds
+}
+_INTO_TEXT = frozenset({_NUMBER, _TEXT, _TIME, _TRUTH})
+
+
+def is_refused(value: str, column: str) -> bool:
+    """Say whether Spark certainly refuses to store values of one type in a column of another.
+
+    >>> is_refused("STRING", "INT"), is_refused("INT", "STRING"), is_refused("UNKNOWN", "INT")
+    (True, False, False)
+    >>> is_refused("BIGINT", "INT"), is_refused("DATE", "TIMESTAMP"), is_refused("INT", "BOOLEAN")
+    (False, False, True)
+
+    Args:
+        value: Spark SQL type of the values.
+        column: Spark SQL type of the column.
+    """
+    types = data_type(value), data_type(column)
+    groups = [_GROUPS.get(kind.this) if kind is not None else None for kind in types]
+    if None in groups or groups[0] == groups[1]:
+        return False  # What is inside of arrays, maps and structs is left to Spark.
+    return not (groups[1] == _TEXT and groups[0] in _INTO_TEXT)

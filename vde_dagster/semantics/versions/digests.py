@@ -1,0 +1,423 @@
+"""From the algebra to hashes.
+
+Every group gets a frame: a label per source, made of the source's row version and, among equal
+sources, an occurrence number. A reference is hashed as the number of frames between its place
+and the source's frame, the label, and the version of the column; so equal queries at different
+depths do not collide, and correlated ones are told apart. Where sources are equal (self joins),
+all ways to number them are tried and the least hash is kept, so that the order in which a query
+names them does not matter.
+
+>>> from vde_dagster.semantics import analyze
+>>> def rows(query):
+...     return analyze(query, {"t": {"a": "INT", "k": "INT"}}).version.rows
+>>> one = rows("SELECT x.a FROM t AS x JOIN t AS y ON x.k = y.a")
+>>> one == rows("SELECT n.a FROM t AS m JOIN t AS n ON m.a = n.k")
+True
+>>> one == rows("SELECT x.a FROM t AS x JOIN t AS y ON x.k = y.k")
+False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, permutations, product
+from math import factorial, prod
+from typing import Any
+
+from vde_dagster.base.hashing import digest_all, digest_values
+from vde_dagster.semantics.algebra.nodes import (
+    UNORDERED,
+    Derived,
+    FullJoin,
+    Generator,
+    Group,
+    Leaf,
+    Node,
+    Rel,
+    SetOperation,
+    sources_in,
+)
+from vde_dagster.semantics.algebra.uniqueness import is_lookup
+from vde_dagster.semantics.simplify.implied_conditions import EQUAL, one_for_another
+
+_MAX_NUMBERINGS = 24
+
+_ARITHMETIC = ("add", "mul")
+
+Branches = list[tuple[bytes, list[bytes]]]
+
+
+class Digester:
+    """Hashes one query; call `version` once."""
+
+    def __init__(self) -> None:
+        # By frame and source; what is the same in every frame, by None and source.
+        self._closed: dict[tuple[Frame | None, Any], Closed] = {}
+        self._branches_of: dict[tuple[Frame | None, Any], Branches] = {}
+        self._lasting: dict[Any, bytes] = {}
+
+    def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
+        """The row digest of a query and the digests of its output columns."""
+        return self._rel(rel, None)
+
+    def _rel(self, rel: Rel, parent: Frame | None) -> tuple[bytes, list[bytes]]:
+        closed = self._close(rel.group, parent, [o.node for o in rel.outputs])
+        return closed.rows, [self._output(o.node, closed) for o in rel.outputs]
+
+    def _output(self, node: Node, closed: Closed) -> bytes:
+        if closed.sole is not None and node.tag == "ref" and node.parts[0] is closed.sole:
+            return self._column(node.parts[0], node.parts[1], closed.frame)
+        return self.node(node, closed.frame)
+
+    # groups
+
+    def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
+        """Hash a group; `tail` decides between numberings that give its rows one hash."""
+        free = [s for s in group.sources if not is_dependent(s)]
+        probe = Frame(parent)
+        rows = [self._rows(source, probe) for source in free]
+        classes: dict[bytes, list[int]] = {}
+        for i, row in enumerate(rows):
+            classes.setdefault(row, []).append(i)
+        ways = ways_of(classes.values())
+        alike = [[members] for members in classes.values()]
+        if ways > _MAX_NUMBERINGS:
+            asked = self._asked(group, parent, free, rows)
+            alike = [told_apart(members, asked) for members in classes.values()]
+            ways = ways_of(members for parts in alike for members in parts)
+        if ways == 1 or ways > _MAX_NUMBERINGS:
+            numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
+            return self._numbered(group, parent, free, rows, numbers)
+        best: tuple[Any, Closed] | None = None
+        for choice in product(*(orders_of(parts) for parts in alike)):
+            numbers = {i: n for members in choice for n, i in enumerate(members)}
+            closed = self._numbered(group, parent, free, rows, numbers)
+            key = (closed.rows, [self._any(t, closed.frame) for t in tail])
+            if best is None or key < best[0]:
+                best = key, closed
+        assert best is not None
+        return best[1]
+
+    def _asked(
+        self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
+    ) -> list[bytes]:
+        """What the conditions ask of each source, without saying which of equal ones it is."""
+        own = set(group.sources)
+        conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
+        marks = rows
+        for _ in free:
+            found = [self._asked_of(i, marks, conditions, free, parent) for i in range(len(free))]
+            if len(set(found)) == len(set(marks)):
+                break
+            marks = found
+        return marks
+
+    def _asked_of(
+        self,
+        i: int,
+        marks: list[bytes],
+        conditions: list[Node],
+        free: list[Any],
+        parent: Frame | None,
+    ) -> bytes:
+        labels = {s: digest_values("source", marks[j], i == j) for j, s in enumerate(free)}
+        frame = Frame(parent, labels)
+        return digest_all("asked", [marks[i], *sorted({self.node(c, frame) for c in conditions})])
+
+    def _numbered(
+        self,
+        group: Group,
+        parent: Frame | None,
+        free: list[Any],
+        rows: list[bytes],
+        numbers: dict[int, int],
+    ) -> Closed:
+        frame = Frame(parent)
+        for i, source in enumerate(free):
+            frame.labels[source] = digest_values("source", rows[i], numbers[i])
+        equal = self._equalities(group, frame)
+        labels = sorted(frame.labels.values())
+        repeated: dict[bytes, int] = {}
+        dependent: list[bytes] = []
+        for source in group.sources:
+            if source in frame.labels:
+                continue
+            row = self._rows(source, frame)
+            if is_lookup(source):
+                frame.labels[source] = digest_values("lookup", row)
+                continue
+            number = repeated[row] = repeated.get(row, -1) + 1
+            label = frame.labels[source] = digest_values("dependent", row, number)
+            dependent.append(label)
+        if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
+            return Closed(digest_values("no rows"), frame)
+        asked = {self.node(c, frame) for c in group.conditions if c not in equal}
+        where = sorted(asked.union(equal.values()))
+        if len(free) == 1 and not dependent and not where:
+            return Closed(rows[0], frame, free[0])
+        parts: list[Any] = [len(labels), *labels, len(dependent), *sorted(dependent), *where]
+        return Closed(digest_all("group", parts), frame)
+
+    def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
+        """Conditions that make columns interchangeable, with digests of their own.
+
+        From here on one of the columns stands for the others, see `Frame.instead`.
+        """
+        own = frame.labels
+        made: dict[Node, bytes] = {}
+        of: dict[Node, bytes] = {}
+        for c in group.conditions:
+            if c.tag not in EQUAL or any(p.tag != "ref" or p.parts[0] not in own for p in c.parts):
+                continue
+            if one_for_another([c]).all():
+                of.update({p: self._reference(p, frame) for p in c.parts})
+                made[c] = digest_all(c.tag, sorted(of[p] for p in c.parts))
+        for members in one_for_another(made).all():
+            frame.instead.update(dict.fromkeys(members, min(members, key=of.__getitem__)))
+        return made
+
+    # sources
+
+    def _inner(self, source: Derived, frame: Frame) -> Closed:
+        """The group inside a derived source; hashed once unless it is correlated."""
+        around = frame if is_dependent(source) else None
+        closed = self._closed.get((around, source))
+        if closed is None:
+            tail = [*source.keys, *source.args, *source.columns]
+            closed = self._closed[around, source] = self._close(source.group, around, tail)
+        return closed
+
+    def _rows(self, source: Any, frame: Frame) -> bytes:
+        """The row version of a source, as seen from the frame that it is in."""
+        if source.__class__ is Leaf:
+            rows: bytes = source.rows
+            return rows
+        known: bytes | None = frame.memo.get(source) or self._lasting.get(source)
+        if known is None:
+            known = self._made_rows(source, frame)
+            if is_dependent(source):
+                frame.memo[source] = known
+            else:
+                self._lasting[source] = known
+        return known
+
+    def _made_rows(self, source: Any, frame: Frame) -> bytes:
+        if isinstance(source, Derived):
+            closed = self._inner(source, frame)
+            inside = closed.frame
+            if source.op == "agg":
+                keys = sorted(self.node(k, inside) for k in source.keys)
+                return digest_all("agg", [closed.rows, *keys])
+            if source.op == "left":
+                return digest_values("left", closed.rows)
+            if source.op == "block":
+                return closed.rows
+            args = [self.node(a, inside) for a in source.args]
+            order = self._order(source.group, inside)
+            return digest_all(source.op, [closed.rows, order, *args])
+        if isinstance(source, SetOperation):
+            branches = self._branches(source, frame)
+            parts: list[Any] = [len(branches)]
+            for rows, columns in branches:
+                parts += [rows, *columns] if source.op != "union" else [rows]
+            return digest_all(source.op, parts)
+        if isinstance(source, FullJoin):
+            return self._full(source, frame).rows
+        if isinstance(source, Generator):
+            args = [self.node(a, frame) for a in source.args]
+            return digest_all("generator", [source.op, source.outer, *args])
+        if source.op == "values":
+            return digest_values("values", len(source.rows))
+        return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
+
+    def _branches(self, source: SetOperation, frame: Frame) -> Branches:
+        """The digests of a set operation's queries; sorted where their order means nothing."""
+        key = (frame if is_dependent(source) else None, source)
+        made = self._branches_of.get(key)
+        if made is None:
+            made = [self._rel(branch, frame) for branch in source.branches]
+            if source.alike and not source.op.startswith("except"):
+                made.sort()
+            self._branches_of[key] = made
+        return made
+
+    def _full(self, source: FullJoin, frame: Frame) -> Closed:
+        known = self._closed.get((frame, source))
+        if known is not None:
+            return known
+        sides = [self._close(side, frame, []) for side in (source.left, source.right)]
+        sides.sort(key=lambda side: side.rows)
+        ways = [sides, sides[::-1]] if sides[0].rows == sides[1].rows else [sides]
+        made = [self._joined(source, way, frame) for way in ways]
+        best = min(made, key=lambda c: (c.rows, [self.node(n, c.frame) for n in source.columns]))
+        self._closed[frame, source] = best
+        return best
+
+    def _joined(self, source: FullJoin, sides: list[Closed], frame: Frame) -> Closed:
+        inside = Frame(frame)
+        for i, side in enumerate(sides):
+            for one, label in side.frame.labels.items():
+                inside.labels[one] = digest_values("side", i, side.rows, label)
+        where = sorted({self.node(c, inside) for c in source.conditions})
+        return Closed(digest_all("full", [*(side.rows for side in sides), *where]), inside)
+
+    def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
+        """The version of one column of a source."""
+        if source.__class__ is Leaf:
+            column: bytes = source.columns[key]
+            return column
+        if isinstance(source, Derived):
+            closed = self._inner(source, frame)
+            if source.op == "block":
+                return self._output(source.columns[key], closed)
+            node = source.columns[key]
+            version = self.node(node, closed.frame)
+            if node.tag == "ordered aggregate":
+                return digest_values("ordered", version, self._order(source.group, closed.frame))
+            return version
+        if isinstance(source, SetOperation):
+            branches = self._branches(source, frame)
+            return digest_all("branches", [source.op, *(columns[key] for _, columns in branches)])
+        if isinstance(source, FullJoin):
+            return self.node(source.columns[key], self._full(source, frame).frame)
+        if isinstance(source, Generator):
+            return digest_values("generated", key)
+        if source.op == "values":
+            return digest_all("values", [self.node(row[key], frame) for row in source.rows])
+        return digest_values("table function column", key)
+
+    def _order(self, group: Group, frame: Frame) -> bytes:
+        """What decides the order in which rows arrive: for functions that see it."""
+        parts: list[Any] = []
+        for source in group.sources:
+            if is_lookup(source):
+                continue
+            parts.append(self._rows(source, frame))
+            if isinstance(source, Derived):
+                inside = self._inner(source, frame)
+                parts.append(self._order(source.group, inside.frame))
+            elif isinstance(source, SetOperation):
+                for branch in source.branches:
+                    closed = self._close(branch.group, frame, [o.node for o in branch.outputs])
+                    parts += [closed.rows, self._order(branch.group, closed.frame)]
+            elif isinstance(source, FullJoin):
+                parts += [self._close(s, frame, []).rows for s in (source.left, source.right)]
+        return digest_all("order", [*parts, *(self.node(s, frame) for s in group.sorts)])
+
+    # expressions
+
+    def _any(self, part: Any, frame: Frame) -> bytes:
+        return self.node(part, frame) if part.__class__ is Node else digest_values(part)
+
+    def node(self, node: Node, frame: Frame) -> bytes:
+        """The digest of an expression in a frame."""
+        known = frame.memo.get(node)
+        if known is None:
+            known = frame.memo[node] = self._node(node, frame)
+        return known
+
+    def _node(self, node: Node, frame: Frame) -> bytes:
+        tag = node.tag
+        if tag == "ref":
+            return self._reference(node, frame)
+        if tag == "window":
+            return self._window(node, frame)
+        if tag == "exists":
+            return digest_values("exists", self._close(node.parts[0].group, frame, []).rows)
+        parts: list[Any] = []
+        for part in node.parts:
+            kind = part.__class__
+            if kind is Node:
+                parts.append(self.node(part, frame))
+            elif kind is Rel:
+                rows, columns = self._rel(part, frame)
+                parts += [rows, len(columns), *columns]
+            else:
+                parts.append(part)
+        if tag in UNORDERED:
+            parts = sorted(set(parts)) if tag not in _ARITHMETIC else sorted(parts)
+        return digest_all(tag, parts)
+
+    def _reference(self, node: Node, frame: Frame) -> bytes:
+        source = node.parts[0]
+        level, home = 0, frame
+        while source not in home.labels:
+            if home.parent is None:
+                raise LookupError("a reference to a source out of reach")
+            level, home = level + 1, home.parent
+        source, key = home.instead.get(node, node).parts
+        return digest_values("ref", level, home.labels[source], self._column(source, key, home))
+
+    def _window(self, node: Node, frame: Frame) -> bytes:
+        """A window function: its own group's rows, and which of them the row at hand is."""
+        group: Group = node.parts[0]
+        ties: bool = node.parts[1]
+        level, home = 0, frame
+        while not all(source in home.labels for source in group.sources):
+            if home.parent is None:
+                raise LookupError("a window out of reach")
+            level, home = level + 1, home.parent
+        terms = [p for p in node.parts[2:] if isinstance(p, Node)]
+        closed = self._close(group, home.parent, terms)
+        parts: list[Any] = [level, closed.rows]
+        for source in sorted(group.sources, key=lambda s: closed.frame.labels[s]):
+            if not is_lookup(source):
+                parts.append(home.labels[source])
+        parts += [self.node(term, closed.frame) for term in terms]
+        if ties:
+            parts.append(self._order(group, closed.frame))
+        return digest_all("window", parts)
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """Labels of the sources of one group, inside the frames of the queries around it.
+
+    Of columns that are equal in every row, `instead` has the one that stands for all of them.
+    """
+
+    parent: Frame | None
+    labels: dict[Any, bytes] = field(default_factory=dict)
+    instead: dict[Node, Node] = field(default_factory=dict)
+    memo: dict[Any, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Closed:
+    """A hashed group: its row digest and the frame for expressions over it.
+
+    `sole` is the source whose rows the group's rows are, if there is nothing else to it.
+    """
+
+    rows: bytes
+    frame: Frame
+    sole: Any = None
+
+
+def is_dependent(source: Any) -> bool:
+    """Whether a source's rows depend on the sources beside it or around it."""
+    if isinstance(source, Derived):
+        return source.op == "left" or source.correlation.found
+    if isinstance(source, (SetOperation, FullJoin)):
+        return source.correlation.found
+    return isinstance(source, Generator)
+
+
+def ways_of(classes: Iterable[list[int]]) -> int:
+    """In how many orders the members of all classes can be named."""
+    return prod(factorial(len(members)) for members in classes)
+
+
+def told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
+    """The members in classes of which the same is asked, in the order of that."""
+    found: dict[bytes, list[int]] = {}
+    for i in members:
+        found.setdefault(asked[i], []).append(i)
+    return [found[mark] for mark in sorted(found)]
+
+
+def orders_of(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    """All orders of the members of every part, the parts one after the other."""
+    for choice in product(*(permutations(members) for members in parts)):
+        yield tuple(chain(*choice))

@@ -1,0 +1,197 @@
+"""Semantic versions as values: what they hold, and those that no query makes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.hashing import digest_all, digest_values, from_hex
+
+CANONICALISER_VERSION = 12
+"""Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
+
+
+def canonicaliser() -> str:
+    """What made the hashes: this package's canonicaliser and SQLGlot's version.
+
+    A snapshot stores it; when it differs, the stored definition is hashed again.
+    """
+    return f"{CANONICALISER_VERSION}/sqlglot {version_of('sqlglot')}"
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticVersion:
+    """What a model's content is made of.
+
+    Two models with equal `rows` hold the same rows in the sense that, for any columns whose
+    versions are equal too, the multisets of values of those columns are equal on any data.
+
+    Args:
+        rows: Hex digest of everything that decides which rows exist.
+        columns: Output name (lower case) to the hex digest of how its value is made, in order.
+        opaque: Why the query was not understood and is versioned as a whole, or None.
+        unique_keys: Sets of output columns whose values no two rows share (NULLs compared as
+            equal), known from the query itself or added by `with_unique_keys`.
+    """
+
+    rows: str
+    columns: dict[str, str]
+    opaque: str | None = None
+    unique_keys: tuple[frozenset[str], ...] = field(default=(), compare=False)
+
+    def with_unique_keys(self, keys: Iterable[Iterable[str]]) -> SemanticVersion:
+        """This version with more keys, such as those that a blocking audit has proved."""
+        more = [frozenset(name.lower() for name in key) for key in keys]
+        return replace(self, unique_keys=tuple(dict.fromkeys([*self.unique_keys, *more])))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for a state store."""
+        return {
+            "rows": self.rows,
+            "columns": dict(self.columns),
+            "opaque": self.opaque,
+            "unique_keys": [sorted(key) for key in self.unique_keys],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SemanticVersion:
+        """The inverse of `to_json`."""
+        return cls(
+            rows=data["rows"],
+            columns=dict(data["columns"]),
+            opaque=data.get("opaque"),
+            unique_keys=tuple(frozenset(key) for key in data.get("unique_keys", ())),
+        )
+
+
+def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
+    """The version of an external table: its name, and (name, column, type) per column.
+
+    Args:
+        name: The table as queries write it, compared without case.
+        columns: Column name to type text.
+    """
+    table = name.lower()
+    return SemanticVersion(
+        rows=leaf_rows(table).hex(),
+        columns={c.lower(): leaf_column(table, c.lower(), t).hex() for c, t in columns.items()},
+    )
+
+
+def leaf_rows(table: str) -> bytes:
+    """The row version of an external table."""
+    return digest_values("external rows", table)
+
+
+def leaf_column(table: str, column: str, type_text: str) -> bytes:
+    """The version of one column of an external table."""
+    text = " ".join(type_text.split())
+    # Names of a struct's fields are data, with their case.
+    return digest_values("external column", table, column, text if "<" in text else text.upper())
+
+
+def values_version(
+    values: Mapping[str, Sequence[str | None]],
+    types: Mapping[str, str] | None = None,
+) -> SemanticVersion:
+    """The version of a seed: rows are the number of rows, each column its values in order.
+
+    Args:
+        values: Column name to normalised CSV values, all of one length (None is a NULL).
+        types: Column name to declared type, where there is one.
+    """
+    lengths = {len(column) for column in values.values()}
+    if len(lengths) > 1:
+        raise ValueError("the columns of a seed differ in length")
+    declared = {name.lower(): text for name, text in (types or {}).items()}
+    return SemanticVersion(
+        rows=digest_values("values", lengths.pop() if lengths else 0).hex(),
+        columns={
+            name.lower(): digest_all(
+                "seed column", [" ".join(declared.get(name.lower(), "").upper().split()), *column]
+            ).hex()
+            for name, column in values.items()
+        },
+    )
+
+
+def opaque_version(
+    canonical_text: str,
+    parents: Mapping[str, SemanticVersion],
+    columns: Iterable[str],
+    why: str,
+) -> SemanticVersion:
+    """The version of something that is compared as a whole.
+
+    Args:
+        canonical_text: Its definition, free of formatting.
+        parents: What it reads, by the names it uses; narrow a parent's columns to the declared
+            ones where they are known (`restrict`).
+        columns: The names of its output columns, in order.
+        why: Shown to people.
+    """
+    parts: list[bytes | str | int | None] = [canonical_text]
+    for name, parent in sorted((n.lower(), p) for n, p in parents.items()):
+        parts += [name, from_hex(parent.rows), len(parent.columns)]
+        for column, version in sorted(parent.columns.items()):
+            parts += [column, from_hex(version)]
+    whole = digest_all("opaque", parts)
+    return SemanticVersion(
+        rows=whole.hex(),
+        columns={
+            name: digest_values("opaque column", whole, name).hex()
+            for name in map(str.lower, columns)
+        },
+        opaque=why,
+    )
+
+
+def restrict(version: SemanticVersion, columns: Iterable[str]) -> SemanticVersion:
+    """A version with only the given columns, for a reader that declares what it reads."""
+    wanted = {name.lower() for name in columns}
+    return replace(version, columns={n: v for n, v in version.columns.items() if n in wanted})
+
+
+_WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILINE)
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package whose folder and distribution have one name.
+
+    `importlib.metadata` knows it too, and brings the parsers of e-mails with it, for a tenth of
+    the time that a short command takes; it is asked where the package does not say it itself.
+
+    Args:
+        package: The package, such as `sqlglot`.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: It is not installed.
+
+    >>> version_of("sqlglot").split(".")[0].isdigit()
+    True
+    """
+    known = getattr(sys.modules.get(package), "__version__", None)
+    if isinstance(known, str):
+        return known
+    spec = find_spec(package)
+    if spec is not None and spec.origin is not None:
+        written = Path(spec.origin).parent / "_version.py"
+        found = _WRITTEN.search(written.read_text("utf-8")) if written.is_file() else None
+        if found is not None:
+            return found[1]
+    from importlib.metadata import version
+
+    return version(package)
+
+
+def how_to_install(extra: str) -> str:
+    """Say how to install this package with an extra: no index has it."""
+    return (
+        f"install this package with its extra `{extra}`, from its wheel or by Git: "
+        f"pip install 'vde-dagster[{extra}] @ git+URL'"
+    )

@@ -1,0 +1,1 @@
+"""The rows of models: queries and Python functions, their digests, and audits of them."""

@@ -1,0 +1,287 @@
+"""Making the physical tables of models, and changing their layout in place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.io.locations import table_location
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.metadata.fill_summaries import TABLE_KEY
+from vde_dagster.lakehouse.publishing.new_table import NewTable
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.spark.session.settings import SessionSettings
+from vde_dagster.spark.strategies import find_strategy
+from vde_dagster.spark.tables.columns import is_storable, rename_columns, string_literal
+from vde_dagster.spark.tables.tables_of_sessions import load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_NO_NAMESPACE = ("SCHEMA_NOT_FOUND", "Namespace does not exist", "NoSuchNamespaceException")
+_DEFAULTS = {
+    "format-version": "2",
+    # Fills of different intervals commit to one table at once; four retries are too few for that.
+    "commit.retry.num-retries": "20",
+    "commit.retry.min-wait-ms": "50",
+    "commit.retry.max-wait-ms": "2000",
+}
+
+
+def create_physical_table(
+    session: SparkSession,
+    settings: SessionSettings,
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    columns: tuple[tuple[str, str], ...],
+    *,
+    lakehouse: Lakehouse | None = None,
+    branch: str | None = None,
+) -> None:
+    """Create a table with a snapshot's layout; do nothing when it exists already.
+
+    Args:
+        session: The session.
+        settings: Names the catalog, and the warehouse that the table's files are put below.
+        table: The table; its id is in the location, so that no two tables ever share files.
+        snapshot: The definition that fills it.
+        columns: (physical name, Spark SQL type) in order.
+        lakehouse: The same catalog; makes tables without a layout, in a fraction of the time.
+        branch: The branch that is written first; made at once where the lakehouse does it.
+
+    Raises:
+        ExecutionError: A column has no storable type, or Spark refuses the layout.
+        ConflictError: Another table has the name.
+    """
+    for name, type_ in columns:
+        if not is_storable(type_):
+            raise ExecutionError(
+                f"{snapshot.name}: the column '{name}' is of type {type_}, which cannot be stored",
+                hint="cast it in the query, for example CAST(NULL AS STRING)",
+                location=snapshot.model.location,
+            )
+    layout = _TableLayout.of(table, snapshot, columns)
+    if lakehouse is not None and layout.is_plain:
+        location = lakehouse.table_location(table.ref, table.id)
+        created = lakehouse.create_table(layout.new_table(table.ref, location, branch))
+    else:
+        created = _create_by_statement(session, settings, table.ref, layout)
+    if not created:
+        _check_same(session, settings.catalog, table, lakehouse)
+    if layout.order:
+        session.sql(f"ALTER TABLE {_quoted(settings, table.ref)} WRITE ORDERED BY {layout.order}")
+
+
+def _create_by_statement(
+    session: SparkSession, settings: SessionSettings, ref: TableRef, layout: _TableLayout
+) -> bool:
+    """Let Spark make a table; False when something has the name already."""
+    from pyspark.errors import AnalysisException
+
+    location = table_location(settings.warehouse, ref, layout.table_id)
+    statement = layout.statement(_quoted(settings, ref), location)
+
+    def create() -> bool:
+        try:
+            session.sql(statement)
+        except AnalysisException as error:
+            if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error):
+                return False
+            raise
+        return True
+
+    try:
+        return create()
+    except Exception as error:
+        if not any(text in str(error) for text in _NO_NAMESPACE):
+            raise
+        namespace = f"{quote(settings.catalog)}.{quote(ref.namespace)}"
+        session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        return create()
+
+
+def _quoted(settings: SessionSettings, ref: TableRef) -> str:
+    return ".".join(quote(part) for part in (settings.catalog, ref.namespace, ref.name))
+
+
+def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
+    """Return a table's physical column by a snapshot's output column in lower case."""
+    return {output.lower(): physical for output, physical in column_map(snapshot, table)}
+
+
+@dataclass(frozen=True, slots=True)
+class _TableLayout:
+    """How a table is to be made: everything but where."""
+
+    table_id: str
+    columns: tuple[tuple[str, str, str | None], ...]
+    partitions: str
+    order: str
+    comment: str | None
+    properties: dict[str, str]
+
+    @classmethod
+    def of(
+        cls, table: PhysicalTable, snapshot: Snapshot, columns: tuple[tuple[str, str], ...]
+    ) -> _TableLayout:
+        model = snapshot.model
+        physical = physical_names(table, snapshot)
+        comments = {
+            physical[column.name.lower()]: column.description
+            for column in snapshot.columns
+            if column.description
+        }
+        types = dict(columns)
+        outputs = {
+            column.name: types[physical[column.name.lower()]]
+            for column in snapshot.columns
+            if physical[column.name.lower()] in types
+        }
+        layout = find_strategy(snapshot).layout(snapshot, outputs)
+        partitioned_by = model.partitioned_by or layout.partitioned_by
+        properties = {**_DEFAULTS, **layout.properties, **dict(model.table_properties)}
+        return cls(
+            table_id=table.id,
+            columns=tuple((name, type_, comments.get(name)) for name, type_ in columns),
+            partitions=", ".join(rename_columns(text, physical) for text in partitioned_by),
+            order=", ".join(rename_columns(text, physical) for text in model.clustered_by),
+            comment=model.description,
+            properties={**properties, TABLE_KEY: table.id},
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but columns and properties is to be decided, in format version 2."""
+        variants = any("variant" in type_.lower() for _, type_, _ in self.columns)
+        version = self.properties.get("format-version")
+        return not (self.partitions or self.order or variants) and version == "2"
+
+    def new_table(self, ref: TableRef, location: str, branch: str | None) -> NewTable:
+        """Return the table for the lakehouse; Iceberg keeps the comment among the properties."""
+        comment = {"comment": self.comment} if self.comment else {}
+        return NewTable(ref, self.columns, location, {**self.properties, **comment}, branch)
+
+    def statement(self, target: str, location: str) -> str:
+        """Write the table as a statement."""
+        pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in self.properties.items())
+        clauses = [
+            f"CREATE TABLE {target} ({', '.join(map(_definition, self.columns))}) USING iceberg",
+            f"PARTITIONED BY ({self.partitions})" if self.partitions else "",
+            f"LOCATION {string_literal(location)}",
+            f"COMMENT {string_literal(self.comment)}" if self.comment else "",
+            f"TBLPROPERTIES ({', '.join(pairs)})",
+        ]
+        return "\n".join(clause for clause in clauses if clause)
+
+
+def _definition(column: tuple[str, str, str | None]) -> str:
+    name, type_, comment = column
+    return f"{quote(name)} {type_}" + (f" COMMENT {string_literal(comment)}" if comment else "")
+
+
+def _check_same(
+    session: SparkSession, catalog: str, table: PhysicalTable, lakehouse: Lakehouse | None
+) -> None:
+    found = load_table(session, catalog, table.ref, lakehouse).property(TABLE_KEY)
+    if found != table.id:
+        raise ConflictError(
+            f"there is another table at {table.ref} (its id is {found}, not {table.id})",
+            hint="drop it or rename it, then apply the plan again",
+        )
+
+
+_PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+
+
+def evolve_layout(
+    session: SparkSession,
+    catalog: str,
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    previous: Snapshot,
+    lakehouse: Lakehouse | None = None,
+) -> None:
+    """Give an existing table a snapshot's layout; doing it twice is harmless.
+
+    Files that exist stay as they are, Iceberg keeps the layout that each was written with.
+
+    Args:
+        session: The session.
+        catalog: The catalog's name.
+        table: The table.
+        snapshot: Says how the table is to be laid out.
+        previous: The snapshot whose properties the table has; those that are gone are unset.
+        lakehouse: The same catalog without Spark, for sessions without a JVM.
+    """
+    target = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
+    for statement in _statements(session, catalog, target, table, snapshot, previous, lakehouse):
+        session.sql(statement)
+
+
+def _statements(
+    session: SparkSession,
+    catalog: str,
+    target: str,
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    previous: Snapshot,
+    lakehouse: Lakehouse | None,
+) -> list[str]:
+    physical = physical_names(table, snapshot)
+    handle = load_table(session, catalog, table.ref, lakehouse)
+    types = handle.types()
+    outputs = {c.name: types[physical[c.name.lower()]] for c in snapshot.columns}
+    default = find_strategy(snapshot).layout(snapshot, outputs)
+    wanted = [
+        rename_columns(text, physical)
+        for text in snapshot.model.partitioned_by or default.partitioned_by
+    ]
+    current = {_plain(_transform(*field)): field[0] for field in handle.partition_fields()}
+    keep = {_plain(text) for text in wanted}
+    out = [
+        f"ALTER TABLE {target} DROP PARTITION FIELD {quote(name)}"
+        for text, name in current.items()
+        if text not in keep
+    ]
+    out += [
+        f"ALTER TABLE {target} ADD PARTITION FIELD {text}"
+        for text in wanted
+        if _plain(text) not in current
+    ]
+    order = ", ".join(rename_columns(text, physical) for text in snapshot.model.clustered_by)
+    if snapshot.model.clustered_by != previous.model.clustered_by:
+        out.append(
+            f"ALTER TABLE {target} WRITE " + (f"ORDERED BY {order}" if order else "UNORDERED")
+        )
+    before, after = dict(previous.model.table_properties), dict(snapshot.model.table_properties)
+    if after:
+        pairs = ", ".join(f"{string_literal(k)} = {string_literal(v)}" for k, v in after.items())
+        out.append(f"ALTER TABLE {target} SET TBLPROPERTIES ({pairs})")
+    gone = ", ".join(string_literal(key) for key in before if key not in after)
+    if gone:
+        out.append(f"ALTER TABLE {target} UNSET TBLPROPERTIES IF EXISTS ({gone})")
+    return out
+
+
+def _transform(name: str, transform: str, column: str) -> str:
+    """Write one of Iceberg's partition fields as Spark SQL."""
+    match = re.fullmatch(r"(\w+)\[(\d+)\]", transform)
+    if match:
+        return f"{match.group(1)}({match.group(2)}, {column})"
+    return column if transform == "identity" else f"{_PLURAL.get(transform, transform)}({column})"
+
+
+def _plain(text: str) -> str:
+    """Return a partition expression without quotes, spaces, case and the spelling of its unit."""
+    plain = re.sub(r"[`\s]", "", text).lower()
+    match = re.fullmatch(r"(year|month|day|hour|date|date_hour)\((.*)\)", plain)
+    if match:
+        unit = {"date": "day", "date_hour": "hour"}.get(match.group(1), match.group(1))
+        return f"{_PLURAL[unit]}({match.group(2)})"
+    return plain

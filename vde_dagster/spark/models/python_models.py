@@ -1,0 +1,194 @@
+"""Running Python models: what their functions get, and what they may return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.spark.models.model_context import ModelContext, model_context
+from vde_dagster.spark.strategies import find_strategy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def run_python_model(
+    snapshot: Snapshot,
+    context: ModelContext,
+    columns: Mapping[str, str],
+    project_root: Path | None,
+) -> DataFrame:
+    """Call a Python model and return its rows as a Spark DataFrame.
+
+    Args:
+        snapshot: The model.
+        context: Its first argument.
+        columns: Spark SQL type by output column, as the result is to be typed.
+        project_root: The project's folder, for files beside the model's own.
+
+    Raises:
+        ExecutionError: The function failed, returned something else than a pandas or Spark
+            DataFrame (or a generator of them), or left a declared column out.
+    """
+    from vde_dagster.project.python.files import run_source
+
+    model = snapshot.model
+    assert model.python is not None
+    what = f"{model.name} {context.interval.text}"
+    try:
+        function = run_source(model.python, project_root)
+        positional, named = _arguments(function, context)
+        result = function(*positional, **named)
+        parts = list(result) if isinstance(result, GeneratorType) else [result]
+    except ExecutionError:
+        raise
+    except Exception as error:
+        from vde_dagster.spark.session.failures import execution_error
+
+        raised = execution_error(error, f"the Python model {what}")
+        raised.location = raised.location or model.location
+        raise raised from error
+    return _as_spark(snapshot, context.spark, parts, columns)
+
+
+def _arguments(
+    function: Callable[..., Any], context: ModelContext
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that a model's function takes, by position and by name.
+
+    The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh; a function
+    may take fewer, in any order, and variables by their names. One that calls them otherwise gets
+    them by position.
+    """
+    known = context.keywords
+    parameters = list(inspect.signature(function).parameters.values())
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    given = {one.name: known[one.name] for one in named if one.name in known}
+    ordered = [one for one in parameters if one.kind in kinds]
+    variadic = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    by_name = not variadic and all(
+        one.kind is not inspect.Parameter.POSITIONAL_ONLY
+        and (one.name in known or one.default is not inspect.Parameter.empty)
+        for one in ordered[1:]
+    )
+    if not by_name:
+        full = [context, *(known[name] for name in ("start", "end", "execution_time"))]
+        return (full if variadic else full[: len(ordered)]), given
+    given |= {one.name: known[one.name] for one in ordered[1:] if one.name in known}
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        given = {**known, **given}
+    if ordered:
+        given.pop(ordered[0].name, None)
+    return ([context] if ordered else []), given
+
+
+def _as_spark(
+    snapshot: Snapshot, spark: SparkSession, parts: list[Any], columns: Mapping[str, str]
+) -> DataFrame:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+    if parts and all(isinstance(part, DataFrame) for part in parts):
+        for part in parts:
+            _check_columns(snapshot, part.columns, columns)
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.unionByName(part)
+        return whole
+    if all(isinstance(part, pd.DataFrame) for part in parts):
+        for part in parts:
+            _check_columns(snapshot, part.columns, columns)
+        names = {column.lower(): column for column in columns}
+        frames = [
+            part.rename(columns={c: names.get(str(c).lower(), c) for c in part.columns})[
+                list(columns)
+            ]
+            for part in parts
+        ]
+        frame = (
+            pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(columns))
+        )
+        return pandas_to_spark(spark, frame, columns)
+    wrong = next(part for part in parts if not isinstance(part, pd.DataFrame | DataFrame))
+    raise ExecutionError(
+        f"the Python model {snapshot.name} returned {type(wrong).__name__}",
+        hint="return a pandas or a Spark DataFrame, or yield pandas ones",
+        location=snapshot.model.location,
+    )
+
+
+def pandas_to_spark(spark: SparkSession, frame: Any, columns: Mapping[str, str]) -> DataFrame:
+    """Turn a pandas DataFrame into a Spark one with explicit types, NaN and NaT as NULL."""
+    from vde_dagster.base.names import quote
+
+    schema = ", ".join(f"{quote(name)} {type_}" for name, type_ in columns.items())
+    if frame.empty:
+        return spark.createDataFrame([], schema)
+    return spark.createDataFrame(frame, schema)
+
+
+def _check_columns(snapshot: Snapshot, found: Iterable[Any], columns: Mapping[str, str]) -> None:
+    present = {str(name).lower() for name in found}
+    missing = [name for name in columns if name.lower() not in present]
+    if missing:
+        raise ExecutionError(
+            f"the Python model {snapshot.name} returned no column "
+            + ", ".join(f"'{name}'" for name in missing),
+            hint=f"it returned {', '.join(map(str, found))}; declared are {', '.join(columns)}",
+            location=snapshot.model.location,
+        )
+
+
+def source_frame(
+    session: SparkSession, task: FillTask, types: Mapping[str, str], project_root: Path | None
+) -> DataFrame:
+    """Return a task's rows, selected by name and cast to the physical table's types.
+
+    Columns of the table that the query does not make (retired ones, and those that the kind adds)
+    become NULL.
+
+    Args:
+        session: The session to build them in.
+        task: The task.
+        types: Spark SQL type by physical column, as the table has them.
+        project_root: Where seeds lie, and files beside Python models.
+
+    Raises:
+        ExecutionError: The query, the code or the file cannot be read, or a column is missing.
+    """
+    computed = {column.name for column in task.snapshot.computed_columns}
+    made = [(output, physical) for output, physical in task.columns if output in computed]
+    outputs = {output: types[physical] for output, physical in made}
+    frame = _rows(session, task, outputs, project_root)
+    output_of = {physical: quote(output) for output, physical in made}
+    return frame.selectExpr(
+        *(
+            f"CAST({output_of.get(physical, 'NULL')} AS {type_}) AS {quote(physical)}"
+            for physical, type_ in types.items()
+        )
+    )
+
+
+def _rows(
+    session: SparkSession, task: FillTask, outputs: Mapping[str, str], project_root: Path | None
+) -> DataFrame:
+    model = task.snapshot.model
+    if task.query is not None:
+        prepared: Any = task.prepared.handle if task.prepared is not None else None
+        if prepared is not None and prepared.sparkSession is session:
+            return prepared
+        return session.sql(task.query)
+    if model.python is not None:
+        context = model_context(
+            session, task.snapshot, task.sources, task.interval, task.execution_time
+        )
+        return run_python_model(task.snapshot, context, outputs, project_root)
+    return find_strategy(task.snapshot).rows(session, task, project_root)

@@ -1,0 +1,199 @@
+"""Spark Connect: sessions of a server, which have no JVM to ask.
+
+What a classic session asks its JVM is told here otherwise: Iceberg's API by statements
+(`remote_table.py`), the jobs of a plan by tags of operations (`jobs.py`).
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import NoSparkError, StoreError
+from vde_dagster.semantics.versions.version import how_to_install
+from vde_dagster.spark.session.failures import cause_line, hush_pyspark
+from vde_dagster.spark.session.settings import SessionSettings, packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+SCHEME = "sc://"
+
+
+def is_server(master: str) -> bool:
+    """Say whether a master is a Spark Connect server: `sc://host:15002`."""
+    return master.startswith(SCHEME)
+
+
+def is_remote(session: Any) -> bool:
+    """Say whether a session is one of a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def require_client(master: str) -> None:
+    """Make sure that PySpark's client of servers is installed.
+
+    Raises:
+        NoSparkError: It is not.
+    """
+    if find_spec("grpc") is None:
+        raise NoSparkError(
+            f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
+            "Connect",
+            hint=how_to_install("connect"),
+        )
+
+
+def connect(settings: SessionSettings) -> SparkSession:
+    """Begin a session of its own on the server, with the defaults of that server.
+
+    Raises:
+        StoreError: PySpark's extra is not installed, this process has a JVM of its own, or the
+            server refuses or lacks Iceberg.
+    """
+    require_client(settings.master)
+    where = without_parameters(settings.master)
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        raise StoreError(
+            f"this process has started Spark itself, so it cannot use {where}",
+            hint="projects on Spark Connect and others need a process each",
+        )
+    hush_pyspark()
+    try:
+        session: SparkSession = SparkSession.builder.remote(settings.master).create()
+        extensions = session.conf.get("spark.sql.extensions", "") or ""
+    except PySparkException as error:
+        raise StoreError(
+            f"the Spark Connect server {where} refuses a session: {cause_line(error)}",
+            hint="its version has to be that of PySpark here",
+        ) from error
+    if "iceberg" not in extensions.lower():
+        raise StoreError(
+            f"the Spark Connect server {where} has no Iceberg",
+            hint=_lacks(settings),
+        )
+    return session
+
+
+def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
+    """Let a session load the catalog, which is what shows that the server can.
+
+    Raises:
+        StoreError: It cannot.
+    """
+    from pyspark.errors import PySparkException
+
+    where = without_parameters(settings.master)
+    try:
+        session.sql(f"USE {quote(settings.catalog)}").collect()
+    except PySparkException as error:
+        raise StoreError(
+            f"the Spark Connect server {where} cannot open the catalog "
+            f"'{settings.catalog}': {cause_line(error)}",
+            hint=f"it has to reach the database and the warehouse. {_lacks(settings)}",
+        ) from error
+
+
+def _lacks(settings: SessionSettings) -> str:
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    return (
+        f"start it with --packages {','.join(packages(settings))} "
+        f"--conf spark.sql.extensions={extensions}"
+    )
+
+
+PROBE_SECONDS = 10.0
+"""How long all of a master's addresses have to answer; Spark itself would try for a minute."""
+
+_STANDALONE_PORT, _HTTPS_PORT, _CONNECT_PORT = 7077, 443, 15002
+_ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")
+
+
+def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
+    """Check that a master that is an address accepts connections.
+
+    Args:
+        master: Spark's master URL; `local[*]` and `yarn` name no address.
+        seconds: How long to wait for an answer.
+
+    Raises:
+        NoSparkError: No address of it answers.
+    """
+    addresses = list(master_addresses(master))
+    if not addresses:
+        return
+    answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    for host, port in addresses:
+        # A name server can take longer than any timeout of a socket, so nobody waits for these.
+        threading.Thread(
+            target=lambda h=host, p=port: answers.put(_problem(h, p, seconds)), daemon=True
+        ).start()
+    problems: list[str] = []
+    while len(problems) < len(addresses):
+        try:
+            problem = answers.get(timeout=seconds + 1)
+        except queue.Empty:
+            problems.append(f"no answer within {seconds:.0f} s")
+            break
+        if problem is None:
+            return
+        problems.append(problem)
+    raise NoSparkError(
+        f"the Spark master {without_parameters(master)} cannot be reached: {'; '.join(problems)}",
+        hint="check spark.master under [tool.vde.spark], and that the master runs there",
+    )
+
+
+def without_parameters(master: str) -> str:
+    """Return a master for messages: what stands behind its address may be a token.
+
+    >>> without_parameters("sc://spark.example:15002/;token=abc")
+    'sc://spark.example:15002'
+    """
+    return master.partition("/;")[0]
+
+
+def master_addresses(master: str) -> Iterator[tuple[str, int]]:
+    """Yield host and port of every address in a master URL.
+
+    >>> list(master_addresses("spark://one:7077,two:7078"))
+    [('one', 7077), ('two', 7078)]
+    >>> list(master_addresses("k8s://https://kube.example"))
+    [('kube.example', 443)]
+    >>> list(master_addresses("sc://spark.example/;use_ssl=true"))
+    [('spark.example', 15002)]
+    >>> list(master_addresses("local[4]"))
+    []
+    """
+    ports = {"spark://": _STANDALONE_PORT, "k8s://": _HTTPS_PORT, "sc://": _CONNECT_PORT}
+    for scheme, default in ports.items():
+        if master.startswith(scheme):
+            for part in master.removeprefix(scheme).split(","):
+                found = _ADDRESS.match(part.strip())
+                if found:
+                    yield found[1].strip("[]"), int(found[2] or default)
+
+
+def _problem(host: str, port: int, seconds: float) -> str | None:
+    try:
+        socket.create_connection((host, port), timeout=seconds).close()
+    except socket.gaierror:
+        return f"there is no host '{host}'"
+    except ConnectionRefusedError:
+        return f"nobody listens at {host}:{port}"
+    except TimeoutError:
+        return f"{host}:{port} did not answer within {seconds:.0f} s"
+    except OSError as error:
+        return f"{host}:{port}: {error.strerror or error}"
+    return None

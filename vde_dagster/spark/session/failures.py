@@ -1,0 +1,264 @@
+"""Spark's exceptions as one clear line, with the place in the query or in the user's code."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from pathlib import Path
+
+from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space
+from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
+from vde_dagster.project.python.files import project_file
+from vde_dagster.spark.session.jvm_failure import MEMORY_HINT, ended_error
+
+_HINTS = {
+    "TABLE_OR_VIEW_NOT_FOUND": "check the table's name, or plan and apply its model first",
+    "UNRESOLVED_COLUMN": "check its name against the columns of the tables that are read",
+    "DIVIDE_BY_ZERO": "use try_divide, or nullif on the divisor",
+    "CAST_INVALID_INPUT": "use try_cast where bad values should become NULL",
+    "CAST_OVERFLOW": "declare a wider type for the column",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "declare a wider type for the column",
+    "MISSING_AGGREGATION": "add the column to GROUP BY, or aggregate it",
+    "AMBIGUOUS_REFERENCE": "give the columns different names",
+    "OutOfMemoryError": MEMORY_HINT,
+}
+
+
+_LACKS_MEMORY = re.compile(
+    r"MemoryError\b|exceeding (?:\w+ )*memory limits"
+    r"|\b(?:exit status|(?:exited with|exit)(?: exit)? code):? (?:137|52)\b",
+    re.I,
+)
+"""What Java, Python, and Spark of its executors say; 137 is a kill, 52 Spark's own end."""
+_WRAPPED = "SELECT * FROM (\n{}\n)"
+_SHOWN_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*)\n( *)(\^+)")
+_PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
+_EXPRESSION = re.compile(r'expression "([^"]+)" is based on')
+_CAST = re.compile(r"CAST\(`((?:[^`]|``)*)` AS ", re.IGNORECASE)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_THROWN = re.compile(r"^(?:Caused by: )?([\w$]+(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
+_TOLD = re.compile(r"(?:\(([\w.$]+)\) )?(.*?)(?:\n\nJVM stacktrace:.*)?", re.DOTALL)
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+def hush_pyspark() -> None:
+    """Keep PySpark from logging every failed statement: its stack is in our exceptions already.
+
+    Py4J logs to the root logger when the JVM ends amid a command.
+    """
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+def as_subquery(sql: str) -> str:
+    """Put a query into a place where Spark accepts nothing but queries, so it can only read."""
+    return _WRAPPED.format(sql.rstrip().rstrip(";"))
+
+
+def execution_error(error: Exception, what: str, query: str | None = None) -> VdeError:
+    """Return what to raise for an exception of Spark, of Iceberg or of a model's own code.
+
+    Args:
+        error: The exception; it becomes the cause of the one that is raised.
+        what: What failed, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
+        query: The query that was run, also as a subquery.
+    """
+    if isinstance(error, VdeError):
+        return error
+    ended = ended_error(error)
+    if ended is not None:
+        return ended
+    cause = cause_line(error)
+    hint = next((hint for key, hint in _HINTS.items() if key in cause), None)
+    if is_no_space(error) or any(is_no_space(OSError(text)) for _, text in java_causes(error)):
+        hint = NO_SPACE_HINT
+        if not is_no_space(OSError(cause)):
+            cause = f"no space left on device: {cause}"
+    raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))
+    told = [(type(error).__name__, str(error)), *java_causes(error)]
+    raised.lacks_memory = any(_LACKS_MEMORY.search(f"{kind}: {text}") for kind, text in told)
+    if query is not None:
+        raised.place = query_place(str(error), query, _words(error))
+    return raised
+
+
+def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
+    """Find the place in a query that Spark's message names.
+
+    Args:
+        text: The whole message.
+        query: The query, which Spark may have got as a subquery.
+        words: The offending words, as far as the exception knows them.
+
+    Returns:
+        None when it names none, or one of another text. Of the casts around a query, which take
+        over expressions when Spark merges them, the column.
+    """
+    shown = _SHOWN_PLACE.search(text)
+    if shown:
+        line, position = int(shown[1]), int(shown[2]) - 1
+        words = words or shown[3][len(shown[4]) :][: len(shown[5])].removesuffix("...")
+    else:
+        found = _PLACE.search(text)
+        if found is None:
+            return _quoted(text, query)
+        line, position = int(found[1]), int(found[2])
+    before = _WRAPPED.index("{}")
+    for given, begin in ((query, 0), (as_subquery(query), before)):
+        offset = _offset(given, line, position)
+        if offset is None or not begin <= offset < begin + len(query):
+            continue
+        # A cast around the query has a text and a line 1 of its own, so the words decide.
+        if given.startswith(words, offset):
+            return QueryPlace(query, offset - begin, words)
+    column = column_of_cast(words)
+    return QueryPlace(query, None, column=column) if column else None
+
+
+def column_of_cast(words: str) -> str | None:
+    """Return the column that a cast around a query is about.
+
+    >>> column_of_cast("CAST(`x` AS double) AS `x`")
+    'x'
+    """
+    cast = _CAST.match(words)
+    return cast[1].replace("``", "`") if cast else None
+
+
+def _quoted(text: str, query: str) -> QueryPlace | None:
+    """Find an expression that a message without a position quotes."""
+    named = _EXPRESSION.search(text)
+    words = named[1] if named else ""
+    found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", query, re.IGNORECASE)
+    return QueryPlace(query, found.start(), words) if words and found else None
+
+
+def _offset(text: str, line: int, position: int) -> int | None:
+    lines = text.splitlines(keepends=True)
+    if line > len(lines) or position > len(lines[line - 1]):
+        return None
+    return sum(map(len, lines[: line - 1])) + position
+
+
+def _words(error: BaseException) -> str:
+    """Return the offending words, of the exceptions that know them (a part of PySpark's)."""
+    try:
+        contexts = error.getQueryContext()  # type: ignore[attr-defined]
+        return str(contexts[0].fragment()) if contexts else ""
+    except Exception:  # It asks the JVM, and has no words for calls of DataFrames.
+        return ""
+
+
+def project_frame(error: BaseException) -> SourceLocation | None:
+    """Return the last place in the project's own Python code that an exception came from.
+
+    It may have been raised here, or in one of Spark's workers, whose traceback is a text.
+    """
+    text = str(error)
+    if _TRACEBACK in text:
+        frames = _FRAME.findall(text[text.rindex(_TRACEBACK) :])
+    else:
+        frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    for name, line in reversed(frames):
+        path = project_file(name)
+        if path is not None:
+            return SourceLocation(Path(path), int(line))
+    return None
+
+
+def whole_stack(error: BaseException) -> str:
+    """Return everything that is known of an exception: Python's traceback and Java's stacks."""
+    parts = ["".join(traceback.format_exception(error))]
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        stack = getattr(current, "_stackTrace", None)
+        if isinstance(stack, str) and stack not in parts[0]:
+            parts.append(f"Java's stack of {type(current).__name__}:\n{stack}")
+        current = current.__cause__ or current.__context__
+    return "\n".join(parts)
+
+
+def cause_line(error: BaseException) -> str:
+    """Return the one line that says most about an exception: never a Java stack trace."""
+    java = java_causes(error)
+    text = str(error)
+    python = _python_worker_error(text)
+    if python:
+        return python
+    if java and "[" not in _first_line(text):
+        name, message = next(((n, m) for n, m in reversed(java) if m), (java[-1][0], java[-1][1]))
+        simple = name.rpartition(".")[2]
+        return _first_line(f"{simple}: {message}" if not message.startswith("[") else message)
+    line = _first_line(text)
+    condition = _condition(error)
+    if condition and condition not in line:
+        line = f"[{condition}] {line}"
+    if not _is_spark_error(error):
+        line = f"{type(error).__name__}: {line}" if line else type(error).__name__
+    return line
+
+
+def java_causes(error: BaseException) -> list[tuple[str, str]]:
+    """Return (class, message) of the Java exceptions behind a Python one, outermost first."""
+    stack = getattr(error, "getStackTrace", None)
+    if callable(stack):  # Of Spark Connect, where Java's exceptions come as a text.
+        return _told_causes(str(error), stack() or "")
+    java = getattr(error, "java_exception", None)
+    if java is None:
+        java = getattr(error, "_origin", None)
+    found: list[tuple[str, str]] = []
+    while java is not None and len(found) < 20:
+        found.append((java.getClass().getName(), java.getMessage() or ""))
+        java = java.getCause()
+    return found
+
+
+def _told_causes(text: str, stack: str) -> list[tuple[str, str]]:
+    """Return (class, message) of Java exceptions of which only a message and a stack came."""
+    found = [(one[1], one[2] or "") for one in _THROWN.finditer(stack)]
+    told = _TOLD.fullmatch(text)
+    assert told is not None
+    if found:
+        return [(found[0][0], found[0][1] or told[2]), *found[1:]]
+    return [(told[1], told[2])] if told[1] else []
+
+
+def has_java_cause(error: BaseException, *classes: str) -> bool:
+    """Say whether a Java exception of one of the (simple or full) class names is behind it."""
+    return any(
+        name in classes or name.rpartition(".")[2] in classes for name, _ in java_causes(error)
+    )
+
+
+def _is_spark_error(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def _condition(error: BaseException) -> str | None:
+    getter = getattr(error, "getCondition", None)
+    return getter() if callable(getter) and _is_spark_error(error) else None
+
+
+def _first_line(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
+    return line if len(line) <= 500 else line[:497] + "…"
+
+
+def _python_worker_error(text: str) -> str | None:
+    """Return the last line of a traceback that a Python worker sent (a failing UDF)."""
+    if _TRACEBACK not in text:
+        return None
+    lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
+    for line in lines:
+        if line and not line.startswith((" ", "\t")):
+            return _first_line(line)
+    return None

@@ -1,0 +1,155 @@
+"""Whose job is it: tags on everything that runs for a plan, so that all of it can be stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.spark.session.connect import is_remote
+from vde_dagster.spark.session.failures import execution_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_POOLS = 64
+
+
+def plan_tag(plan_id: str) -> str:
+    """Return the tag that a plan's Spark jobs carry."""
+    return f"vde-plan-{plan_id}"
+
+
+class PlanJobs:
+    """The work that runs for plans at this moment, across threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._cancelled: set[str] = set()
+        self._remote: list[tuple[str, SparkSession]] = []
+
+    @contextmanager
+    def running(
+        self, session: SparkSession, plan_id: str, what: str, query: str | None = None
+    ) -> Iterator[None]:
+        """Tag every Spark job of the calling thread, and translate what goes wrong.
+
+        Each thread has a FAIR pool of its own; within one pool Spark is first in, first out.
+
+        Args:
+            session: The session that the work runs in.
+            plan_id: On whose behalf.
+            what: Model and interval, for Spark's UI and for messages.
+            query: The query that is run, for the place of a mistake in it.
+
+        Raises:
+            ExecutionError: The work failed, or the plan was cancelled before or meanwhile.
+        """
+        self._enter(plan_id)
+        try:
+            with self._tagged(session, plan_id, what):
+                yield
+        except Exception as error:
+            if self.is_cancelled(plan_id):
+                raise _cancelled(plan_id) from error
+            raised = execution_error(error, what, query)
+            if raised is error:
+                raise
+            raise raised from error
+        finally:
+            with self._lock:
+                self._running[plan_id] -= 1
+
+    @contextmanager
+    def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[None]:
+        tag = plan_tag(plan_id)
+        if is_remote(session):
+            # The server spreads its jobs by itself, and stops only a session's own.
+            mine = (plan_id, session)
+            with self._lock:
+                self._remote.append(mine)
+            session.addTag(tag)
+            try:
+                yield
+            finally:
+                session.removeTag(tag)
+                with self._lock:
+                    self._remote.remove(mine)
+            return
+        context = session.sparkContext
+        context.addJobTag(tag)
+        context.setJobGroup(f"{tag} {what}", what, interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", f"vde-{threading.get_ident() % _POOLS}")
+        try:
+            yield
+        finally:
+            context.removeJobTag(tag)
+            for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
+                context.setLocalProperty(name, None)
+
+    def begin(self, plan_id: str) -> None:
+        """Let a plan run (again) that was cancelled before."""
+        with self._lock:
+            self._cancelled.discard(plan_id)
+
+    def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
+        """Refuse new work of a plan, and stop its Spark jobs until none is left.
+
+        A job may be on its way to Spark's scheduler while the tag is cancelled, so the tag is
+        cancelled again until the plan's last action has ended.
+
+        Args:
+            session: The engine's shared session, if it has one by now.
+            plan_id: The plan.
+            wait_seconds: How long to wait at most.
+
+        Returns:
+            Whether everything had ended within the time.
+        """
+        with self._lock:
+            self._cancelled.add(plan_id)
+        until = time.monotonic() + wait_seconds
+        while session is not None and self.count(plan_id):
+            self._stop(session, plan_id)
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def _stop(self, session: SparkSession, plan_id: str) -> None:
+        if not is_remote(session):
+            session.sparkContext.cancelJobsWithTag(plan_tag(plan_id))
+            return
+        with self._lock:
+            sessions = [one for whose, one in self._remote if whose == plan_id]
+        for one in sessions:
+            one.interruptTag(plan_tag(plan_id))
+
+    def is_cancelled(self, plan_id: str) -> bool:
+        """Say whether a plan was cancelled and not begun again."""
+        with self._lock:
+            return plan_id in self._cancelled
+
+    def count(self, plan_id: str) -> int:
+        """Return how many actions of a plan run now."""
+        with self._lock:
+            return self._running[plan_id]
+
+    def _enter(self, plan_id: str) -> None:
+        with self._lock:
+            if plan_id in self._cancelled:
+                raise _cancelled(plan_id)
+            self._running[plan_id] += 1
+
+
+def _cancelled(plan_id: str) -> ExecutionError:
+    return ExecutionError(
+        f"plan {plan_id} was cancelled",
+        hint="apply the same plan again: what was finished stays",
+    )

@@ -1,0 +1,170 @@
+"""Spark that ended by itself: why its JVM is gone, and what helps."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import StoreError
+from vde_dagster.spark.session.settings import MEMORY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+MEMORY_HINT = f"give Spark more memory: {MEMORY} under [tool.vde.spark.config]"
+_OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ?([^\r\n]*)")
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+_SPARKS_OUT_OF_MEMORY = 52
+"""How Spark's own handler ends a JVM (`org.apache.spark.util.SparkExitCode`)."""
+_END_SECONDS = 5.0
+"""How long after its last connection a JVM may take to end."""
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Launched:
+    """The JVM of this process.
+
+    Args:
+        process: The JVM.
+        log_file: What it writes.
+        memory: How much it was given, as Spark has it.
+        local: Whether tasks run in it.
+    """
+
+    process: subprocess.Popen[bytes]
+    log_file: Path
+    memory: str
+    local: bool
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a JVM ended, for an error of each thread that used it."""
+
+    message: str
+    hint: str
+    lacks_memory: bool
+
+    def error(self) -> StoreError:
+        error = StoreError(self.message, hint=self.hint)
+        error.lacks_memory = self.lacks_memory
+        return error
+
+
+_launched: list[Launched] = []
+_last_end: list[_End] = []
+"""How the JVM before that ended: threads may notice when the next one is there."""
+
+
+def remember(launched: Launched) -> None:
+    """Note the JVM that this process started."""
+    _launched[:] = [launched]
+
+
+def has_ended(error: BaseException | None = None) -> bool:
+    """Say whether the JVM that this process started is gone.
+
+    Args:
+        error: What went wrong; where a connection to the JVM broke, its end is waited for.
+    """
+    if not _launched:
+        return False
+    process = _launched[0].process
+    if error is not None and _is_broken_connection(error):
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+    return process.poll() is not None
+
+
+def is_gone(session: SparkSession) -> bool:
+    """Say whether the JVM of a session, be it started here or joined, is gone or another's."""
+    from pyspark import SparkContext
+
+    return has_ended() or session.sparkContext is not SparkContext._active_spark_context
+
+
+def forget_ended() -> None:
+    """Let the next session of this process start another JVM in place of one that is gone."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    _last_end[:] = [_end_of(_launched.pop())]
+    context = SparkContext._active_spark_context
+    if context is not None:
+        context._jsc = None  # It would ask the JVM to stop.
+        context.stop()
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    SparkSession._instantiatedSession = None
+    if gateway is not None:
+        with suppress(OSError, Py4JError):
+            gateway.shutdown()
+
+
+def ended_error(error: BaseException) -> StoreError | None:
+    """Return what to raise where something failed since Spark is gone; None where it is not."""
+    if has_ended(error):
+        return _end_of(_launched[0]).error()
+    return _last_end[0].error() if _last_end and _is_broken_connection(error) else None
+
+
+def _end_of(launched: Launched) -> _End:
+    code = launched.process.returncode
+    found = _OUT_OF_MEMORY.findall(_tail(launched.log_file))
+    see = f"what it wrote is in {launched.log_file}"
+    if found or code == _SPARKS_OUT_OF_MEMORY:
+        what = found[-1].strip() if found else ""
+        who = "Spark" if launched.local else "Spark's driver"
+        tasks = ", in which tasks run," if launched.local else ""
+        return _End(
+            f"{who} ran out of memory and was ended: its JVM{tasks} has {launched.memory}"
+            + (f" ({what})" if what else ""),
+            f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
+            f"{see}. What was finished is kept: apply again",
+            True,
+        )
+    if code in _KILLED:
+        return _End(
+            "Spark was killed from outside (SIGKILL), as systems do that run out of memory",
+            f"see the system's log; lower {MEMORY} ({launched.memory}) where the machine or "
+            "the container has less, then apply again: what was finished is kept",
+            True,
+        )
+    return _End(
+        f"Spark's JVM has ended by itself (exit code {code})",
+        f"{see}; what was finished is kept: apply again",
+        False,
+    )
+
+
+def _is_broken_connection(error: BaseException) -> bool:
+    """Say whether Py4J or a socket says that nobody answers any more."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        kind = type(current).__name__
+        if isinstance(current, ConnectionError | EOFError) or kind == "Py4JNetworkError":
+            return True
+        if kind == "Py4JError" and "Answer from Java side is empty" in str(current):
+            return True
+        current = current.__cause__ or current.__context__
+    return False
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - _READ_BYTES))
+            return log.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,325 @@
+"""Starting Spark: one JVM per process, one session per engine."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.spark.session.connect import (
+    check_master,
+    connect,
+    is_remote,
+    is_server,
+    require_client,
+    use_catalog,
+)
+from vde_dagster.spark.session.failures import hush_pyspark
+from vde_dagster.spark.session.java import check_java
+from vde_dagster.spark.session.jvm_failure import Launched, forget_ended, has_ended, remember
+from vde_dagster.spark.session.settings import (
+    MEMORY,
+    SessionSettings,
+    command_line_config,
+    context_config,
+    is_local,
+    packages,
+    session_config,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+logger = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_users: set[int] = set()
+_started_here = False
+_ignored: set[str] = set()
+"""Settings of which this process has said that they come too late."""
+
+T = TypeVar("T")
+
+
+def start_session(
+    settings: SessionSettings, join: Callable[[], SparkSession] | None = None
+) -> SparkSession:
+    """Return a session of its own for a project, in the process's one JVM.
+
+    The first call starts the JVM, which takes seconds; later ones share it, each with its own
+    catalog, configuration and temporary views. May be called in any thread. The JVM's output
+    goes to `settings.log_file`, never to this process's streams.
+
+    Args:
+        settings: What it is made from.
+        join: Starts or returns a session of somebody else, in whose JVM this one is made.
+
+    Raises:
+        StoreError: Java is missing or too old, or the JVM, its packages or the master cannot be
+            had.
+        UsageError: The session to join has another catalog by the project's name.
+    """
+    with _lock:
+        session = _off_main_thread(lambda: _start(settings, join))
+        _users.add(id(session))
+        return session
+
+
+def require_spark(settings: SessionSettings) -> None:
+    """Make sure that Spark can be started for a project, or reached, without doing it.
+
+    Args:
+        settings: What it would be made from.
+
+    Raises:
+        NoSparkError: Java, the client of Spark Connect or the master is not there.
+    """
+    if is_server(settings.master):
+        require_client(settings.master)
+        check_master(settings.master)
+        return
+    from pyspark import SparkContext
+
+    check_master(context_config(settings)["spark.master"])
+    if SparkContext._gateway is None:
+        check_java()
+
+
+def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
+    """Return a session beside another one, with a project's catalog and configuration.
+
+    What only a new JVM could change is left as it is, with one warning where it differs.
+    """
+    session = connect(settings) if is_remote(root) else root.newSession()
+    _configure(session, settings)
+    return session
+
+
+def _configure(session: SparkSession, settings: SessionSettings) -> None:
+    """Give a new session a project's catalog and configuration."""
+    from pyspark.errors import PySparkException
+
+    for key, value in session_config(settings).items():
+        if session.conf.get(key, None) == value:
+            continue
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            if "CANNOT_MODIFY" not in str(error):
+                raise
+            if key not in _ignored:
+                _ignored.add(key)
+                logger.warning("%s is ignored: Spark was already started without it", key)
+    # Spark loads a catalog by the configuration of the thread's active session, which is this one
+    # only inside of `sql`; later calls of Iceberg's API find it loaded.
+    if is_remote(session):
+        use_catalog(session, settings)
+    else:
+        session.sql(f"USE {quote(settings.catalog)}")
+
+
+def stop_session(session: SparkSession) -> None:
+    """Give a session back; the last one of a JVM that was started here stops Spark."""
+    global _started_here
+    with _lock:
+        _users.discard(id(session))
+        if is_remote(session):
+            session.stop()
+            return
+        if not _users and _started_here:
+            if not has_ended():
+                session.sparkContext.stop()
+            _started_here = False
+
+
+def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    global _started_here
+    if settings.iceberg.database is not None:
+        Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
+    if join is None and is_server(settings.master):
+        require_spark(settings)
+        session = connect(settings)
+        _configure(session, settings)
+        return session
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if join is not None:
+        root = join()
+        if is_remote(root):
+            raise UsageError(
+                "the session to join is one of Spark Connect, which has no JVM to join",
+                hint="set spark.master under [tool.vde.spark] to its sc://… URL, and give none",
+            )
+        check_catalog(root.conf.getAll, settings)
+    else:
+        if has_ended():
+            forget_ended()
+            _users.clear()
+        if SparkContext._active_spark_context is None:
+            _launch(settings)
+            _started_here = True
+        root = SparkSession.builder.getOrCreate()
+    _check_packages(root, settings)
+    return new_session(root, settings)
+
+
+def _launch(settings: SessionSettings) -> None:
+    """Start the JVM with its streams in a file, so that Ivy's and Spark's chatter goes there.
+
+    `launch_gateway` is what PySpark itself calls; only its `popen_kwargs` are ours.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    began = time.monotonic()
+    config = context_config(settings)
+    memory = config.get(MEMORY, "Spark's default of memory")
+    logger.info("starting Spark (%s) with %s …", config["spark.master"], memory)
+    require_spark(settings)
+    conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
+    visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
+    gateway = SparkContext._gateway
+    if gateway is None:
+        log_file = settings.log_file or _temporary_log()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        with log_file.open("wb") as log:
+            try:
+                gateway = launch_gateway(visible, popen_kwargs={"stdout": log, "stderr": log})
+            except PySparkRuntimeError as error:
+                raise _launch_failure(log_file, settings) from error
+        if settings.log_file is None:
+            atexit.register(log_file.unlink, missing_ok=True)
+        if gateway.proc is not None:
+            remember(Launched(gateway.proc, log_file, memory, is_local(config["spark.master"])))
+    hush_pyspark()
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    SparkSession.builder.config(conf=conf).getOrCreate()
+    logger.info("Spark started in %.1f s", time.monotonic() - began)
+
+
+def _off_main_thread(function: Callable[[], T]) -> T:
+    """Call a function in another thread.
+
+    In the main thread PySpark would put its own handler in place of the caller's for SIGINT.
+    """
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(function())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="vde-spark-start", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
+    """Refuse a JVM that lacks Iceberg or the driver, where every statement would fail obscurely."""
+    from py4j.protocol import Py4JJavaError
+
+    if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():
+        raise StoreError(
+            "this process has a Spark session without Iceberg",
+            hint="stop it first, or start it with spark.jars.packages="
+            + ",".join(packages(settings))
+            + " and Iceberg's session extensions",
+        )
+    driver = settings.iceberg.driver
+    if driver is None:
+        return
+    jvm: Any = root._jvm
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(driver)
+    except Py4JJavaError:
+        raise StoreError(
+            f"Spark was started in this process without the database driver {driver}",
+            hint="start it first for the project that needs it, or name both drivers in "
+            "spark.packages",
+        ) from None
+
+
+def _temporary_log() -> Path:
+    handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
+    os.close(handle)
+    return Path(name)
+
+
+def _launch_failure(log_file: Path, settings: SessionSettings) -> StoreError:
+    text = log_file.read_text(errors="replace")
+    missing = re.findall(r"unresolved dependency: ([^:\s]+[^:]*)", text)
+    if missing:
+        return StoreError(
+            "Spark's packages could not be fetched: " + ", ".join(sorted(set(missing))),
+            hint="check the network and the coordinates in spark.packages; "
+            "VDE_JAR_CACHE names a directory with jars fetched before",
+        )
+    found = re.search(r"^.*(?:Exception|Error).*(?:\n(?!\s*at ).+)?", text, re.M)
+    reason = " ".join(found.group().split())[:300] if found else "it ended without a message"
+    return StoreError(
+        f"Spark did not start: {reason}",
+        hint=f"the JVM's output is in {log_file}; the master is '{settings.master}'",
+    )
+
+
+_SECRET = "password|secret|token|credential|key"
+_SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
+_SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
+
+
+def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
+    """Check that a session means the same tables by the catalog's name as the project does.
+
+    Args:
+        theirs: The session's whole configuration.
+        settings: The project's.
+
+    Raises:
+        UsageError: It does not; names every setting that differs, secrets without their values.
+    """
+    prefix = f"spark.sql.catalog.{settings.catalog}"
+    ours = session_config(settings)
+    keys = sorted(key for key in {*ours, *theirs} if key == prefix or key.startswith(prefix + "."))
+    differing = [key for key in keys if ours.get(key) != theirs.get(key)]
+    if not differing:
+        return
+    parts = [
+        f"{key} is {_shown(key, theirs.get(key))}, the project's is {_shown(key, ours.get(key))}"
+        for key in differing
+    ]
+    raise UsageError(
+        f"the Spark session to join has another catalog '{settings.catalog}' than the project: "
+        + "; ".join(parts),
+        hint="start it with vde_dagster.orchestration.spark_config(project_root), or give no "
+        "session: the project has one",
+    )
+
+
+def _shown(key: str, value: str | None) -> str:
+    if value is None:
+        return "not set"
+    if _SECRET_NAME.search(key.rpartition(".")[2]):
+        return "another one"
+    without_secrets = _SECRET_PART.sub(r"\1…", value)
+    return f"'{without_secrets}'"

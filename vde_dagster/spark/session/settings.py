@@ -1,0 +1,191 @@
+"""What a Spark session needs to know, and Spark's own configuration made from it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
+from vde_dagster.lakehouse.catalogs.choose import reached_by_spark
+from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
+
+if TYPE_CHECKING:
+    from vde_dagster.project.settings import Settings
+
+
+ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+
+MEMORY = "spark.driver.memory"
+
+_LEAST_MEMORY = 2 << 30
+_CONTAINER_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
+"""Environment variable with the directory that downloaded jars are kept in."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """The input of this layer.
+
+    Args:
+        catalog: Name of the Iceberg catalog in Spark.
+        state_url: SQLAlchemy URL of the database that holds state and catalog.
+        warehouse: URI of the directory that new tables are put in.
+        master: Spark's master URL.
+        config: Further Spark properties; they win over the defaults below.
+        packages: Further Maven coordinates; one of the same group and artifact as a default
+            package replaces it.
+        log_file: Where the JVM's output goes, or None for a temporary file.
+        project_root: The project's directory, which seeds are read from.
+        io: PyIceberg's settings for object stores.
+        reached: How the catalog says that Spark reaches it; by default as the SQL catalog in
+            `state_url` does.
+    """
+
+    catalog: str
+    state_url: str = field(repr=False)
+    warehouse: str
+    master: str = "local[*]"
+    config: dict[str, str] = field(default_factory=dict, repr=False)
+    packages: tuple[str, ...] = ()
+    log_file: Path | None = None
+    project_root: Path | None = None
+    io: dict[str, str] = field(default_factory=dict, repr=False)
+    reached: SparkCatalog | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> SessionSettings:
+        """Take what Spark needs from a project's settings.
+
+        Raises:
+            ProjectError: A setting names an environment variable that is not set.
+        """
+        return cls(
+            catalog=settings.catalog,
+            state_url=settings.resolved_state_url,
+            warehouse=settings.resolved_warehouse,
+            master=settings.spark.master,
+            config=settings.spark.resolved_config(),
+            packages=settings.spark.packages,
+            log_file=settings.work_dir / "spark.log",
+            project_root=settings.root,
+            io=settings.resolved_io(),
+            reached=reached_by_spark(settings),
+        )
+
+    @property
+    def iceberg(self) -> SparkCatalog:
+        """How Spark reaches the catalog.
+
+        Raises:
+            UsageError: Spark cannot reach the state's database.
+        """
+        return self.reached or spark_catalog(self.state_url, self.warehouse, self.io)
+
+
+def catalog_config(settings: SessionSettings) -> dict[str, str]:
+    """Return the properties of the Iceberg catalog, which may be set on a running session."""
+    prefix = f"spark.sql.catalog.{settings.catalog}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{key}": value for key, value in settings.iceberg.properties.items()},
+        "spark.sql.defaultCatalog": settings.catalog,
+    }
+
+
+def session_config(settings: SessionSettings) -> dict[str, str]:
+    """Return every property of a session that may differ between sessions of one JVM.
+
+    How work is cut into tasks is left to Spark and to who runs the cluster: what was set here for
+    small tables put large ones into one task.
+    """
+    return {
+        **catalog_config(settings),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.sources.partitionOverwriteMode": "static",
+        **settings.config,
+    }
+
+
+def context_config(settings: SessionSettings) -> dict[str, str]:
+    """Return the configuration of a new JVM's Spark context; sessions add their catalogs."""
+    config = {
+        "spark.app.name": "vde",
+        "spark.master": settings.master,
+        "spark.jars.packages": ",".join(packages(settings)),
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        "spark.scheduler.mode": "FAIR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        # A thread that lacks memory dies alone, and who waits for Spark's scheduler waits for ever.
+        "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
+        **settings.config,
+    }
+    if is_local(settings.master):
+        config.setdefault("spark.driver.host", "127.0.0.1")
+        config.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        config.setdefault(MEMORY, f"{local_memory() >> 20}m")
+    cache = os.environ.get(JAR_CACHE_VARIABLE)
+    if cache:
+        config.setdefault("spark.jars.ivy", str(Path(cache).expanduser().absolute()))
+    return config
+
+
+def is_local(master: str) -> bool:
+    """Say whether tasks run in the driver's JVM."""
+    return master.startswith("local")
+
+
+def local_memory() -> int:
+    """Return how many bytes a JVM gets in which tasks run: half the machine's, at least 2 GiB.
+
+    A container's limit counts where it is lower than what the machine has.
+    """
+    limits = [_physical_memory()]
+    for path in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # No container, no limit ("max"), or another system.
+            limits.append(int(path.read_text()))
+    return max(min(limits) // 2, _LEAST_MEMORY)
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # A system that does not say it.
+        return 0
+
+
+def command_line_config(config: dict[str, str]) -> dict[str, str]:
+    """Return what the JVM must know before it runs: what may stand on a command line.
+
+    Storage keys and passwords (`spark.hadoop.…`, `spark.sql.catalog.…`) are left out, as every
+    user of the machine can read command lines; they are handed over once the JVM is up.
+    """
+    return {
+        key: value
+        for key, value in config.items()
+        if not key.startswith(("spark.hadoop.", "spark.sql."))
+    }
+
+
+def packages(settings: SessionSettings) -> tuple[str, ...]:
+    """Return the Maven coordinates that the session loads."""
+    needed = (ICEBERG_PACKAGE, *settings.iceberg.packages)
+    chosen = {_artifact(package): package for package in needed}
+    chosen.update({_artifact(package): package for package in settings.packages})
+    return tuple(chosen.values())
+
+
+def _artifact(package: str) -> str:
+    return ":".join(package.split(":")[:2])

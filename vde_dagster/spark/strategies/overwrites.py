@@ -1,0 +1,176 @@
+"""Kinds that overwrite: whole tables, intervals, partitions; or that only append."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ExecutionError
+from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY
+from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.intervals.time_column import TimeColumn
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.kinds import (
+    Full,
+    IncrementalByPartition,
+    IncrementalByTimeRange,
+    IncrementalUnmanaged,
+    Seed,
+)
+from vde_dagster.spark.session.failures import java_causes
+from vde_dagster.spark.strategies.base import (
+    Layout,
+    Strategy,
+    Write,
+    condition,
+    strategy_for,
+    write_staged,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_PARTIAL = "Cannot delete file where some, but not all, rows match filter"
+
+
+@strategy_for(IncrementalByTimeRange)
+class TimeRange(Strategy):
+    """Overwrites by a filter on the time column; rows outside the interval never get in.
+
+    Iceberg overwrites by filter without reading a file when every file lies inside or outside of
+    the filter, which the default layout makes the rule: one partition per interval. It refuses
+    files that match in part (say after a year was filled at once into an unpartitioned table);
+    then the rows are deleted and added on a branch that nobody sees, which is put in place by a
+    fast-forward: one atomic step again.
+    """
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Partition by the time column at the unit of the cron."""
+        kind = snapshot.model.kind
+        assert isinstance(kind, IncrementalByTimeRange)
+        type_ = next((t for n, t in types.items() if n.lower() == kind.time_column.lower()), "")
+        unit = snapshot.cadence.unit
+        return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
+
+    def digest_condition(self, write: Write, interval: Interval) -> str | None:
+        """Return the filter that replaces the interval's rows."""
+        return _column(write).condition(interval)
+
+    def write(self, write: Write) -> None:
+        """Overwrite the interval."""
+        column = _column(write)
+        rows = condition(column.condition(write.task.interval))
+        frame = write.frame.where(rows)
+        try:
+            write.writer(frame, write.task.branch).overwrite(rows)
+        except Exception as error:
+            if not any(_PARTIAL in message for _, message in java_causes(error)):
+                raise
+            _replace_rows(write, column.condition(write.task.interval))
+
+
+def _column(write: Write) -> TimeColumn:
+    model = write.task.snapshot.model
+    kind = model.kind
+    assert isinstance(kind, IncrementalByTimeRange)
+    name = write.physical_name(kind.time_column)
+    return TimeColumn(name, write.types[name], kind.time_format, model.allow_partials)
+
+
+def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
+    if type_.startswith("timestamp"):
+        by = {IntervalUnit.DAY: "days", IntervalUnit.MONTH: "months", IntervalUnit.YEAR: "years"}
+        return f"{by.get(unit, 'hours')}({column})"
+    if type_ == "date" and unit in (IntervalUnit.MONTH, IntervalUnit.YEAR):
+        return f"{'months' if unit is IntervalUnit.MONTH else 'years'}({column})"
+    return column
+
+
+def _replace_rows(write: Write, rows: str) -> None:
+    """Delete and add the interval's rows beside the table, and put the result in its place."""
+    frame = write.frame.where(condition(rows))
+
+    def put_together(staging: str) -> None:
+        write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
+        write.writer(frame, staging).append()
+
+    write_staged(write, put_together, "replaced")
+
+
+@strategy_for(IncrementalByPartition)
+class Partitions(Strategy):
+    """Replaces the partitions that the rows are of, all in one commit; others stay."""
+
+    def digests_table(self, write: Write) -> bool:
+        """Partitions may be replaced by what they held."""
+        return True
+
+    def write(self, write: Write) -> None:
+        """Overwrite partitions; without rows there are none, and an empty commit says so."""
+        if write.task.anew:
+            # What the table holds may have partitions that no source has now.
+            write.writer(write.frame, write.task.branch).overwrite(condition("true"))
+            return
+        write.writer(write.frame, write.task.branch).overwritePartitions()
+        write.table.refresh()
+        mark = {FILL_KEY: write.summary[FILL_KEY]}
+        if write.table.find_commit(write.task.branch, mark) is None:
+            write.writer(write.frame.limit(0), write.task.branch).append()
+
+
+@strategy_for(IncrementalUnmanaged)
+class Unmanaged(Partitions):
+    """Adds the rows, or replaces partitions where the model says so.
+
+    That no interval is added twice is not decided here: a fill is written to a branch, and its
+    commit says which interval it is, so whoever comes after a crash takes it over or drops it.
+    """
+
+    def digests_table(self, write: Write) -> bool:
+        """Rows that are added change the table."""
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, IncrementalUnmanaged)
+        return kind.insert_overwrite
+
+    def write(self, write: Write) -> None:
+        """Append or overwrite."""
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, IncrementalUnmanaged)
+        if kind.insert_overwrite or write.task.anew:
+            super().write(write)
+        else:
+            write.writer(write.frame, write.task.branch).append()
+
+
+@strategy_for(Full)
+class WholeTable(Strategy):
+    """Replaces all rows in one Iceberg commit; readers see the old rows until then."""
+
+    def digest_condition(self, write: Write, interval: Interval) -> str | None:
+        """All rows are the interval's."""
+        return None
+
+    def write(self, write: Write) -> None:
+        """Overwrite everything."""
+        write.writer(write.frame, write.task.branch).overwrite(condition("true"))
+
+
+@strategy_for(Seed)
+class SeedFile(WholeTable):
+    """Replaces all rows by the file's."""
+
+    def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
+        """Read the file's values as text; the projection casts them to the table's types."""
+        from vde_dagster.project.reading.seeds import read_seed
+
+        if project_root is None:
+            raise ExecutionError(
+                f"the seed {task.snapshot.name} cannot be read: the engine knows no project folder",
+                hint="give SparkEngine its project_root",
+            )
+        return session.createDataFrame(read_seed(project_root, task.snapshot.model))

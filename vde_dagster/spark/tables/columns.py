@@ -1,0 +1,101 @@
+"""Columns for Spark: types as SQL text, and physical names for a model's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timezone
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import quote, string_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+
+def spark_type(data_type: DataType) -> str:
+    """Write a data type as Spark SQL, in lower case, with every field's name quoted as needed.
+
+    `DataType.simpleString` leaves a field called `a b` unquoted, which Spark cannot read back.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(data_type, ArrayType):
+        return f"array<{spark_type(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{spark_type(data_type.keyType)},{spark_type(data_type.valueType)}>"
+    if isinstance(data_type, StructType):
+        fields = (f"{_field(f.name)}:{spark_type(f.dataType)}" for f in data_type.fields)
+        return f"struct<{','.join(fields)}>"
+    return str(data_type.simpleString())
+
+
+def in_utc(value: Any, data_type: DataType) -> Any:
+    """Return a collected value with every TIMESTAMP in it as an instant in UTC.
+
+    PySpark gives timestamps without a zone in the process's local time, whatever the session's
+    time zone is.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
+
+    if value is None:
+        return None
+    if isinstance(data_type, TimestampType):
+        return value.astimezone(timezone.utc)
+    if isinstance(data_type, ArrayType):
+        return [in_utc(item, data_type.elementType) for item in value]
+    if isinstance(data_type, MapType):
+        return {
+            in_utc(key, data_type.keyType): in_utc(item, data_type.valueType)
+            for key, item in value.items()
+        }
+    if isinstance(data_type, StructType):
+        return {
+            field.name: in_utc(item, field.dataType)
+            for field, item in zip(data_type.fields, value, strict=True)
+        }
+    return value
+
+
+def is_orderable(data_type: str) -> bool:
+    """Say whether Spark can sort by values of a type (not by maps and variants)."""
+    return not any(word in data_type.lower() for word in ("map<", "variant", "geo"))
+
+
+def is_storable(data_type: str) -> bool:
+    """Say whether a table can have a column of a type (not of NULL alone, nor of an interval)."""
+    return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
+
+
+def _field(name: str) -> str:
+    return name if name.isidentifier() else quote(name)
+
+
+__all__ = ["rename_columns", "string_literal"]
+
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|[A-Za-z_]\w*|.", re.DOTALL)
+
+
+def rename_columns(expression: str, physical: Mapping[str, str]) -> str:
+    """Replace column names in a short SQL expression such as `days(ts)` or `bucket(16, id)`.
+
+    Functions, texts and the fields of a struct are left alone.
+
+    Args:
+        expression: The SQL.
+        physical: Physical names by output column name in lower case.
+    """
+    tokens = _TOKEN.findall(expression)
+    out: list[str] = []
+    for position, token in enumerate(tokens):
+        name = token[1:-1].replace("``", "`") if token.startswith("`") else token
+        if name.lower() not in physical or not (token.startswith("`") or token[0].isidentifier()):
+            out.append(token)
+            continue
+        before = "".join(tokens[:position]).rstrip()
+        after = "".join(tokens[position + 1 :]).lstrip()
+        if before.endswith(".") or (after.startswith("(") and not token.startswith("`")):
+            out.append(token)
+        else:
+            out.append(quote(physical[name.lower()]))
+    return "".join(out)

@@ -1,0 +1,199 @@
+"""Digests of the rows that a fill writes, computed by Spark in the job that writes them.
+
+The digest of some columns adds up two 64-bit hashes of every row, each in two halves so that no
+sum overflows before two thousand million rows. `xxhash64` passes over NULLs, and over where one
+array ends and the next begins, so all of that is hashed beside the values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import quote
+from vde_dagster.planning.environments.resolver import Columns
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.table_contents import Output, Tile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+
+_LOW = 0xFFFFFFFF
+_PLAIN = frozenset(
+    {
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "binary",
+        "string",
+    }
+)
+_WAIT_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Digester:
+    """Watches frames while they are written.
+
+    Args:
+        sets: The sets of columns of which digests are wanted.
+        tiles: (range, condition that holds for its rows) per digest; None for all rows.
+        whole: Whether the write replaces all rows of the table.
+    """
+
+    sets: tuple[Columns, ...]
+    tiles: tuple[tuple[Interval, str | None], ...]
+    whole: bool
+    _observation: Any = field(default=None, init=False)
+
+    def watch(self, frame: DataFrame) -> DataFrame:
+        """Return the frame with the digests taken of whatever action is run on it."""
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import Observation, functions
+
+        self._observation = None
+        expressions = self._expressions(frame)
+        if expressions is None:
+            return frame
+        observation = Observation()
+        try:
+            watched = frame.observe(observation, *map(functions.expr, expressions))
+        except AnalysisException:
+            return frame  # A type that cannot be hashed; the rows are written all the same.
+        self._observation = observation
+        return watched
+
+    def seen(self, rows: int) -> Output | None:
+        """Return the digests of what was written.
+
+        Args:
+            rows: How many rows the commit says it added. Spark may have looked at some twice, as
+                it does where it samples them first: then nothing is known.
+        """
+        if self._observation is None:
+            return None
+        values = _values(self._observation)
+        return self._output(values, rows) if values is not None else None
+
+    def read(self, frame: DataFrame, rows: int | None) -> Output | None:
+        """Return the digests of rows that are read again, in a job of their own.
+
+        Args:
+            frame: The rows.
+            rows: How many there have to be, or None where that is not known.
+        """
+        from pyspark.sql import functions
+
+        expressions = self._expressions(frame)
+        if expressions is None:
+            return None
+        (row,) = frame.agg(*map(functions.expr, expressions)).collect()
+        return self._output(list(row), rows)
+
+    def _expressions(self, frame: DataFrame) -> list[str] | None:
+        types = {item.name: item.dataType for item in frame.schema.fields}
+        hashes = []
+        for columns in self.sets:
+            names = sorted(types) if columns is None else columns
+            made = _row_hashes({name: types[name] for name in names if name in types})
+            if made is None or len(names) != len(set(names) & set(types)):
+                return None
+            hashes.append(made)
+        out = []
+        for _, condition in self.tiles:
+            out.append(_counted(condition))
+            for made in hashes:
+                for value in made:
+                    out.append(_summed(f"({value}) & {_LOW}L", condition))
+                    out.append(_summed(f"shiftrightunsigned({value}, 32)", condition))
+        return [f"{text} AS c{number}" for number, text in enumerate(out)]
+
+    def _output(self, values: Sequence[int | None], rows: int | None) -> Output | None:
+        width = 1 + 4 * len(self.sets)
+        made: list[Tile] = []
+        for place, (interval, _) in enumerate(self.tiles):
+            count, *sums = values[place * width : (place + 1) * width]
+            if count is None or (count and None in sums):
+                return None
+            digests = tuple(
+                ":".join([str(count), *(f"{part or 0:x}" for part in sums[at : at + 4])])
+                for at in range(0, len(sums), 4)
+            )
+            made.append(Tile(interval, count, digests))
+        if rows is not None and sum(tile.rows for tile in made) != rows:
+            return None
+        return Output(self.sets, tuple(made), self.whole)
+
+
+def _counted(condition: str | None) -> str:
+    return "count(1)" if condition is None else f"count_if({condition})"
+
+
+def _summed(value: str, condition: str | None) -> str:
+    return f"try_sum({value})" if condition is None else f"try_sum(IF({condition}, {value}, NULL))"
+
+
+def _row_hashes(types: dict[str, DataType]) -> tuple[str, str] | None:
+    """Return two hashes of a row that differ in their seeds, as Spark SQL."""
+    parts = []
+    for name, type_ in types.items():
+        part = _hashed(quote(name), type_, 0)
+        if part is None:
+            return None
+        parts.append(part)
+    listed = ", ".join(parts)
+    if not listed:
+        # Only the rows are counted: all of them are equal.
+        return "xxhash64(0)", "xxhash64(1)"
+    return f"xxhash64(0, {listed})", f"xxhash64(1, {listed})"
+
+
+def _hashed(value: str, type_: DataType, depth: int) -> str | None:
+    """Return the arguments by which a value takes part in a hash; None for unknown types."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(type_, ArrayType):
+        item = f"x{depth}"
+        inner = _hashed(item, type_.elementType, depth + 1)
+        return inner and f"size({value}), transform({value}, {item} -> xxhash64({inner}))"
+    if isinstance(type_, MapType):
+        entry = StructType().add("key", type_.keyType).add("value", type_.valueType)
+        return _hashed(f"map_entries({value})", ArrayType(entry), depth)
+    if isinstance(type_, StructType):
+        fields = [
+            _hashed(f"{value}.{quote(part.name)}", part.dataType, depth) for part in type_.fields
+        ]
+        if any(part is None for part in fields):
+            return None
+        return ", ".join([f"isnull({value})", *(part for part in fields if part)])
+    name = type_.simpleString()
+    if name in ("double", "float"):
+        # Both zeros have one hash, but not one text.
+        return f"isnull({value}), {value}, {value} = 0 AND CAST({value} AS STRING) LIKE '-%'"
+    if name in _PLAIN or name.startswith("decimal("):
+        return f"isnull({value}), {value}"
+    return None
+
+
+def _values(observation: Any) -> list[int | None] | None:
+    """Return what was observed; Spark tells it a moment after the action, if no event was lost."""
+    if not hasattr(observation, "_jo"):  # Of Spark Connect: told with the action's answer.
+        told = observation.get
+        return [told[f"c{number}"] for number in range(len(told))] or None
+    end = time.monotonic() + _WAIT_SECONDS
+    while True:
+        found = observation._jo.getRowOrEmpty()  # Waits a tenth of a second itself.
+        if found.isDefined():
+            text = str(found.get().mkString(","))
+            return [None if part == "null" else int(part) for part in text.split(",")]
+        if time.monotonic() > end:
+            return None

@@ -1,0 +1,333 @@
+"""The compiled parser of the Spark that is installed: its archive, Java class files, and ANTLR's
+network of states in them.
+
+The format of class files is chapter 4 of the Java Virtual Machine Specification; that of the
+network is that of ANTLR 4.10 and later (`ATNSerializer.java`, version 4).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+
+@lru_cache(maxsize=1)
+def spark_jar() -> Path | None:
+    """The archive with the parser of the Spark that is installed; None for one without a JVM."""
+    home = os.environ.get("SPARK_HOME")
+    spec = None if home else find_spec("pyspark")
+    places = [home] if home else list((spec and spec.submodule_search_locations) or ())
+    jars = [jar for place in places for jar in Path(place).glob("jars/spark-sql-api_*.jar")]
+    return jars[0] if len(jars) == 1 else None
+
+
+_WIDTHS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4}
+_WIDTHS |= {18: 4, 19: 2, 20: 2}
+"""Bytes of a constant's value, by its tag; that of text (1) says its own length."""
+_UTF8, _INTEGER, _LONG, _DOUBLE = 1, 3, 5, 6
+_ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _GETS = (
+    *(0x2A, 0x99, 0x9A, 0xAA, 0xAB, 0xAC),
+    (0xB4, 0xB6),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A predicate that is a Boolean field or method, or its opposite.
+
+    Args:
+        name: The name of the field or method.
+        negated: Whether the predicate holds where the field does not.
+    """
+
+    name: str
+    negated: bool
+
+
+class ClassFile:
+    """A class as `javac` wrote it.
+
+    Args:
+        data: The bytes of the `.class` file.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 8
+        self._pool = self._constants()
+        self._skip(6)
+        self._skip(2 * self._u2())
+        self.integers: dict[str, int] = {}
+        """Constants of whole numbers, by their names, in the order of the file."""
+        self.texts: dict[str, str] = {}
+        """Constants of text, likewise."""
+        self._methods: dict[str, bytes] = {}
+        for _ in range(self._u2()):
+            self._field()
+        for _ in range(self._u2()):
+            self._method()
+
+    def tests(self, suffix: str) -> dict[int, Test]:
+        """Return the predicates of the methods whose names end so, by their numbers.
+
+        Args:
+            suffix: How the methods' names end; each is one `switch` over numbers.
+        """
+        found: dict[int, Test] = {}
+        for name, code in self._methods.items():
+            if name.endswith(suffix):
+                for number, at in _cases(code):
+                    test = self._test(code, at)
+                    if test is not None:
+                        found[number] = test
+        return found
+
+    def _test(self, code: bytes, at: int) -> Test | None:
+        if code[at] != _ALOAD_0 or code[at + 1] not in _GETS:
+            return None
+        end = code[at + 4]
+        if end not in (_IRETURN, _IFEQ, _IFNE):
+            return None
+        (member,) = struct.unpack_from(">H", code, at + 2)
+        _, name_and_type = struct.unpack(">HH", self._value(member))
+        name, _ = struct.unpack(">HH", self._value(name_and_type))
+        return Test(self._text(name), end == _IFNE)
+
+    def _constants(self) -> list[tuple[int, bytes]]:
+        pool: list[tuple[int, bytes]] = [(0, b"")]
+        count = self._u2()
+        while len(pool) < count:
+            tag = self._data[self._at]
+            self._at += 1
+            width = self._u2() if tag == _UTF8 else _WIDTHS[tag]
+            pool.append((tag, self._data[self._at : self._at + width]))
+            self._at += width
+            if tag in (_LONG, _DOUBLE):
+                pool.append((0, b""))
+        return pool
+
+    def _value(self, index: int) -> bytes:
+        return self._pool[index][1]
+
+    def _text(self, index: int) -> str:
+        return _modified_utf8(self._value(index))
+
+    def _field(self) -> None:
+        self._skip(2)
+        name = self._text(self._u2())
+        self._skip(2)
+        for attribute, body in self._attributes():
+            if attribute != "ConstantValue":
+                continue
+            tag, value = self._pool[struct.unpack(">H", body)[0]]
+            if tag == _INTEGER:
+                self.integers[name] = struct.unpack(">i", value)[0]
+            elif len(value) == 2:
+                self.texts[name] = self._text(struct.unpack(">H", value)[0])
+
+    def _method(self) -> None:
+        self._skip(2)
+        name = self._text(self._u2())
+        self._skip(2)
+        for attribute, body in self._attributes():
+            if attribute == "Code":
+                (length,) = struct.unpack_from(">I", body, 4)
+                self._methods[name] = body[8 : 8 + length]
+
+    def _attributes(self) -> list[tuple[str, bytes]]:
+        found = []
+        for _ in range(self._u2()):
+            name = self._text(self._u2())
+            (length,) = struct.unpack_from(">I", self._data, self._at)
+            self._at += 4
+            found.append((name, self._data[self._at : self._at + length]))
+            self._at += length
+        return found
+
+    def _u2(self) -> int:
+        (value,) = struct.unpack_from(">H", self._data, self._at)
+        self._at += 2
+        return int(value)
+
+    def _skip(self, width: int) -> None:
+        self._at += width
+
+
+def _modified_utf8(data: bytes) -> str:
+    """Decode Java's UTF-8, in which NUL has two bytes and each half of a surrogate pair three."""
+    return data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+
+
+def _cases(code: bytes) -> list[tuple[int, int]]:
+    """Return the numbers, and where they lead, of a method that begins with a `switch`."""
+    kind, at = code[1], 4
+    if kind == _TABLESWITCH:
+        low, high = struct.unpack_from(">ii", code, at + 4)
+        jumps = struct.unpack_from(f">{high - low + 1}i", code, at + 12)
+        return [(low + i, 1 + jump) for i, jump in enumerate(jumps)]
+    if kind == _LOOKUPSWITCH:
+        (count,) = struct.unpack_from(">i", code, at + 4)
+        pairs = struct.unpack_from(f">{2 * count}i", code, at + 8)
+        return [(number, 1 + jump) for number, jump in zip(pairs[::2], pairs[1::2], strict=True)]
+    return []
+
+
+EPSILON, RANGE, RULE, PREDICATE, ATOM, ACTION, SET, NOT_SET, WILDCARD, PRECEDENCE = range(1, 11)
+"""Kinds of edges."""
+END = -1
+"""The token, or the character, behind the last."""
+_VERSION = 4
+_BLOCK_STARTS = (3, 4, 5)
+_RULE_STOP, _LOOP_END = 7, 12
+
+
+class Edge(NamedTuple):
+    """A way from one state to another.
+
+    Args:
+        kind: One of the kinds above.
+        target: The state that it leads to; of a call, the one behind the call.
+        first: A number that the kind gives meaning: the called rule's start, a predicate's rule.
+        second: Another: the called rule, the predicate.
+        third: Another: the precedence that is asked of the called rule.
+        symbols: Ranges of the tokens or characters that it takes, both ends included.
+    """
+
+    kind: int
+    target: int
+    first: int
+    second: int
+    third: int
+    symbols: tuple[tuple[int, int], ...]
+
+
+class Network(NamedTuple):
+    """A grammar's states.
+
+    Args:
+        edges: The edges that leave each state.
+        stops: The states at which a rule ends.
+        rule_of: Each state's rule.
+        starts: Each rule's first state.
+        token_types: The token that each rule of a lexer makes.
+        highest: The highest token.
+    """
+
+    edges: list[list[Edge]]
+    stops: set[int]
+    rule_of: list[int]
+    starts: list[int]
+    token_types: list[int]
+    highest: int
+
+
+class UnknownFormat(Exception):
+    """A network of another version of ANTLR."""
+
+
+def read_network(text: str) -> Network:
+    """Read a network.
+
+    Args:
+        text: The constant in which Java's parsers carry it.
+
+    Raises:
+        UnknownFormat: It is of another version.
+    """
+    numbers = _numbers(text)
+    take = numbers.__next__
+    if take() != _VERSION:
+        raise UnknownFormat
+    lexer = take() == 0
+    highest = take()
+    rule_of: list[int] = []
+    stops: list[int] = []
+    for state in range(take()):
+        kind = take()
+        rule_of.append(take() if kind else -1)
+        if kind == _LOOP_END or kind in _BLOCK_STARTS:
+            take()
+        if kind == _RULE_STOP:
+            stops.append(state)
+    for _ in range(2):  # Loops that are not greedy, and rules with precedence.
+        for _ in range(take()):
+            take()
+    starts, token_types = [], []
+    for _ in range(take()):
+        starts.append(take())
+        if lexer:
+            token_types.append(take())
+    for _ in range(take()):
+        take()  # Modes.
+    whole = (0, 0x10FFFF) if lexer else (1, highest)
+    sets = [_ranges(take) for _ in range(take())]
+    edges: list[list[Edge]] = [[] for _ in rule_of]
+    for source, target, kind, first, second, third in _rows(numbers, take()):
+        symbols = (
+            () if kind in (EPSILON, RULE) else _symbols(kind, first, second, third, sets, whole)
+        )
+        edges[source].append(Edge(kind, target, first, second, third, symbols))
+    return Network(edges, set(stops), rule_of, starts, token_types, highest)
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """Decode numbers of up to 31 bits from UTF-16 units: the first bit says that there are two."""
+    units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
+    if max(units) < 0x8000:
+        return iter(units)
+    return _long_numbers(iter(units))
+
+
+def _long_numbers(units: Iterator[int]) -> Iterator[int]:
+    for unit in units:
+        if unit < 0x8000:
+            yield unit
+            continue
+        low = next(units)
+        yield -1 if unit == low == 0xFFFF else (unit & 0x7FFF) << 16 | low
+
+
+def _rows(numbers: Iterator[int], count: int) -> Iterator[tuple[int, ...]]:
+    """Read rows of six."""
+    return islice(zip(*[numbers] * 6, strict=False), count)
+
+
+def _ranges(take: Callable[[], int]) -> tuple[tuple[int, int], ...]:
+    count, with_end = take(), take()
+    ranges = tuple((take(), take()) for _ in range(count))
+    return ((END, END), *ranges) if with_end else ranges
+
+
+def _symbols(
+    kind: int,
+    first: int,
+    second: int,
+    third: int,
+    sets: Sequence[tuple[tuple[int, int], ...]],
+    whole: tuple[int, int],
+) -> tuple[tuple[int, int], ...]:
+    low, high = whole
+    if kind == ATOM:
+        return ((END, END),) if third else ((first, first),)
+    if kind == RANGE:
+        return ((END if third else first, second),)
+    if kind == SET:
+        return sets[first]
+    if kind == WILDCARD:
+        return ((low, high),)
+    if kind == NOT_SET:
+        rest, at = [], low
+        for begin, end in sorted(sets[first]):
+            if begin > at:
+                rest.append((at, begin - 1))
+            at = max(at, end + 1)
+        return (*rest, (at, high)) if at <= high else tuple(rest)
+    return ()

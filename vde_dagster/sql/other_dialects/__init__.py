@@ -1,0 +1,1 @@
+"""Queries of other dialects in Spark SQL."""

@@ -1,0 +1,238 @@
+"""Queries of other dialects in Spark SQL, as SQLGlot writes them, if that can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.sql.other_dialects.calls import with_spark_calls
+from vde_dagster.sql.trees import query_sql
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+_WRONG = {
+    "ToChar": "to_char(…, format)",
+    "PercentileCont": "PERCENTILE_CONT",
+    "PercentileDisc": "PERCENTILE_DISC",
+    "ParseJSON": "parse_json",
+    "Localtime": "LOCALTIME",
+    "Localtimestamp": "LOCALTIMESTAMP",
+    "SafeFunc": "SAFE.",
+}
+"""Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
+
+
+def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
+    """Write a tree of another dialect as Spark SQL.
+
+    Args:
+        tree: The query or statement, with its time variables as parameters; it may be changed.
+        dialect: SQLGlot dialect that it was written in.
+
+    Returns:
+        The text, and None; or what it is in the query that cannot be written. A text that is read
+        again has to be written the same way, or SQLGlot has read something else than it wrote.
+    """
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    for node in tree.walk():
+        what = _WRONG.get(node.__class__.__name__)
+        if what is not None:
+            return "", what
+        if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
+            return "", "the type TIME"
+        if isinstance(
+            node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
+        ) and not _told(node, dialect):
+            return "", "a time format that is computed"
+    problem = with_spark_relations(tree)
+    if problem is not None:
+        return "", problem
+    tree, problem = with_spark_calls(tree, dialect)
+    if problem is not None:
+        return "", problem
+    text = query_sql(with_cut_texts(with_made_intervals(tree), dialect))
+    try:
+        again = query_sql(parse_one(text, dialect="spark"), copy=False)
+    except SqlglotError as error:
+        return "", str(error).splitlines()[0]
+    if again != text:
+        begin = next(
+            (i for i, (a, b) in enumerate(zip(text, again, strict=False)) if a != b), len(again)
+        )
+        return "", f"'{text[max(begin - 20, 0) : begin + 20]}' would not be read as it was meant"
+    return text, None
+
+
+def _told(node: exp.Expr, dialect: str) -> bool:
+    """Say whether a format is one that could be written in Spark's letters."""
+    from sqlglot import exp
+
+    form = node.args.get("format")
+    if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
+        return True  # Its strftime takes the format first, too.
+    return form is None or form.is_string or dialect in ("", "databricks", "spark2")
+
+
+_CUTTING = frozenset(
+    {"postgres", "redshift", "tsql", "fabric", "mysql", "materialize", "risingwave"}
+)
+"""Dialects in which such a cast cuts off what is too long."""
+
+
+def with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Write `CAST(a AS VARCHAR(5))` as `CAST(a AS STRING)`, cut where the dialect cuts.
+
+    Args:
+        tree: A query or statement, which is changed.
+        dialect: SQLGlot dialect that it was written in.
+    """
+    from sqlglot import exp
+
+    bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
+    for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
+        if cast.to.this not in bounded or not cast.to.expressions:
+            continue
+        length = cast.to.expressions[0].this
+        cast.set("to", exp.DataType.build("string", dialect="spark"))
+        if dialect in _CUTTING and isinstance(length, exp.Literal) and cast is not tree:
+            made: exp.Expr = exp.Anonymous(this="LEFT", expressions=[cast.copy(), length.copy()])
+            if isinstance(cast.parent, exp.Select) and cast.output_name:
+                made = exp.alias_(made, cast.output_name, quoted=True)  # A cast keeps the name.
+            cast.replace(made)
+    return tree
+
+
+_PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+"""What the arguments of MAKE_INTERVAL are, in their order."""
+
+
+def with_made_intervals(tree: exp.Expr) -> exp.Expr:
+    """Write `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
+
+    In Spark's own syntax the length of an interval is a literal. Dates plus such intervals are
+    dates, as they are elsewhere.
+
+    Args:
+        tree: A query or statement, which is changed.
+    """
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Interval):
+        return _made(tree) or tree
+    for interval in list(tree.find_all(exp.Interval)):
+        made = _made(interval)
+        if made is not None:
+            interval.replace(made)
+    return tree
+
+
+def _made(interval: exp.Interval) -> exp.Expr | None:
+    """Return the call, or None where Spark reads the interval as it is or nobody knows it."""
+    from sqlglot import exp
+
+    length, unit = interval.this, interval.args.get("unit")
+    inner = length.unnest() if length is not None else None
+    if inner is None or not isinstance(unit, exp.Var):
+        return None
+    if isinstance(inner, exp.Literal) or (
+        isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal)
+    ):
+        return None
+    name = unit.name.upper().removesuffix("S")
+    if name == "QUARTER":
+        name, inner = "MONTH", exp.Mul(this=exp.paren(inner.copy()), expression=_number("3"))
+    if name not in _PLACES:
+        return None
+    kind = "DECIMAL(18, 6)" if name == "SECOND" else "INT"
+    values = [_number("0") for _ in range(_PLACES.index(name))]
+    return exp.Anonymous(
+        this="MAKE_INTERVAL", expressions=[*values, exp.cast(inner.copy(), kind, dialect="spark")]
+    )
+
+
+def _number(text: str) -> exp.Expr:
+    from sqlglot import exp
+
+    return exp.Literal.number(text)
+
+
+def with_spark_relations(tree: exp.Expr) -> str | None:
+    """Write relations in their Spark form, in place.
+
+    Args:
+        tree: A query or statement, which is changed.
+
+    Returns:
+        None; or what it is in there that has no form in Spark.
+    """
+    from sqlglot import exp
+
+    wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
+    for node in list(tree.find_all(*wanted)):
+        if isinstance(node, exp.JSONTable):
+            return "JSON_TABLE"
+        if isinstance(node, exp.ReadParquet) and len(node.expressions) > 1:
+            return "READ_PARQUET with options"
+        if isinstance(node, exp.Select):
+            if not node.expressions and not node.args.get("kind"):
+                node.select(exp.Literal.number(1), copy=False)  # Rows without columns.
+        elif isinstance(node, exp.Join):
+            _apply(node)
+        elif isinstance(node, exp.Columns):
+            if not _is_star(node):
+                return "COLUMNS(…)"
+            node.replace(node.this)
+        elif (
+            isinstance(node, exp.Anonymous)
+            and isinstance(node.parent, exp.Lateral | exp.Table)
+            and node.name.upper() == "STRING_SPLIT"
+        ):
+            if len(node.expressions) != 2:
+                return "STRING_SPLIT with ordinals"
+            _split(node)
+    return None
+
+
+def _apply(join: exp.Join) -> None:
+    """Write CROSS APPLY and OUTER APPLY as joins to LATERAL subqueries."""
+    from sqlglot import exp
+
+    lateral = join.this
+    if not isinstance(lateral, exp.Lateral) or lateral.args.get("cross_apply") is None:
+        return
+    if lateral.args["cross_apply"]:
+        join.set("kind", "CROSS")
+    else:
+        join.set("side", "LEFT")
+        join.set("on", exp.true())
+    lateral.set("cross_apply", None)
+
+
+def _split(call: exp.Anonymous) -> None:
+    """Write STRING_SPLIT as the rows of SPLIT; no text has no rows in both."""
+    from sqlglot import exp
+
+    text, separator = call.expressions
+    parts = exp.Explode(this=exp.Split(this=text, expression=separator))
+    rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()
+    relation = call.parent
+    if isinstance(relation, exp.Table):
+        rows.set("alias", relation.args.get("alias"))
+        relation.replace(rows)
+    else:
+        call.replace(rows)
+
+
+def _is_star(columns: exp.Columns) -> bool:
+    """Say whether COLUMNS(*) stands where a plain star means the same."""
+    from sqlglot import exp
+
+    if not isinstance(columns.this, exp.Star) or columns.this.args.get("except_"):
+        return False
+    if columns.args.get("unpack"):
+        # Others are written with something around each argument, which here is all of them.
+        return isinstance(columns.parent, exp.Struct | exp.Coalesce)
+    return isinstance(columns.parent, exp.Select)

@@ -1,0 +1,296 @@
+"""The outline of a query's text: its WITH clause, the pieces of its SELECTs, QUALIFY as a filter,
+and line breaks for people.
+
+Where QUALIFY becomes a filter, the author's words stay; what is added around them has names that
+begin with an underscore. DISTINCT, ORDER BY and LIMIT come after the filter, so they move out of
+the subquery.
+"""
+
+from __future__ import annotations
+
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from vde_dagster.sql.reading import read_statements
+from vde_dagster.sql.trees import untranslated
+
+T = TokenType
+_CLAUSES = frozenset(
+    {T.SELECT, T.FROM, T.WHERE, T.GROUP_BY, T.HAVING, T.QUALIFY, T.WINDOW, T.ORDER_BY, T.SORT_BY}
+    | {T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET, T.UNION, T.EXCEPT, T.INTERSECT, T.LATERAL}
+)
+_JOINS = frozenset({T.JOIN, T.LEFT, T.RIGHT, T.FULL, T.INNER, T.CROSS, T.NATURAL, T.SEMI, T.ANTI})
+_MODIFIERS = frozenset({T.LEFT, T.RIGHT, T.FULL, T.INNER, T.CROSS, T.NATURAL, T.OUTER})
+_QUERIES = frozenset({T.SELECT, T.WITH, T.FROM, T.VALUES})
+
+
+def with_clause(text: str) -> str | None:
+    """Return the WITH clause that a query begins with, or None.
+
+    Args:
+        text: Spark SQL.
+    """
+    tokens = untranslated("spark").tokenize(text)
+    if not tokens or tokens[0].token_type != T.WITH:
+        return None
+    depth = 0
+    for index, token in enumerate(tokens[:-1]):
+        depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
+        closed = token.token_type == T.R_PAREN and depth == 0
+        if closed and tokens[index + 1].token_type not in (T.COMMA, T.ALIAS):
+            return str(text[: token.end + 1])
+    return None
+
+
+def broken_into_lines(text: str) -> str:
+    """Return a query with every clause in a line of its own, its words unchanged.
+
+    Args:
+        text: Spark SQL in one line.
+    """
+    tokens = untranslated("spark").tokenize(text)
+    out: list[str] = []
+    indents: list[int] = []
+    done = depth = 0
+    for index, token in enumerate(tokens):
+        if token.start < done:
+            continue  # A number such as 1L is three tokens in one place.
+        kind = token.token_type
+        before = text[done : token.start]
+        if kind == T.R_PAREN and indents:
+            own = indents.pop()
+            if own:
+                depth -= own
+                before = "\n" + "  " * depth
+        elif index and not _in_call(indents) and _breaks(tokens, index):
+            before = "\n" + "  " * depth
+        out += [before, text[token.start : token.end + 1]]
+        done = token.end + 1
+        if kind == T.L_PAREN:
+            following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+            own = int(following in _QUERIES)
+            indents.append(own)
+            if own:
+                depth += 1
+                out.append("\n" + "  " * depth)
+                done = tokens[index + 1].start
+    return "".join([*out, text[done:]])
+
+
+def _in_call(indents: list[int]) -> bool:
+    """Whether the innermost bracket is not that of a query: OVER (ORDER BY …), f(…)."""
+    return bool(indents) and not indents[-1]
+
+
+def _breaks(tokens: list[Token], index: int) -> bool:
+    kind, before = tokens[index].token_type, tokens[index - 1].token_type
+    if kind in _JOINS:
+        following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+        return before not in _JOINS | _MODIFIERS and following != T.L_PAREN
+    if kind == T.LATERAL:
+        return before not in (T.COMMA, *_JOINS)
+    return kind in _CLAUSES and before != T.L_PAREN
+
+
+SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
+ENDS = SETS | {T.SEMICOLON, T.PIPE_GT}
+TAIL = frozenset({T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET})
+NAMES = frozenset({T.VAR, T.IDENTIFIER})
+_VALUE_ENDS = NAMES | {T.R_PAREN, T.R_BRACKET, T.STRING, T.NUMBER, T.END, T.NULL, T.TRUE, T.FALSE}
+
+
+class SelectPieces:
+    """The SELECT that a token belongs to, in pieces.
+
+    Args:
+        text: The text.
+        tokens: Its tokens.
+        inside: Index of a token of the SELECT, in no SELECT inside it.
+    """
+
+    def __init__(self, text: str, tokens: list[Token], inside: int) -> None:
+        self._text = text
+        self._tokens = tokens
+        self._begin = self._back_to_select(inside)
+        start = self._begin + 1
+        while self._kind(start) in (T.HINT, T.DISTINCT, T.ALL):
+            start += 1
+        self._list = (start, self._until(start, {T.FROM, T.QUALIFY} | ENDS | TAIL))
+
+    def _kind(self, index: int) -> TokenType | None:
+        return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
+
+    def _slice(self, start: int, end: int) -> str:
+        if start >= end:
+            return ""
+        return self._text[self._tokens[start].start : self._tokens[end - 1].end + 1]
+
+    def _back_to_select(self, index: int) -> int:
+        depth = 0
+        while index:
+            index -= 1
+            kind = self._kind(index)
+            depth += (kind == T.R_PAREN) - (kind == T.L_PAREN)
+            if kind == T.SELECT and depth == 0:
+                break
+        return index
+
+    def _until(self, index: int, kinds: frozenset[TokenType] | set[TokenType]) -> int:
+        """Return the next place of some kinds of tokens, or where the query's brackets end."""
+        depth = 0
+        while index < len(self._tokens):
+            kind = self._kind(index)
+            if depth == 0 and (kind in kinds or kind == T.R_PAREN):
+                break
+            depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
+            index += 1
+        return index
+
+    def _items(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Split at commas outside brackets."""
+        items, depth, begin = [], 0, start
+        for index in range(start, end):
+            kind = self._kind(index)
+            depth += (kind in (T.L_PAREN, T.L_BRACKET)) - (kind in (T.R_PAREN, T.R_BRACKET))
+            if kind == T.COMMA and depth == 0:
+                items.append((begin, index))
+                begin = index + 1
+        return [*items, (begin, end)]
+
+    def _name(self, index: int) -> str:
+        token = self._tokens[index]
+        written = self._text[token.start : token.end + 1]
+        return written.strip("`").lower()
+
+    def aliases(self) -> dict[str, str]:
+        """Return the expressions of the SELECT list by their aliases."""
+        found = {}
+        for start, end in self._items(*self._list):
+            if end - start < 2 or self._kind(end - 1) not in NAMES:
+                continue
+            if self._kind(end - 2) == T.ALIAS:
+                found[self._name(end - 1)] = self._slice(start, end - 2)
+            elif self._kind(end - 2) in _VALUE_ENDS:
+                found[self._name(end - 1)] = self._slice(start, end - 1)
+        return found
+
+
+_CONDITION = "`_qualify`"
+
+
+def without_qualify(text: str) -> str:
+    """Rewrite every QUALIFY of a query.
+
+    Args:
+        text: Spark SQL that may have QUALIFY.
+
+    Raises:
+        ParseError, TokenError: The text cannot be read.
+    """
+    while "qualify" in text.lower():
+        tokens, _ = read_statements(text)
+        found = [i for i, token in enumerate(tokens) if token.token_type == T.QUALIFY]
+        if not found:
+            break
+        # The last one lies in no later one.
+        text = _Select(text, tokens, found[-1]).rewritten()
+    return text
+
+
+class _Select(SelectPieces):
+    """The SELECT that a QUALIFY belongs to, in pieces."""
+
+    def __init__(self, text: str, tokens: list[Token], qualify: int) -> None:
+        super().__init__(text, tokens, qualify)
+        behind = self._until(qualify + 1, ENDS | TAIL | {T.WINDOW})
+        self._condition = (qualify + 1, behind)
+        windows = self._until(behind, ENDS | TAIL)
+        self._windows = (behind, windows)
+        self._tail = (windows, self._until(windows, ENDS))
+        if self._is_branch():
+            self._tail = (windows, windows)  # What follows sorts the whole set operation.
+        self._body = (self._list[1], qualify)
+
+    def rewritten(self) -> str:
+        head = range(self._begin + 1, self._list[0])
+        distinct = "DISTINCT " if any(self._kind(i) == T.DISTINCT for i in head) else ""
+        hints = "".join(self._slice(i, i + 1) + " " for i in head if self._kind(i) == T.HINT)
+        hidden = [f"({self._condition_text()}) AS {_CONDITION}"]
+        tail, keys = self._tail_text()
+        hidden += [f"{key} AS {name}" for name, key in keys]
+        inner = " ".join(
+            piece
+            for piece in (
+                f"SELECT {hints}{self._slice(*self._list)}, {', '.join(hidden)}",
+                self._slice(*self._body),
+                self._slice(*self._windows),
+            )
+            if piece
+        )
+        dropped = ", ".join([_CONDITION, *(name for name, _ in keys)])
+        outer = f"SELECT {distinct}* EXCEPT ({dropped}) FROM ({inner}) AS `_t` WHERE {_CONDITION}"
+        begin = self._tokens[self._begin].start
+        end = self._tokens[self._tail[1] - 1].end + 1
+        return f"{self._text[:begin]}{outer}{tail}{self._text[end:]}"
+
+    def _is_branch(self) -> bool:
+        """Say whether a set operation stands before the SELECT, at its level."""
+        return self._kind(self._begin - 1) in (*SETS, T.ALL, T.DISTINCT)
+
+    def _condition_text(self) -> str:
+        """Return the condition, with expressions in place of the aliases that it names."""
+        aliases = self.aliases()
+        start, end = self._condition
+        done = self._tokens[start].start
+        pieces = []
+        for index in range(start, end):
+            token = self._tokens[index]
+            if token.token_type not in NAMES or self._kind(index - 1) == T.DOT:
+                continue
+            meant = aliases.get(self._name(index))
+            if meant is None or self._kind(index + 1) in (T.DOT, T.L_PAREN):
+                continue
+            pieces += [self._text[done : token.start], f"({meant})"]
+            done = token.end + 1
+        return "".join([*pieces, self._text[done : self._tokens[end - 1].end + 1]])
+
+    def _tail_text(self) -> tuple[str, list[tuple[str, str]]]:
+        """Return ORDER BY and LIMIT for outside, and the sort keys to be computed inside."""
+        start, end = self._tail
+        if start == end:
+            return "", []
+        keys: list[tuple[str, str]] = []
+        pieces = []
+        done = self._tokens[start].start
+        index = start
+        while index < end:
+            if self._kind(index) not in TAIL - {T.LIMIT, T.OFFSET}:
+                index += 1
+                continue
+            stop = min(self._until(index + 1, TAIL), end)
+            for first, last in self._items(index + 1, stop):
+                last = self._without_direction(first, last)
+                if self._is_output(first, last):
+                    continue
+                name = f"`_order{len(keys)}`"
+                keys.append((name, self._slice(first, last)))
+                pieces += [self._text[done : self._tokens[first].start], name]
+                done = self._tokens[last - 1].end + 1
+            index = stop
+        pieces.append(self._text[done : self._tokens[end - 1].end + 1])
+        return " " + "".join(pieces), keys
+
+    def _without_direction(self, first: int, last: int) -> int:
+        words = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
+        while last - 1 > first and self._tokens[last - 1].text.upper() in words:
+            last -= 1
+        return last
+
+    def _is_output(self, first: int, last: int) -> bool:
+        """Say whether a sort key is a position, ALL, or the name of an output column."""
+        if last - first != 1:
+            return False
+        if self._kind(first) in (T.NUMBER, T.ALL):
+            return True
+        outputs = set(self.aliases())
+        outputs |= {self._name(b - 1) for a, b in self._items(*self._list) if b > a}
+        return self._kind(first) in NAMES and self._name(first) in outputs

@@ -1,0 +1,166 @@
+"""Statements read by their words: temporary views, and names of tables in statements of an unknown
+grammar, such as GRANT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan, unquote
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryView:
+    """A name that a statement gives to a query.
+
+    Args:
+        name: The name, without quotes.
+        written: The name as written.
+        columns: Names for the query's columns, quotes included; empty when it has its own.
+        start: Offset in the statement where the query begins; None where it has no query.
+        problem: What keeps it from being one query of one model, and what to do, or None.
+    """
+
+    name: str
+    written: str
+    columns: tuple[str, ...]
+    start: int | None
+    problem: tuple[str, str] | None = None
+
+
+def temporary_view(source: SourceText, *, backslash: bool = True) -> TemporaryView | None:
+    """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for anything else.
+
+    Args:
+        source: The statement.
+        backslash: Whether its dialect escapes with backslashes.
+
+    Raises:
+        ProjectError: A string or comment in it does not end.
+    """
+    tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
+    words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
+    if words[:1] == ["CACHE"]:
+        return _cached(tokens, words)
+    return _created(tokens, words) if words[:1] == ["CREATE"] else None
+
+
+def name_that_is_dropped(source: SourceText, *, backslash: bool = True) -> str | None:
+    """Return the name in `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, if it is one word."""
+    tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
+    words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
+    for begin in (
+        ["DROP", "VIEW", "IF", "EXISTS"],
+        ["DROP", "VIEW"],
+        ["UNCACHE", "TABLE", "IF", "EXISTS"],
+        ["UNCACHE", "TABLE"],
+        ["CACHE", "LAZY", "TABLE"],
+        ["CACHE", "TABLE"],
+    ):
+        if words[: len(begin)] == begin and len(words) == len(begin) + 1:
+            return unquote(tokens[-1])
+    return None
+
+
+def _created(tokens: list[Token], words: list[str]) -> TemporaryView | None:
+    at = 1
+    if words[at : at + 2] == ["OR", "REPLACE"]:
+        at += 2
+    is_global = words[at : at + 1] == ["GLOBAL"]
+    at += is_global
+    if words[at : at + 1] not in (["TEMPORARY"], ["TEMP"]) or words[at + 1 : at + 2] != ["VIEW"]:
+        return None
+    at += 2
+    if words[at : at + 3] == ["IF", "NOT", "EXISTS"]:
+        at += 3
+    if at >= len(tokens):
+        return None
+    named = tokens[at]
+    problem = None
+    if is_global:
+        problem = "a global temporary view is seen by all models", "write CREATE TEMPORARY VIEW"
+    elif words[at + 1 : at + 2] == ["."]:
+        problem = "a temporary view has no schema", "give it a name without a dot"
+    at += 1
+    columns: tuple[str, ...] = ()
+    if words[at : at + 1] == ["("]:
+        columns = _first_words(tokens, at)
+    start = _behind_as(tokens, words, at)
+    return TemporaryView(unquote(named), named.text, columns, start, problem)
+
+
+def _cached(tokens: list[Token], words: list[str]) -> TemporaryView | None:
+    at = 2 + (words[1:2] == ["LAZY"])
+    if words[at - 1 : at] != ["TABLE"] or at >= len(tokens) - 1:
+        return None
+    start = _behind_as(tokens, words, at + 1)
+    if start is None:
+        begins = (i for i in range(at + 1, len(words)) if words[i] in ("SELECT", "WITH", "FROM"))
+        first = next(begins, None)
+        start = tokens[first].start if first is not None else None
+    problem = None
+    if words[at + 1] == ".":
+        problem = "a cached query has no schema", "give it a name without a dot"
+    return TemporaryView(unquote(tokens[at]), tokens[at].text, (), start, problem)
+
+
+def _behind_as(tokens: list[Token], words: list[str], at: int) -> int | None:
+    """Return where the query behind the first `AS` outside brackets begins."""
+    depth = 0
+    for index in range(at, len(tokens) - 1):
+        depth += (words[index] in OPENING) - (words[index] in CLOSING)
+        if depth == 0 and words[index] == "AS":
+            return tokens[index + 1].start
+        if depth == 0 and words[index] in ("SELECT", "WITH"):
+            return None
+    return None
+
+
+def _first_words(tokens: list[Token], at: int) -> tuple[str, ...]:
+    """Return the first word of each item in the brackets that open at a token."""
+    out, depth, first = [], 0, False
+    for token in tokens[at:]:
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if depth == 0:
+            break
+        if first:
+            out.append(token.text)
+        first = depth == 1 and token.text in ("(", ",")
+    return tuple(out)
+
+
+def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | None]) -> str:
+    """Write other names for those of two and three parts, wherever they stand.
+
+    Names are told by their words: two or three with dots between them, and no bracket behind.
+
+    Args:
+        statement: Spark SQL.
+        meaning: Tells what is written for a name's parts, without quotes; None for as it is.
+    """
+    tokens = [t for t in scan(SourceText(Path("statement"), statement)) if t.kind != "comment"]
+    edits = []
+    for chain in _chains(tokens):
+        other = meaning([unquote(one) for one in chain])
+        if other is not None:
+            edits.append(Edit(chain[0].start, chain[-1].end, other))
+    return apply_edits(statement, edits)
+
+
+def _chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield the words of every name."""
+    texts = [token.text for token in tokens] + ["", ""]
+    words = [token.kind in ("word", "quoted") for token in tokens] + [False, False]
+    index = 0
+    while index < len(tokens):
+        begin = index
+        while words[index] and texts[index + 1] == "." and words[index + 2]:
+            index += 2
+        index += 1
+        chain = tokens[begin:index:2]
+        before = texts[begin - 1] if begin else ""
+        if len(chain) in (2, 3) and before != "." and texts[index] not in (".", "("):
+            yield list(chain)

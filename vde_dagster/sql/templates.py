@@ -1,0 +1,183 @@
+"""Templates in SQL text: blocks and comments of Jinja, and comments that begin with `#`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.sql.scanner import SourceText, Token, scan
+
+_BEGINNINGS = ("{{", "{%", "{#")
+_BLOCKS = {"JINJA_QUERY_BEGIN": "query", "JINJA_STATEMENT_BEGIN": "statement"}
+_END = re.compile(r"\bJINJA_END\b\s*;?", re.IGNORECASE)
+JINJA = "Jinja is read only in blocks"
+JINJA_HINT = (
+    "write JINJA_QUERY_BEGIN; SELECT …; JINJA_END; (JINJA_STATEMENT_BEGIN; for other statements), "
+    "or macros and variables with @, such as @name or @EACH(…); see docs/reference.md"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JinjaBlock:
+    """A stretch of Jinja.
+
+    Args:
+        kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.
+        start: Offset of its first character.
+        body: Offset of what is to be rendered.
+        body_end: Offset behind that.
+        end: Offset behind the block.
+    """
+
+    kind: str
+    start: int
+    body: int
+    body_end: int
+    end: int
+
+
+def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlock]:
+    """Find the blocks and comments of Jinja outside of strings and SQL's own comments.
+
+    Args:
+        source: The text.
+        backslash: As for `scan`.
+
+    Raises:
+        ProjectError: A block or comment has no end.
+    """
+    text = source.text
+    if "{#" not in text and "JINJA_" not in text.upper():
+        return []
+    found: list[JinjaBlock] = []
+    position: int | None = 0
+    while position is not None:
+        position = _next_block(source, position, found, backslash)
+    return found
+
+
+def _next_block(
+    source: SourceText, position: int, found: list[JinjaBlock], backslash: bool
+) -> int | None:
+    """Add the next block; return where to go on, or None at the end."""
+    text = source.text
+    begun: Token | None = None
+    for token in _tokens(source, position, backslash):
+        if begun is not None:
+            return _end_block(source, begun, token, found)
+        if text.startswith("{#", token.start) and token.text == "{":
+            stop = text.find("#}", token.start + 2)
+            if stop < 0:
+                raise source.error("this comment is not closed", token.start, "end it with #}")
+            found.append(JinjaBlock("comment", token.start, stop, stop, stop + 2))
+            return stop + 2
+        if token.kind == "word" and token.text.upper() in _BLOCKS:
+            begun = token
+    return None if begun is None else _end_block(source, begun, begun, found)
+
+
+def _end_block(source: SourceText, begun: Token, token: Token, found: list[JinjaBlock]) -> int:
+    """Add the block that a word begins, whose semicolon is the token."""
+    word = begun.text.upper()
+    if token.text != ";":
+        raise source.error(f"{word} is a statement of its own", begun.start, f"write {word};")
+    end = _END.search(source.text, token.end)
+    if end is None:
+        raise source.error("a block of Jinja is not ended", begun.start, "end it with JINJA_END;")
+    found.append(JinjaBlock(_BLOCKS[word], begun.start, token.end, end.start(), end.end()))
+    return end.end()
+
+
+def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:
+    """Scan up to what is not closed, which is a mistake of its own."""
+    with contextlib.suppress(ProjectError):
+        yield from scan(source, position, backslash=backslash)
+
+
+def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
+    """Blank out what is in blocks, and comments; every other character keeps its offset."""
+    return _blanked(
+        source,
+        [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],
+    )
+
+
+def without_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
+    """Blank out `{# … #}` outside of blocks, which keep theirs.
+
+    Raises:
+        ProjectError: A block or comment has no end.
+    """
+    blocks = jinja_blocks(source, backslash=backslash)
+    return _blanked(source, [(b.start, b.end) for b in blocks if b.kind == "comment"])
+
+
+def _blanked(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText:
+    if not stretches:
+        return source
+    text = source.text
+    for start, end in stretches:
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return SourceText(source.path, text)
+
+
+def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
+    """Find Jinja outside strings, quoted identifiers and comments; SQL has no such brackets.
+
+    Args:
+        source: The text.
+        backslash: As for `scan`.
+
+    Returns:
+        The offset of the first `{{`, `{%` or `{#`, or None.
+    """
+    text = source.text
+    if not any(beginning in text for beginning in _BEGINNINGS):
+        return None
+    for token in _tokens(source, 0, backslash):
+        if token.text == "{" and text[token.start : token.start + 2] in _BEGINNINGS:
+            return token.start
+    return None
+
+
+_DASHES_AND_BLANK = frozenset({"mysql", "doris", "starrocks", "singlestore"})
+"""Dialects in which `--` begins a comment only before a blank."""
+_DIALECTS = _DASHES_AND_BLANK | {"bigquery", "clickhouse"}
+"""Dialects of SQLGlot whose tokenizers take `#` for a comment's beginning."""
+_DIALECT = re.compile(r"\bdialect\s+['\"]?(\w+)", re.IGNORECASE)
+_PIECES = re.compile(
+    r"""'{3}(?:.*?'{3}|.*)|"{3}(?:.*?"{3}|.*)"""
+    r"""|'(?:\\.|[^'\\]|\\\Z)*(?:'|\Z)|"(?:\\.|[^"\\]|\\\Z)*(?:"|\Z)|`[^`]*(?:`|\Z)"""
+    r"""|--[^\n]*|/\*(?:.*?\*/|.*)|\{\#(?:.*?\#\}|.*)|(?P<hash>\#[^\n]*)""",
+    re.DOTALL,
+)
+"""What is not closed takes all that follows, so that it is looked through once."""
+
+
+def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
+    """Write `# why` as `--why` where the file's dialect has such comments; offsets stay.
+
+    Where there is no room for the dashes, the comment becomes blanks.
+
+    Args:
+        source: The file.
+        dialect: SQLGlot dialect of a file whose first header names none.
+    """
+    if "#" not in source.text:
+        return source
+    named = _DIALECT.search(source.text)
+    own = named[1].lower() if named else dialect
+    if own not in _DIALECTS:
+        return source
+
+    def written(found: re.Match[str]) -> str:
+        comment = found["hash"]
+        if comment is None:
+            return found[0]
+        has_room = comment[1:2].isspace() and own not in _DASHES_AND_BLANK
+        return f"--{comment[2:]}" if has_room else " " * len(comment)
+
+    return SourceText(source.path, _PIECES.sub(written, source.text))

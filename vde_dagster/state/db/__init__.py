@@ -1,0 +1,1 @@
+"""The state's database: connections, transactions, leases, the schema and its migrations."""

@@ -1,0 +1,456 @@
+"""Connections and transactions: the same promises on SQLite and on PostgreSQL.
+
+SQLite: write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`, so that it
+never has to give up half way because it read before it wrote. `synchronous=FULL` because an
+acknowledged publication has to survive a power cut: in WAL mode NORMAL may lose the last commits.
+
+PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
+picture that never fails). The server ends a transaction whose client says nothing for a while (a
+stopped machine, a network that is gone), so that nobody holds up others for longer than that.
+
+A transaction is all or nothing whatever happens inside it, so its commit is the effect that
+matters; the statements pass as well because code runs between them, and code can be wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
+from vde_dagster.base.times import utc
+from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
+from vde_dagster.semantics.versions.version import how_to_install
+from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_MS = 30_000
+IDLE_SECONDS = 30.0
+"""How long a client of PostgreSQL may be silent in a transaction: half of a lease."""
+MAX_ATTEMPTS = 12
+_ALONE_FROM = 5
+"""The attempt from which a transaction that others made fail keeps them waiting."""
+_BEGIN = "vde_begin"
+_SQLITE_TRANSIENT = ("database is locked", "database table is locked", "database is busy")
+_SQLITE_FAULTS = (
+    "disk is full",
+    "disk I/O error",
+    "readonly database",
+    "unable to open database file",
+    "file is not a database",
+    "malformed",
+    "interrupted",
+    "access permission denied",
+)
+"""What SQLite says of its file, as opposed to a statement of ours."""
+_SQLITE_DAMAGED = ("disk image is malformed", "file is not a database")
+_POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
+_POSTGRES_IDLE = ("25P03", "25P04")
+"""The server ended a transaction that took too long, and the connection with it."""
+_POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
+"""Beginnings of what a server says of itself (read-only, full, cancelled, damaged)."""
+_READ_ONLY = "25006"
+
+
+def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
+    """Connect to the database of a URL (`sqlite:///file` or `postgresql://…`); opens nothing yet.
+
+    Args:
+        url: The URL.
+        idle_seconds: How long a client of PostgreSQL may be silent in a transaction.
+
+    Raises:
+        UsageError: The URL is neither.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise UsageError(
+            "the state store's URL cannot be read",
+            hint="write sqlite:///path/to/file.db or postgresql://user@host/database",
+        ) from error
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        engine = _sqlite_engine(parsed)
+    elif parsed.get_backend_name() in ("postgresql", "postgres"):
+        engine = _postgres_engine(parsed, idle_seconds)
+    else:
+        raise UsageError(
+            f"the state store cannot be a {parsed.get_backend_name()} database",
+            hint="use a SQLite file (sqlite:///path/to/file.db) or PostgreSQL (postgresql://…)",
+        )
+    return engine
+
+
+def without_password(url: str) -> str:
+    """Return a database's URL as it may be shown to people."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
+    if find_spec("psycopg") is None:
+        raise UsageError(
+            "a state in PostgreSQL needs the package psycopg, which is not installed",
+            hint=how_to_install("postgres"),
+        )
+    idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
+    alive = {
+        "keepalives": 1,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 4,
+        "tcp_user_timeout": idle,
+    }
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        isolation_level="SERIALIZABLE",
+        pool_pre_ping=True,
+        connect_args={
+            # Server-side prepared statements do not survive a pooler such as PgBouncer.
+            "prepare_threshold": None,
+            "connect_timeout": 10,
+            # A server that is gone is found out in the time in which it gives us up.
+            **{key: value for key, value in alive.items() if key not in url.query},
+        },
+    )
+    # For one transaction, not for a session, which a pooler may give to others.
+    limits = (
+        f"SET LOCAL idle_in_transaction_session_timeout = {idle};"
+        f"SET LOCAL lock_timeout = {lock};"
+        f"SET LOCAL tcp_user_timeout = {idle}"
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(limits)
+
+    return engine
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(
+        url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # BEGIN is ours to write, below
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.DatabaseError as error:
+            _raise_damaged(url, error)
+            raise
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+    return engine
+
+
+def _raise_damaged(url: URL, error: BaseException) -> None:
+    """Say what SQLite says of a file that is none of its own, or no longer."""
+    if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
+        raise StoreError(
+            f"the state database {url.database} is damaged: {error}",
+            hint="stop everything that uses it and restore it from a backup; `vde fsck` says more",
+        ) from error
+
+
+def is_transient(error: BaseException) -> bool:
+    """Say whether the transaction was rolled back for a reason that may be gone next time."""
+    if not isinstance(error, DBAPIError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return state in _POSTGRES_ROLLED_BACK
+    text = str(error.orig)
+    return any(phrase in text for phrase in _SQLITE_TRANSIENT)
+
+
+def is_disconnect(error: BaseException) -> bool:
+    """Say whether the database could not be reached, or no longer."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        kind = type(error.orig).__module__.split(".")[0]
+        return kind == "psycopg" and type(error.orig).__name__ == "OperationalError"
+    return bool(state.startswith(("08", "57P"))) or state in _POSTGRES_IDLE
+
+
+def is_fault(error: BaseException) -> bool:
+    """Say whether the database or its server is at fault, and no statement of ours."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if is_disconnect(error) or is_transient(error) or is_no_space(error):
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return bool(state.startswith(_POSTGRES_FAULTS))
+    text = str(error.orig)
+    return any(phrase in text for phrase in _SQLITE_FAULTS)
+
+
+class Database:
+    """A database with transactions that retry; what every part of the state store works on.
+
+    Args:
+        engine: SQLAlchemy's engine.
+        clock: Who tells the time; the server of PostgreSQL, or this machine, by default.
+        effects: The port for side effects.
+    """
+
+    def __init__(
+        self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
+    ) -> None:
+        self.engine = engine
+        own = SystemClock() if self.is_sqlite else ServersClock(self._servers_time)
+        self.clock: Clock = clock or own
+        self.effects: Effects = effects or NoEffects()
+        self.origin = ""
+        """Who writes, among those who have to know their own work again; see `state.news`."""
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is a SQLite file."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def transaction(self, name: str = "state") -> Iterator[Connection]:
+        """Run one writing transaction, once.
+
+        Args:
+            name: What it is for; its commit is the side effect `<name>.commit`, and a statement
+                of it `<name>.<verb> <table>`.
+
+        Raises:
+            UnknownOutcomeError: The commit was sent and its answer was lost.
+            UsageError: The machine's clock is wrong by that of PostgreSQL's server.
+        """
+        with self.engine.connect() as connection:
+            if isinstance(self.clock, ServersClock):
+                self.clock.require_right(partial(_time_beside, connection))
+            connection = connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+            announce_statements(connection, self.effects, name)
+            transaction = connection.begin()
+            try:
+                yield connection
+            except BaseException:
+                _abandon(transaction)
+                raise
+            self._commit(transaction, name)
+
+    def require_right_clock(self, connection: Connection) -> None:
+        """Compare the machine's clock with PostgreSQL's once more, in a transaction that writes.
+
+        Raises:
+            UsageError: They differ by more than some seconds.
+        """
+        if isinstance(self.clock, ServersClock):
+            self.clock.require_right(partial(_time_in, connection), anew=True)
+
+    def _servers_time(self) -> datetime:
+        with self.reading() as connection:
+            return _time_in(connection)
+
+    def _commit(self, transaction: Transaction, name: str) -> None:
+        sent = False
+        try:
+            with self.effects.at(f"{name}.commit"):
+                sent = True
+                transaction.commit()
+        except Exception as error:
+            _abandon(transaction)
+            if not sent or _is_refused(error):
+                raise
+            raise UnknownOutcomeError(
+                f"the answer to the commit of '{name}' was lost",
+                hint="run the same command again: it looks up what happened before it acts",
+            ) from error
+
+    def run_transaction(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        name: str = "state",
+        idempotent: bool = True,
+        beside: Sequence[str] = (),
+    ) -> T:
+        """Run a writing transaction, again (with jitter, bounded) when the database was busy.
+
+        Args:
+            work: What to do; called anew at each attempt, so it may only change the database.
+            name: What it is for; its commit is the side effect `<name>.commit`.
+            idempotent: Whether running it a second time after it was committed is harmless; then
+                a lost answer is no error either.
+            beside: Tables that it reads so much of that others, who write there, may make it fail
+                time and again; then it lets them wait. Those come first that all others lock first.
+
+        Raises:
+            StoreError: The database stayed busy, could not be reached, or is full or read-only.
+            UnknownOutcomeError: A commit's answer was lost, and it is not idempotent.
+        """
+        attempt = 1
+        while True:
+            try:
+                with self.transaction(name) as connection:
+                    if beside and attempt >= _ALONE_FROM and not self.is_sqlite:
+                        # Before anything is read, so that what is read is what others left.
+                        tables = ", ".join(beside)
+                        connection.exec_driver_sql(f"LOCK TABLE {tables} IN EXCLUSIVE MODE")
+                    return work(connection)
+            except UnknownOutcomeError:
+                if not idempotent or attempt >= MAX_ATTEMPTS:
+                    raise
+            except DBAPIError as error:
+                _raise_damaged(self.engine.url, error.orig or error)
+                if not is_fault(error):
+                    raise
+                lost = is_disconnect(error)
+                if not (lost or is_transient(error)):
+                    raise self.unusable(error) from error
+                if attempt >= (3 if lost else MAX_ATTEMPTS):
+                    raise self.unusable(error) from error
+            self.clock.sleep(min(2.0, 0.01 * 2**attempt) * random.uniform(0.5, 1.5))
+            attempt += 1
+
+    def run(
+        self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
+    ) -> T:
+        """Run work inside a given transaction, or in one of its own."""
+        if connection is not None:
+            return work(connection)
+        return self.run_transaction(work, name=name)
+
+    @contextmanager
+    def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
+        """Give a connection whose reads all see the same committed state.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        if connection is not None:
+            yield connection
+            return
+        try:
+            with self.engine.connect() as own:
+                if not self.is_sqlite:
+                    own = own.execution_options(isolation_level="REPEATABLE READ")
+                with own.begin():
+                    yield own
+        except DBAPIError as error:
+            _raise_damaged(self.engine.url, error.orig or error)
+            if is_fault(error):
+                raise self.unusable(error) from error
+            raise
+
+    def unusable(self, error: BaseException) -> StoreError:
+        """Return the error that says the database cannot be used, without its password."""
+        url = self.engine.url.render_as_string(hide_password=True)
+        cause = str(getattr(error, "orig", None) or error).strip()
+        state = getattr(getattr(error, "orig", None), "sqlstate", None)
+        what, hint = "cannot be used", "check that it is reachable, then try again"
+        if is_no_space(error):
+            what, hint = "has no space left", NO_SPACE_HINT
+        elif is_transient(error):
+            what = "is busy"
+            hint = "others change it without a pause, or one holds it: try again in a minute"
+        elif state == _READ_ONLY or "readonly" in cause:
+            what = "is read-only"
+            hint = "name a database that may be written to (no standby), or its owner's rights"
+        return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+def _time_in(connection: Connection) -> datetime:
+    now: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+    return utc(now)
+
+
+def _time_beside(connection: Connection) -> datetime:
+    with connection.begin():  # Before the transaction, whose picture of the data is younger.
+        return _time_in(connection)
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Say whether a database's answer to a commit was that there is none."""
+    if is_transient(error) or is_no_space(error):
+        return True
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state is not None and (state in _POSTGRES_IDLE or not is_disconnect(error))
+
+
+def _abandon(transaction: Transaction) -> None:
+    # A broken connection cannot roll back, and need not: the server does when it notices.
+    if transaction.is_active:
+        with suppress(DBAPIError):
+            transaction.rollback()
+
+
+_CHANGES = re.compile(
+    r"""\s*(INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\s
+    (?:(?:INTO|FROM|UNIQUE|TABLE|INDEX|IF|NOT|EXISTS)\s+)*["`]?(\w+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def announce_statements(connection: Connection, effects: Effects, transaction: str) -> None:
+    """Let a connection's statements pass the port as `<transaction>.<verb> <table>`.
+
+    Args:
+        connection: The transaction's connection.
+        effects: The port; the one of production costs a statement nothing.
+        transaction: What the transaction is for.
+    """
+    if isinstance(effects, NoEffects):
+        return
+
+    def before(
+        conn: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+    ) -> None:
+        change = _CHANGES.match(statement)
+        if change is None:
+            return
+        verb, table = change.groups()
+        passage: AbstractContextManager[None] = effects.at(f"{transaction}.{verb.lower()} {table}")
+        passage.__enter__()
+        context.vde_passage = passage
+
+    event.listen(connection, "before_cursor_execute", before)
+    event.listen(connection, "after_cursor_execute", _after)
+
+
+def _after(
+    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+) -> None:
+    passage = getattr(context, "vde_passage", None)
+    if passage is None:
+        return
+    try:
+        passage.__exit__(None, None, None)
+    except BaseException:
+        # The connection is given up with its cursor open, which would keep SQLite's lock.
+        cursor.close()
+        raise

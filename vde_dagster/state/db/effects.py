@@ -1,0 +1,155 @@
+"""The one narrow port that every side effect passes by name, and the clock that state asks.
+
+A side effect is whatever outlives the process: a database commit, a file written or deleted, an
+Iceberg commit, a lease. Code wraps each in `with effects.at("publish.commit"):` directly around
+the one call that acts, so that a test can stop the process before it, after it, let it fail, or
+lose its answer. In production the port does nothing and costs one method call.
+
+On PostgreSQL it is the server's, so that machines which share a state agree on the time. On SQLite
+there is one machine, whose clock nothing can be compared with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta, timezone
+from types import TracebackType
+from typing import Protocol
+
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import UsageError
+
+
+class Effects(Protocol):
+    """Where side effects announce themselves."""
+
+    def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
+        """Return a context to run one side effect in.
+
+        Args:
+            point: The effect's name, dotted, the same for every execution of the line.
+            detail: What it acts on (a path, a table), for logs.
+        """
+        ...
+
+
+class _Nothing:
+    """A context that does nothing; one instance serves everybody."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+class NoEffects:
+    """The port in production: every side effect just happens."""
+
+    __slots__ = ()
+
+    def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return _NOTHING
+
+
+MOST_APART = timedelta(seconds=30)
+"""How far the clock of a machine that writes may be from that of the database's server."""
+STEP = timedelta(seconds=1)
+"""By how little a clock may go back, or processes' differ, without having been wrong."""
+_FRESH_SECONDS = 10.0
+"""How long a comparison of two clocks is taken for true."""
+
+
+class Clock(Protocol):
+    """What tells the time and waits."""
+
+    def now(self) -> datetime:
+        """Return the current instant (UTC)."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for a duration in seconds."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """Return the current instant (UTC)."""
+        return datetime.now(timezone.utc)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for a duration in seconds."""
+        time.sleep(seconds)
+
+
+class ServersClock:
+    """The clock of a database's server, as told from the machine's and the difference of both.
+
+    Args:
+        ask: Asks the server for the time (UTC).
+        machine: The machine's clock.
+    """
+
+    def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
+        self.machine: Clock = machine or SystemClock()
+        self._ask = ask
+        self._ahead: timedelta | None = None
+        self._unsure = timedelta()
+        self._compared = 0.0
+
+    def now(self) -> datetime:
+        """Return the current instant (UTC) by the server's clock."""
+        if self._ahead is None:
+            self._compare(self._ask)
+        assert self._ahead is not None
+        return self.machine.now() - self._ahead
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for a duration in seconds."""
+        self.machine.sleep(seconds)
+
+    def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
+        """Make sure that the machine's clock and the server's agree to within some seconds.
+
+        Args:
+            ask: Asks the server for the time (UTC).
+            anew: Whether they are compared though they were just now.
+
+        Raises:
+            UsageError: They do not.
+        """
+        if anew or self._ahead is None or time.monotonic() - self._compared > _FRESH_SECONDS:
+            self._compare(ask)
+        assert self._ahead is not None
+        if abs(self._ahead) <= MOST_APART + self._unsure:
+            return
+        seconds = round(abs(self._ahead).total_seconds())
+        side = "ahead of" if self._ahead > timedelta() else "behind"
+        raise UsageError(
+            f"this machine's clock is {seconds:,} seconds {side} that of the database's server, "
+            f"where it is {instant_text(self.now())}",
+            hint="set whichever is wrong (NTP), then run the command again; nothing was changed",
+        )
+
+    def _compare(self, ask: Callable[[], datetime]) -> None:
+        before = self.machine.now()
+        server = ask()
+        # The server looked at its clock at some time while it was asked.
+        self._unsure = abs(self.machine.now() - before) / 2
+        self._ahead = before + self._unsure - server
+        self._compared = time.monotonic()

@@ -1,0 +1,313 @@
+"""Leases: who may work on what, until when, and how a commit knows that it still may.
+
+A lease is a row with an owner, an end, and a token that grows with every change of owner. Work
+renews it by heartbeat; whoever finds it past its end takes it over under a higher token. Commits
+carry their token (`LeaseStore.check`), so an owner who stalled past its end can write nothing late
+(Kleppmann, "How to do distributed locking", 2016: fencing tokens).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+
+DEFAULT_TTL_SECONDS = 60.0
+
+# Built once: building a statement takes longer than running it.
+_LEASE = select(schema.leases).where(schema.leases.c.resource == bindparam("of"))
+_LOCKED_LEASE = _LEASE.with_for_update()
+_INSERT = insert(schema.leases)
+_UPDATE = update(schema.leases).where(schema.leases.c.resource == bindparam("of"))
+_RELEASE = _UPDATE.where(
+    schema.leases.c.token == bindparam("of_token"), schema.leases.c.owner == bindparam("of_owner")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a resource.
+
+    Args:
+        resource: What it is for (`environment/prod`, `table/<id>`).
+        owner: Who has it; unique per process and piece of work.
+        token: Grows with every change of owner.
+    """
+
+    resource: str
+    owner: str
+    token: int
+
+
+def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
+    return ConflictError(
+        f"'{resource}' is being worked on by {holder}, whose lease runs until "
+        f"{instant_text(until)}",
+        hint="wait until it is done; a lease whose owner died ends by itself",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseStore:
+    """Acquiring, renewing, checking and giving back leases.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def acquire(
+        self,
+        resource: str,
+        owner: str,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        wait_seconds: float = 0.0,
+    ) -> Lease:
+        """Take a lease, or renew it when the owner already has it.
+
+        Args:
+            resource: What to lock.
+            owner: Who locks it; has to be unique to this piece of work.
+            ttl_seconds: How long it is valid without a heartbeat.
+            wait_seconds: How long to wait for another owner to finish.
+
+        Raises:
+            ConflictError: Somebody else has it; the message says who and until when.
+        """
+        deadline = self.database.clock.now() + timedelta(seconds=wait_seconds)
+        while True:
+            lease, holder, until = self.database.run_transaction(
+                lambda conn: self._try_acquire(conn, resource, owner, ttl_seconds),
+                name="lease.acquire",
+            )
+            if lease is not None:
+                return lease
+            if self.database.clock.now() >= deadline:
+                raise _busy(resource, holder, until)
+            self.database.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
+
+    def _try_acquire(
+        self, conn: Connection, resource: str, owner: str, ttl_seconds: float
+    ) -> tuple[Lease | None, str, datetime]:
+        now = self.database.clock.now()
+        until = now + timedelta(seconds=ttl_seconds)
+        row = conn.execute(_LEASE, {"of": resource}).one_or_none()
+        times = {"acquired_at": now, "heartbeat_at": now, "expires_at": until}
+        if row is None:
+            conn.execute(_INSERT, {"resource": resource, "owner": owner, "token": 1, **times})
+            return Lease(resource, owner, 1), owner, until
+        held = row.owner is not None and row.expires_at > now
+        if held and row.owner != owner:
+            return None, row.owner, row.expires_at
+        token = row.token if held else row.token + 1
+        conn.execute(_UPDATE, {"of": resource, "owner": owner, "token": token, **times})
+        return Lease(resource, owner, token), owner, until
+
+    def heartbeat(self, lease: Lease, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
+        """Renew a lease.
+
+        Raises:
+            LeaseLostError: It ended or was taken over.
+        """
+
+        def work(conn: Connection) -> None:
+            self.check(conn, lease)
+            now = self.database.clock.now()
+            until = now + timedelta(seconds=ttl_seconds)
+            conn.execute(_UPDATE, {"of": lease.resource, "heartbeat_at": now, "expires_at": until})
+
+        self.database.run_transaction(work, name="lease.heartbeat")
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back; one that was lost is left to its new owner."""
+
+        self.database.run_transaction(
+            lambda conn: self._give_back(conn, lease), name="lease.release"
+        )
+
+    def _give_back(self, conn: Connection, lease: Lease) -> None:
+        conn.execute(
+            _RELEASE,
+            {
+                "of": lease.resource,
+                "of_token": lease.token,
+                "of_owner": lease.owner,
+                "owner": None,
+                "expires_at": self.database.clock.now(),
+            },
+        )
+
+    def check(self, connection: Connection, lease: Lease) -> None:
+        """Make sure, inside a commit's transaction, that the lease still is its owner's.
+
+        Raises:
+            LeaseLostError: It ended or was taken over: nothing more may be written.
+        """
+        query = _LEASE if self.database.is_sqlite else _LOCKED_LEASE
+        row = connection.execute(query, {"of": lease.resource}).one_or_none()
+        if row is None or row.token != lease.token or row.owner != lease.owner:
+            holder = row.owner if row is not None and row.owner else "nobody"
+            raise LeaseLostError(
+                f"the lease on '{lease.resource}' was lost: {holder} has it now",
+                hint="apply the plan again: what is done is kept",
+            )
+        if row.expires_at <= self.database.clock.now():
+            raise LeaseLostError(
+                f"the lease on '{lease.resource}' ended at {instant_text(row.expires_at)}",
+                hint="the process was stalled for too long: apply the plan again",
+            )
+
+    @contextmanager
+    def holding(
+        self,
+        resource: str,
+        owner: str,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        wait_seconds: float = 0.0,
+    ) -> Iterator[HeldLease]:
+        """Hold a lease for the duration of a block, renewed by a thread.
+
+        Args:
+            resource: What to lock.
+            owner: Who locks it.
+            ttl_seconds: How long it outlives this process; renewed every third of it.
+            wait_seconds: How long to wait for another owner.
+
+        Raises:
+            ConflictError: Somebody else has it.
+        """
+        lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)
+        held = HeldLease(self, lease, ttl_seconds)
+        held.start()
+        try:
+            yield held
+        finally:
+            held.stop()
+            self.release(lease)
+
+    @contextmanager
+    def holding_all(
+        self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
+    ) -> Iterator[tuple[Lease, ...]]:
+        """Hold many leases for a block that ends long before they do; nothing renews them.
+
+        Args:
+            resources: What to lock.
+            owner: Who locks it.
+            ttl_seconds: How long they outlive this process.
+
+        Raises:
+            ConflictError: Somebody else has one of them; then none is taken.
+        """
+        wanted = sorted(resources)
+
+        def take(conn: Connection) -> tuple[Lease, ...]:
+            taken = []
+            for resource in wanted:
+                lease, holder, until = self._try_acquire(conn, resource, owner, ttl_seconds)
+                if lease is None:
+                    raise _busy(resource, holder, until)
+                taken.append(lease)
+            return tuple(taken)
+
+        held = self.database.run_transaction(take, name="lease.acquire_all") if wanted else ()
+        try:
+            yield held
+        finally:
+            if held:
+                self._release_all(held)
+
+    def _release_all(self, leases: Iterable[Lease]) -> None:
+        def work(conn: Connection) -> None:
+            for lease in leases:
+                self._give_back(conn, lease)
+
+        self.database.run_transaction(work, name="lease.release_all")
+
+    def held(self, connection: Connection) -> set[str]:
+        """Return the names of the leases that somebody holds just now."""
+        table = schema.leases.c
+        query = select(table.resource).where(
+            table.owner.is_not(None), table.expires_at > self.database.clock.now()
+        )
+        return set(connection.execute(query).scalars())
+
+    def tables(self, connection: Connection | None = None) -> set[str]:
+        """Return the ids of the tables that somebody works on just now."""
+        with self.database.reading(connection) as conn:
+            return {table for lease in self.held(conn) if (table := leased_table(lease))}
+
+
+class HeldLease:
+    """A lease that a thread keeps alive."""
+
+    def __init__(self, store: LeaseStore, lease: Lease, ttl_seconds: float) -> None:
+        self.lease = lease
+        self._store = store
+        self._ttl_seconds = ttl_seconds
+        self._stopped = threading.Event()
+        self._error: VdeError | None = None
+        self._thread = threading.Thread(
+            target=self._beat, name=f"lease {lease.resource}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin to renew the lease."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End renewing; returns when the thread has ended."""
+        self._stopped.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Make sure that the lease is not known to be lost.
+
+        Raises:
+            LeaseLostError: A heartbeat found it lost.
+        """
+        if isinstance(self._error, LeaseLostError):
+            raise self._error
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._ttl_seconds / 3):
+            try:
+                self._store.heartbeat(self.lease, self._ttl_seconds)
+            except LeaseLostError as error:
+                self._error = error  # told by check(); a commit finds out by the token anyhow
+                return
+            except VdeError as error:
+                self._error = error  # unreachable just now: the next beat may come in time
+
+
+_TABLE = "table/"
+
+
+def environment_lease(environment: str) -> str:
+    """Name the lease of whoever changes an environment."""
+    return f"environment/{environment}"
+
+
+def table_lease(table_id: str) -> str:
+    """Name the lease of whoever writes a physical table."""
+    return f"{_TABLE}{table_id}"
+
+
+def mirror_lease(catalog: str) -> str:
+    """Name the lease of whoever writes the views of a catalog that mirrors environments."""
+    return f"mirror/{catalog}"
+
+
+def leased_table(lease: str) -> str | None:
+    """Return the id of the physical table that a lease of this name locks, if it locks one."""
+    return lease.removeprefix(_TABLE) if lease.startswith(_TABLE) else None

@@ -1,0 +1,64 @@
+"""Rows by the hundred, and instants as the store keeps them: microseconds since 1970 (UTC)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeVar
+
+from sqlalchemy import BigInteger, Connection, Dialect, Table, TypeDecorator
+
+T = TypeVar("T")
+_CHUNK = 500
+
+
+def chunks(values: Sequence[T], size: int = _CHUNK) -> Iterator[Sequence[T]]:
+    """Split a sequence, so that no statement has more parameters than databases allow."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+
+
+def insert_if_absent(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, leaving alone those whose key is there."""
+    if rows:
+        connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
+
+
+def upsert(connection: Connection, table: Table) -> Any:
+    """Begin an INSERT that may say ON CONFLICT, in the database's own dialect."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # 50 ms that SQLite need not pay.
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(value: datetime) -> int:
+    """Return an instant as whole microseconds since 1970 (UTC)."""
+    return (value - EPOCH) // _MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    """Return the instant of a number of microseconds since 1970 (UTC)."""
+    return EPOCH + timedelta(microseconds=value)
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware datetime kept as microseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
+        """Return the stored form."""
+        return None if value is None else to_micros(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return the datetime (UTC)."""
+        return None if value is None else from_micros(value)

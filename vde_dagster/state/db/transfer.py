@@ -1,0 +1,160 @@
+"""`vde state export` and `import`: the whole store as one file, independent of the database.
+
+The file is gzipped JSON lines: a header, then one line per row, table by table. The catalog's
+tables go along, because views and tables are nothing without their pointers.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, LargeBinary, Table, insert, select, text
+
+from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import Instant, from_micros, to_micros
+from vde_dagster.state.db.schema import SCHEMA_VERSION
+
+FORMAT = "vde-state-1"
+_BATCH = 500
+_LEFT_OUT = {"vde_leases"}
+"""Who works on something is no part of what was built."""
+
+
+def transferred_tables() -> list[Table]:
+    """Return the tables that are exported, in a fixed order."""
+    ours = [table for table in schema.metadata.sorted_tables if table.name not in _LEFT_OUT]
+    return [*ours, *schema.iceberg_metadata.sorted_tables]
+
+
+def export_state(database: Database, path: Path) -> dict[str, int]:
+    """Write everything in the store to a file.
+
+    Args:
+        database: The store.
+        path: The file; replaced when it exists.
+
+    Returns:
+        Rows by table.
+    """
+    counts: dict[str, int] = {}
+    temporary = path.with_name(f".{path.name}.part")
+    with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
+        file.write(json.dumps({"format": FORMAT, "schema": SCHEMA_VERSION}) + "\n")
+        for table in transferred_tables():
+            counts[table.name] = 0
+            for row in conn.execute(select(table)).mappings():
+                file.write(json.dumps([table.name, _to_json(table, dict(row))]) + "\n")
+                counts[table.name] += 1
+    with database.effects.at("state.export", str(path)):
+        temporary.replace(path)
+    return counts
+
+
+def import_state(database: Database, path: Path) -> dict[str, int]:
+    """Read a store from a file into one that is empty, in one transaction.
+
+    Returns:
+        Rows by table.
+
+    Raises:
+        UsageError: There is no such file, it is no export, or the store is not empty.
+        StoreError: The file was written with another schema.
+    """
+    _check_header(path)
+
+    def work(conn: Connection) -> dict[str, int]:
+        for table in (schema.snapshots, schema.tables, schema.environments, schema.iceberg_tables):
+            if conn.execute(select(table).limit(1)).first() is not None:
+                raise UsageError(
+                    "the state store that you import into is not empty",
+                    hint="import into a new database: set state_url",
+                )
+        counts = {table.name: 0 for table in transferred_tables()}
+        # What was exported brings its own name and news along.
+        conn.execute(schema.news.delete())
+        for table, rows in _batches(path):
+            conn.execute(insert(table), rows)
+            counts[table.name] += len(rows)
+        _continue_sequences(conn)
+        return counts
+
+    return database.run_transaction(work, name="state.import", idempotent=False)
+
+
+def _check_header(path: Path) -> None:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            header = json.loads(file.readline() or "{}")
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is not an export of a state store") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise UsageError(f"{path} is not an export of a state store")
+    if header["schema"] != SCHEMA_VERSION:
+        raise StoreError(
+            f"the export has schema {header['schema']}, this version has {SCHEMA_VERSION}",
+            hint="import it with the version that wrote it, then upgrade",
+        )
+
+
+def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
+    tables = {table.name: table for table in transferred_tables()}
+    batch: list[dict[str, Any]] = []
+    current: Table | None = None
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        next(file)
+        for line in file:
+            name, values = json.loads(line)
+            table = tables[name]
+            if current is not None and batch and (table is not current or len(batch) >= _BATCH):
+                yield current, batch
+                batch = []
+            current = table
+            batch.append(_from_json(table, values))
+    if current is not None and batch:
+        yield current, batch
+
+
+def _to_json(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    for column in table.columns:
+        value = row[column.name]
+        if value is None:
+            continue
+        if isinstance(column.type, Instant):
+            row[column.name] = to_micros(value)
+        elif isinstance(column.type, LargeBinary):
+            row[column.name] = base64.b64encode(value).decode()
+    return row
+
+
+def _from_json(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    for column in table.columns:
+        value = row[column.name]
+        if value is None:
+            continue
+        if isinstance(column.type, Instant):
+            row[column.name] = from_micros(value)
+        elif isinstance(column.type, LargeBinary):
+            row[column.name] = base64.b64decode(value)
+    return row
+
+
+def _continue_sequences(conn: Connection) -> None:
+    """Let PostgreSQL count on after the imported numbers; SQLite does so by itself."""
+    if conn.dialect.name != "postgresql":
+        return
+    for name in ("vde_journal", "vde_audit_results", "vde_news"):
+        conn.execute(
+            text(
+                f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), "
+                f"(SELECT coalesce(max(seq), 0) + 1 FROM {name}), false)"
+            )
+        )

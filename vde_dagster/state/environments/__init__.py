@@ -1,0 +1,1 @@
+"""Environments, their versions, what those pinned, and how they were published."""

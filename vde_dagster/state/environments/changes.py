@@ -1,0 +1,206 @@
+"""The versions with which a model's rows changed, and how far consumers have taken its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, ScalarResult, delete, select, update
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import upsert
+
+_ENTRY, _PIN = schema.entries.c, schema.pins.c
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """Versions in a row that show a model alike.
+
+    Args:
+        first: The version with which that began.
+        end: The version with which it ended; None where it has not.
+        table_id: The physical table that serves the model; None for one without.
+        shown: Whether they show the model at all.
+    """
+
+    first: int
+    end: int | None
+    table_id: str | None
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoints:
+    """Reading them.
+
+    Args:
+        database: Where entries and pins are.
+    """
+
+    database: Database
+
+    def of(self, environment: str, model: ModelName) -> list[ChangePoint]:
+        """Return what versions showed of a model, oldest first, as far back as that is known.
+
+        A model without a table changes with what it reads, which is not looked at.
+        """
+        entries = (
+            select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
+            .where(
+                _ENTRY.environment == environment,
+                _ENTRY.model_namespace == model.namespace,
+                _ENTRY.model_name == model.name,
+            )
+            .order_by(_ENTRY.valid_from)
+        )
+        found: list[ChangePoint] = []
+        with self.database.reading() as conn:
+            rows: Sequence[Any] = conn.execute(entries).all()
+            for since, until, table_id in rows:
+                pins = select(_PIN.valid_from).where(
+                    _PIN.environment == environment,
+                    _PIN.table_id == table_id,
+                    _PIN.valid_from > since,
+                )
+                if until is not None:
+                    pins = pins.where(_PIN.valid_from < until)
+                later: ScalarResult[int] = conn.execute(pins).scalars()
+                firsts = [since, *sorted(later)]
+                if found and found[-1].end is not None and found[-1].end < since:
+                    found.append(ChangePoint(found[-1].end, since, None, shown=False))
+                found += [
+                    ChangePoint(first, end, table_id)
+                    for first, end in zip(firsts, [*firsts[1:], until], strict=True)
+                ]
+        return found
+
+
+_CURSOR = schema.change_cursors.c
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCursor:
+    """A consumer's place in the changes of a model.
+
+    Args:
+        environment: The environment.
+        model: The model.
+        name: What the consumer calls it.
+        version: The last version whose changes it has.
+        moved_at: When it said so (UTC).
+        moved_by: Who.
+    """
+
+    environment: str
+    model: ModelName
+    name: str
+    version: int
+    moved_at: datetime
+    moved_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCursorStore:
+    """Reading and moving cursors.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def version(self, environment: str, model: ModelName, name: str) -> int:
+        """Return the version that a cursor is at; 0 for one that nobody has moved."""
+        query = select(_CURSOR.version).where(*_is(environment, model, name))
+        with self.database.reading() as conn:
+            return conn.execute(query).scalar() or 0
+
+    def of(self, environment: str, model: ModelName) -> list[ChangeCursor]:
+        """Return the cursors of a model in an environment, by name."""
+        query = (
+            select(schema.change_cursors)
+            .where(
+                _CURSOR.environment == environment,
+                _CURSOR.model_namespace == model.namespace,
+                _CURSOR.model_name == model.name,
+            )
+            .order_by(_CURSOR.name)
+        )
+        with self.database.reading() as conn:
+            return [
+                ChangeCursor(
+                    row.environment,
+                    ModelName(row.model_namespace, row.model_name),
+                    row.name,
+                    row.version,
+                    row.moved_at,
+                    row.moved_by,
+                )
+                for row in conn.execute(query)
+            ]
+
+    def move(
+        self, environment: str, model: ModelName, name: str, since: int, until: int, who: str
+    ) -> None:
+        """Note that a consumer has the changes from one version to another; twice is once.
+
+        Raises:
+            ConflictError: The cursor is at neither of them: somebody else moved it.
+        """
+        here = _is(environment, model, name)
+
+        def work(conn: Connection) -> None:
+            query = select(_CURSOR.version).where(*here).with_for_update()
+            found = conn.execute(query).scalar()
+            at = found or 0
+            if at == until:
+                return
+            if at != since:
+                raise _moved(environment, model, name, f"is at version {at}, not at {since}")
+            said = {"version": until, "moved_at": self.database.clock.now(), "moved_by": who}
+            if found is not None:
+                conn.execute(update(schema.change_cursors).where(*here).values(**said))
+                return
+            place = {"model_namespace": model.namespace, "model_name": model.name, "name": name}
+            row = {"environment": environment, **place, **said}
+            statement = upsert(conn, schema.change_cursors).values(**row)
+            if conn.execute(statement.on_conflict_do_nothing()).rowcount == 0:
+                raise _moved(environment, model, name, f"is no longer at {since}")
+
+        self._run(work, "state.cursor_moved")
+
+    def forget(self, environment: str, model: ModelName, name: str) -> bool:
+        """Forget a cursor; say whether there was one."""
+        here = _is(environment, model, name)
+        found: list[int] = []
+
+        def work(conn: Connection) -> None:
+            found.append(conn.execute(delete(schema.change_cursors).where(*here)).rowcount)
+
+        self._run(work, "state.cursor_forgotten")
+        return bool(found[-1])
+
+    def _run(self, work: Callable[[Connection], None], name: str) -> None:
+        self.database.run_transaction(work, name=name)
+
+
+def _moved(environment: str, model: ModelName, name: str, where: str) -> ConflictError:
+    return ConflictError(
+        f"the cursor '{name}' of {model} in '{environment}' {where}: somebody else has moved it",
+        hint="take the changes since then, and let one consumer at a time use a cursor",
+    )
+
+
+def _is(environment: str, model: ModelName, name: str) -> tuple[ColumnElement[bool], ...]:
+    return (
+        _CURSOR.environment == environment,
+        _CURSOR.model_namespace == model.namespace,
+        _CURSOR.model_name == model.name,
+        _CURSOR.name == name,
+    )

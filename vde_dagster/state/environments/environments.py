@@ -1,0 +1,373 @@
+"""Environments as they are now, and their next versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, ScalarResult, func, insert, select, update
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    require_changeable,
+)
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.environments.entries import (
+    ENTRY,
+    entry_of,
+    read_frozen,
+    read_head,
+    read_version,
+    write_entries,
+)
+from vde_dagster.state.tables.tables import TableStore
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSummary:
+    """What is known of an environment without reading its entries.
+
+    Args:
+        name: The environment's name.
+        version: Counts publications, from 1.
+        models: How many models it has.
+        published_at: When (UTC).
+        published_by: Who.
+        plan_id: The plan that was applied, or None for a rollback.
+        expires_at: When the janitor may drop it (UTC), or None for never.
+        note: Text for people.
+        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
+        held: How many models it shows as they were, if it is not frozen.
+    """
+
+    name: str
+    version: int
+    models: int
+    published_at: datetime
+    published_by: str
+    plan_id: str | None
+    expires_at: datetime | None
+    note: str
+    frozen: str | None = None
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentStore:
+    """Reading and writing environments.
+
+    Args:
+        database: Where they are.
+        tables: The tables that they show.
+    """
+
+    database: Database
+    tables: TableStore
+
+    def get(self, name: str, connection: Connection | None = None) -> Environment | None:
+        """Return the environment as it is published now, or None when there is none."""
+        with self.database.reading(connection) as conn:
+            head = read_head(conn, name)
+            if head is None or not head.live:
+                return None
+            found = read_version(conn, name, head.version)
+        return replace(found, expires_at=head.expires_at) if found else None
+
+    def all(self) -> list[Environment]:
+        """Return every environment as it is published now, by name."""
+        with self.database.reading() as conn:
+            names: ScalarResult[Any] = conn.execute(
+                select(schema.environments.c.environment)
+                .where(schema.environments.c.live)
+                .order_by(schema.environments.c.environment)
+            ).scalars()
+            found = [self.get(str(name), conn) for name in names.all()]
+        return [environment for environment in found if environment is not None]
+
+    def require_changeable(self, name: str) -> None:
+        """Make sure that an environment may change; one that is not there may.
+
+        Raises:
+            UsageError: It is frozen.
+        """
+        with self.database.reading() as conn:
+            head = read_head(conn, name)
+            if head is not None and head.live:
+                require_changeable(name, read_frozen(conn, name, head.version))
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is an environment now."""
+        with self.database.reading() as conn:
+            head = read_head(conn, name)
+        return head is not None and bool(head.live)
+
+    def current_version(self, name: str) -> int | None:
+        """Return the number of an environment's current version, or None when there is none."""
+        with self.database.reading() as conn:
+            head = read_head(conn, name)
+        return int(head.version) if head is not None and head.live else None
+
+    def entry(self, name: str, model: ModelName) -> Entry | None:
+        """Return what an environment shows of one model now, or None."""
+        entry, head = schema.entries.c, schema.environments.c
+        query = (
+            select(*ENTRY)
+            .join_from(schema.entries, schema.environments, head.environment == entry.environment)
+            .where(
+                head.live,
+                entry.environment == name,
+                entry.model_namespace == model.namespace,
+                entry.model_name == model.name,
+                entry.valid_to.is_(None),
+            )
+        )
+        with self.database.reading() as conn:
+            row = conn.execute(query).one_or_none()
+        return entry_of(row) if row is not None else None
+
+    def names(self) -> list[str]:
+        """Return the name of every environment that there is now, in order."""
+        table = schema.environments.c
+        query = select(table.environment).where(table.live).order_by(table.environment)
+        with self.database.reading() as conn:
+            return list(conn.execute(query).scalars())
+
+    def summaries(self) -> list[EnvironmentSummary]:
+        """Return what is known of every environment without its entries, by name."""
+        head, version, entry = (
+            schema.environments.c,
+            schema.environment_versions.c,
+            schema.entries.c,
+        )
+        models = (
+            select(func.count())
+            .where(entry.environment == head.environment, entry.valid_to.is_(None))
+            .scalar_subquery()
+        )
+        held = (
+            select(func.count(entry.held_schema_id))
+            .where(entry.environment == head.environment, entry.valid_to.is_(None))
+            .scalar_subquery()
+        )
+        query = (
+            select(
+                head.environment,
+                head.version,
+                models.label("models"),
+                held.label("held"),
+                version.frozen,
+                version.published_at,
+                version.published_by,
+                version.plan_id,
+                head.expires_at,
+                version.note,
+            )
+            .join_from(
+                schema.environments,
+                schema.environment_versions,
+                (version.environment == head.environment) & (version.version == head.version),
+            )
+            .where(head.live)
+            .order_by(head.environment)
+        )
+        with self.database.reading() as conn:
+            return [
+                EnvironmentSummary(
+                    name=row.environment,
+                    version=row.version,
+                    models=row.models,
+                    published_at=row.published_at,
+                    published_by=row.published_by,
+                    plan_id=row.plan_id,
+                    expires_at=row.expires_at,
+                    note=row.note,
+                    frozen=row.frozen,
+                    held=row.held if row.frozen is None else 0,
+                )
+                for row in conn.execute(query)
+            ]
+
+    def write_version(
+        self,
+        connection: Connection,
+        environment: Environment,
+        base_version: int,
+        *,
+        ends: bool = False,
+    ) -> Environment:
+        """Write an environment's next version, as part of the publication's transaction.
+
+        Args:
+            connection: The transaction.
+            environment: What it becomes; its version number is assigned here.
+            base_version: The version that it was made from, 0 when there was no environment.
+            ends: Whether this is the environment's end.
+
+        Returns:
+            The environment with its version number, published later than all its versions so far,
+            whatever the clock said.
+
+        Raises:
+            ConflictError: The environment is at another version (the message says who published),
+                or the janitor gave up one of its tables.
+            UsageError: The environment is frozen, and this is not its end; or the machine's clock
+                is wrong.
+        """
+        head = read_head(connection, environment.name)
+        current = head.version if head is not None and head.live else 0
+        if current != base_version:
+            raise _lost(connection, environment.name, base_version, current)
+        if current and not ends:
+            before = read_frozen(connection, environment.name, current)
+            require_changeable(environment.name, before)
+        self.database.require_right_clock(connection)
+        self.tables.require_live(connection, environment.tables)
+        environment.require_whole()
+        environment = _in_order_of_time(connection, environment)
+        version = (head.version if head is not None else 0) + 1
+        counts = write_entries(connection, environment, version)
+        connection.execute(
+            insert(schema.environment_versions).values(
+                environment=environment.name,
+                version=version,
+                publication_id=environment.publication_id,
+                plan_id=environment.plan_id,
+                published_at=environment.published_at,
+                published_by=environment.published_by,
+                expires_at=environment.expires_at,
+                note=environment.note,
+                suffix=environment.suffix,
+                mode=environment.mode,
+                frozen=environment.frozen,
+                added=counts[0],
+                changed=counts[1],
+                removed=counts[2],
+                dropped=False,
+            )
+        )
+        _write_head(connection, environment.name, version, True, environment.expires_at)
+        subject = {"environment": environment.name, "version": version}
+        tell(self.database, connection, "published", **subject, plan=environment.plan_id)
+        return replace(environment, version=version)
+
+    def write_drop(
+        self, connection: Connection, environment: Environment, base_version: int
+    ) -> int:
+        """Write that an environment ends, as part of the transaction that drops its views.
+
+        Args:
+            connection: The transaction.
+            environment: Who drops it, when and why; its entries are ignored.
+            base_version: The version that is dropped.
+
+        Returns:
+            The number of the version that records the end.
+
+        Raises:
+            ConflictError: The environment is at another version.
+        """
+        empty = replace(environment, entries={}, frozen=None)
+        written = self.write_version(connection, empty, base_version, ends=True)
+        table = schema.environment_versions
+        connection.execute(
+            update(table)
+            .where(
+                table.c.environment == environment.name,
+                table.c.version == written.version,
+            )
+            .values(dropped=True)
+        )
+        _write_head(connection, environment.name, written.version, False, None)
+        return written.version
+
+    def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
+        """Set when the janitor may drop an environment.
+
+        Args:
+            name: The environment.
+            at: When (UTC), or None for never.
+            connection: A transaction to take part in.
+
+        Raises:
+            UsageError: It does not exist, or it is production.
+        """
+        if name == PRODUCTION and at is not None:
+            raise UsageError(
+                f"'{PRODUCTION}' cannot expire", hint="only other environments can be dropped"
+            )
+
+        def work(conn: Connection) -> None:
+            table = schema.environments
+            changed = conn.execute(
+                update(table).where(table.c.environment == name, table.c.live).values(expires_at=at)
+            )
+            if changed.rowcount == 0:
+                raise UsageError(
+                    f"there is no environment '{name}'", hint="`vde environments` lists them"
+                )
+
+        self.database.run(connection, work, name="state.expire_environment")
+
+    def invalidate(self, name: str) -> None:
+        """Let the janitor drop an environment from now on.
+
+        Raises:
+            UsageError: It does not exist, or it is production.
+        """
+        self.expire(name, self.database.clock.now())
+
+    def expired(self) -> list[str]:
+        """Return the environments whose time is over."""
+        table = schema.environments.c
+        query = select(table.environment).where(
+            table.live, table.expires_at.is_not(None), table.expires_at <= self.database.clock.now()
+        )
+        with self.database.reading() as conn:
+            return list(conn.execute(query.order_by(table.environment)).scalars())
+
+
+def _write_head(
+    conn: Connection,
+    name: str,
+    version: int,
+    live: bool,
+    expires_at: datetime | None,
+) -> None:
+    table = schema.environments
+    values = {"version": version, "live": live, "expires_at": expires_at}
+    changed = conn.execute(update(table).where(table.c.environment == name).values(**values))
+    if changed.rowcount == 0:
+        conn.execute(insert(table).values(environment=name, **values))
+
+
+def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
+    """Let an environment be published after its last version: instants tell versions apart."""
+    version = schema.environment_versions.c
+    query = select(version.published_at).where(version.environment == environment.name)
+    last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()
+    if last is None or last < environment.published_at:
+        return environment
+    return replace(environment, published_at=last + timedelta(microseconds=1))
+
+
+def _lost(conn: Connection, name: str, base: int, current: int) -> ConflictError:
+    winner = read_version(conn, name, current) if current else None
+    if winner is None:
+        return ConflictError(
+            f"the environment '{name}' no longer is at version {base}: it was dropped",
+            hint="plan again",
+        )
+    plan = f" with plan {winner.plan_id}" if winner.plan_id else ""
+    return ConflictError(
+        f"the environment '{name}' is at version {current}, not {base}: "
+        f"{winner.published_by} published{plan} at {instant_text(winner.published_at)}",
+        hint="plan again",
+    )

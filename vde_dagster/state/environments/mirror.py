@@ -1,0 +1,291 @@
+"""The journal of mirrored views: what each is to be, who writes it, and since when it is behind.
+
+What a view is to be is written in the publish transaction. It is behind from then on until somebody
+has written it and said so. A write is begun under a lease and says whose it is: a view whose writer
+has not said how it ended may still be written by it, so that it is watched for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, or_, select, update
+
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.leases import Lease, LeaseStore
+from vde_dagster.state.db.rows import upsert
+
+WATCHED = timedelta(minutes=10)
+"""How long a view is looked at again whose writer died; a request outlives it by seconds."""
+_TABLE = schema.mirrored_views
+_ROW = _TABLE.c
+
+
+@dataclass(frozen=True, slots=True)
+class WantedView:
+    """What a view is to be.
+
+    Args:
+        ref: Its place in the catalog.
+        environment: Whose it is.
+        hash: The hash of its definition; None where it is to be gone.
+        definition: The definition as JSON; None where it is to be gone.
+    """
+
+    ref: TableRef
+    environment: str
+    hash: str | None
+    definition: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredView:
+    """What the state says of a mirrored view.
+
+    Args:
+        wanted: What it is to be.
+        behind_since: Since when it is not known to be that (UTC); None when it is.
+        watched_until: Until when a dead writer may still write it (UTC); None for no such one.
+        failure: Why it was not written when that was last tried.
+    """
+
+    wanted: WantedView
+    behind_since: datetime | None
+    watched_until: datetime | None
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorStanding:
+    """How an environment's mirror stands.
+
+    Args:
+        views: How many views it has, those that are to be gone among them.
+        behind: How many of them are not known to be what they are to be.
+        since: Since when (UTC); None when all are.
+        failure: Why one of them is not, if that is known.
+    """
+
+    views: int
+    behind: int
+    since: datetime | None
+    failure: str | None
+
+    def __str__(self) -> str:
+        """Say it to people."""
+        if self.since is None:
+            return "as published"
+        why = f": {self.failure}" if self.failure else ""
+        return f"{self.behind} of {self.views} views behind since {instant_text(self.since)}{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorStore:
+    """Reading and writing the journal.
+
+    Args:
+        database: Where it is.
+        leases: Says who may write.
+    """
+
+    database: Database
+    leases: LeaseStore
+
+    def want(
+        self, connection: Connection, catalog: str, environment: str, views: Iterable[WantedView]
+    ) -> None:
+        """Write down what views are to be, in the publish transaction.
+
+        Raises:
+            ConflictError: A view is another environment's.
+        """
+        known = {one.wanted.ref: one for one in self.views(catalog, connection)}
+        now = self.database.clock.now()
+        rows = []
+        for view in views:
+            before = known.get(view.ref)
+            if before is None and view.hash is None:
+                continue
+            if before is not None and before.wanted.environment != environment:
+                if view.hash is None:
+                    continue
+                if before.wanted.hash is not None:
+                    raise _of_another(before.wanted)
+            if before is not None and before.wanted.hash == view.hash:
+                continue
+            since = before.behind_since if before is not None else None
+            rows.append(
+                {
+                    **_place(catalog, view.ref),
+                    "environment": environment,
+                    "wanted_hash": view.hash,
+                    "definition": view.definition,
+                    "behind_since": since or now,
+                }
+            )
+        if rows:
+            statement = upsert(connection, _TABLE)
+            new = statement.excluded
+            changed = ("environment", "wanted_hash", "definition", "behind_since")
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=["catalog_name", "namespace", "name"],
+                    set_={key: new[key] for key in changed},
+                ),
+                rows,
+            )
+
+    def views(self, catalog: str, connection: Connection | None = None) -> list[MirroredView]:
+        """Return all views of a catalog, by name."""
+        return self._read(connection, _ROW.catalog_name == catalog)
+
+    def waiting(self, catalog: str) -> list[MirroredView]:
+        """Return the views that are behind, or watched."""
+        open_ = or_(_ROW.behind_since.is_not(None), _ROW.watched_until.is_not(None))
+        return self._read(None, _ROW.catalog_name == catalog, open_)
+
+    def standings(self) -> dict[str, MirrorStanding]:
+        """Say by environment how its views stand; those without mirrored views are left out."""
+        found: dict[str, list[MirroredView]] = {}
+        for view in self._read(None):
+            found.setdefault(view.wanted.environment, []).append(view)
+        standings = {}
+        for environment, views in found.items():
+            behind = [(view.behind_since, view) for view in views if view.behind_since is not None]
+            failure = next((view.failure for _, view in behind if view.failure), None)
+            since = min((at for at, _ in behind), default=None)
+            standings[environment] = MirrorStanding(len(views), len(behind), since, failure)
+        return standings
+
+    def begin(
+        self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
+    ) -> list[WantedView]:
+        """Say that somebody writes views from now on.
+
+        Returns:
+            What they are to be by now; those that nobody knows of any more are left out.
+
+        Raises:
+            LeaseLostError: Somebody else writes.
+        """
+
+        def work(conn: Connection) -> list[WantedView]:
+            self.leases.check(conn, lease)
+            begun = []
+            for view in views:
+                row = self._row(conn, catalog, view.wanted.ref)
+                if row is None:
+                    continue
+                values: dict[str, Any] = {"writer": writer}
+                if row.writer is not None and row.writer != writer:
+                    values["watched_until"] = self.database.clock.now() + WATCHED
+                self._set(conn, catalog, view.wanted.ref, values)
+                begun.append(_view(row).wanted)
+            return begun
+
+        return self.database.run_transaction(work, name="mirror.begin") if views else []
+
+    def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
+        """Say how the writes of views ended, whether or not somebody else writes by now.
+
+        Args:
+            catalog: The catalog.
+            done: What was written, and why it was not; then it stays behind.
+            writer: Who wrote.
+        """
+
+        def work(conn: Connection) -> None:
+            for view, failure in done:
+                self._end(conn, catalog, view, writer, failure)
+
+        if done:
+            self.database.run_transaction(work, name="mirror.end")
+
+    def _end(
+        self, conn: Connection, catalog: str, done: WantedView, writer: str, failure: str | None
+    ) -> None:
+        row = self._row(conn, catalog, done.ref)
+        if row is None:
+            return
+        now = self.database.clock.now()
+        behind = row.behind_since or now
+        values: dict[str, Any]
+        if row.writer != writer:
+            # Somebody else writes, or wrote: which of the two came last is not known.
+            values = {"behind_since": behind, "watched_until": now + WATCHED}
+        elif failure is not None:
+            # It may have happened all the same, so the writer stays.
+            values = {"behind_since": behind, "failure": failure[:1000]}
+        elif row.wanted_hash != done.hash:
+            values = {"writer": None, "failure": None}
+        else:
+            watched = row.watched_until if (row.watched_until or now) > now else None
+            if done.hash is None and watched is None:
+                conn.execute(_TABLE.delete().where(*_at(catalog, done.ref)))
+                return
+            values = {
+                "writer": None,
+                "failure": None,
+                "behind_since": None,
+                "watched_until": watched,
+            }
+        self._set(conn, catalog, done.ref, values)
+
+    def _row(self, connection: Connection, catalog: str, ref: TableRef) -> Any:
+        return connection.execute(select(_TABLE).where(*_at(catalog, ref))).one_or_none()
+
+    def strayed(self, catalog: str, ref: TableRef) -> None:
+        """Say that a view is not what it was left as."""
+        now = self.database.clock.now()
+        self.database.run_transaction(
+            lambda conn: self._set(
+                conn, catalog, ref, {"behind_since": func.coalesce(_ROW.behind_since, _micros(now))}
+            ),
+            name="mirror.strayed",
+        )
+
+    def _set(
+        self, connection: Connection, catalog: str, ref: TableRef, values: dict[str, Any]
+    ) -> None:
+        connection.execute(update(_TABLE).where(*_at(catalog, ref)).values(values))
+
+    def _read(self, connection: Connection | None, *conditions: Any) -> list[MirroredView]:
+        query = select(_TABLE).where(*conditions).order_by(_ROW.namespace, _ROW.name)
+        with self.database.reading(connection) as conn:
+            return [_view(row) for row in conn.execute(query)]
+
+
+def _micros(instant: datetime) -> Any:
+    from sqlalchemy import literal
+
+    from vde_dagster.state.db.rows import Instant
+
+    return literal(instant, Instant)
+
+
+def _place(catalog: str, ref: TableRef) -> dict[str, str]:
+    return {"catalog_name": catalog, "namespace": ref.namespace, "name": ref.name}
+
+
+def _at(catalog: str, ref: TableRef) -> Sequence[Any]:
+    return (_ROW.catalog_name == catalog, _ROW.namespace == ref.namespace, _ROW.name == ref.name)
+
+
+def _view(row: Any) -> MirroredView:
+    ref = TableRef(row.namespace, row.name)
+    wanted = WantedView(ref, row.environment, row.wanted_hash, row.definition)
+    return MirroredView(wanted, row.behind_since, row.watched_until, row.failure)
+
+
+def _of_another(view: WantedView) -> ConflictError:
+    return ConflictError(
+        f"the view {view.ref} is that of another model in the environment '{view.environment}'",
+        hint="give the model or the environment another name: views of both would have this one",
+    )

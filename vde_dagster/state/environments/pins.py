@@ -1,0 +1,279 @@
+"""What the tables of an environment held when it was published.
+
+A *pin* is the Iceberg snapshot of one table that one publication shows. Pins are kept by
+difference: a row holds from the version that pinned it up to the version that no longer does, so
+that a publication writes as many rows as tables that changed.
+
+A *head* is what the metadata file of a table says: the snapshot that readers see, and the schema.
+It is noted whenever a publication moves a table, or shows it first, so that which pins differ is
+one query, and no metadata file is read for a table that stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
+
+from vde_dagster.planning.environments.environment import Held
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import chunks, upsert
+from vde_dagster.state.tables.tables import parse_place
+
+_HEAD, _PIN = schema.heads.c, schema.pins.c
+_OPEN = (_PIN.environment == bindparam("of")) & _PIN.valid_to.is_(None)
+
+# Built once: building a statement takes longer than running it.
+_PINNED = select(_PIN.table_id).where(_OPEN)
+_HELD = select(schema.entries.c.table_id).where(
+    schema.entries.c.environment == bindparam("of"),
+    schema.entries.c.valid_to.is_(None),
+    schema.entries.c.held_schema_id.is_not(None),
+)
+_MOVED = (
+    select(schema.heads)
+    .join(schema.pins, _PIN.table_id == _HEAD.table_id)
+    .where(
+        _OPEN,
+        or_(
+            _PIN.iceberg_snapshot_id.is_distinct_from(_HEAD.iceberg_snapshot_id),
+            _PIN.schema_id != _HEAD.schema_id,
+        ),
+    )
+)
+_CLOSE = (
+    update(schema.pins)
+    .where(_OPEN, _PIN.table_id == bindparam("table"))
+    .values(valid_to=bindparam("at"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a metadata file says of a table.
+
+    Args:
+        table_id: The physical table; a preview has one of its own.
+        location: The metadata file.
+        snapshot_id: The Iceberg snapshot that readers see; None for a table without any.
+        schema_id: The table's schema, whose columns readers may name.
+        rows: Rows in the table, when the snapshot's summary says.
+    """
+
+    table_id: str
+    location: str
+    snapshot_id: int | None
+    schema_id: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How many rows came and went between two snapshots of a table.
+
+    Args:
+        before: The earlier snapshot, or None for an empty table.
+        added: Rows that were written, when known.
+        removed: Rows that were deleted or written anew, when known.
+    """
+
+    before: int | None
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a version of an environment shows of one table.
+
+    Args:
+        table_id: The physical table.
+        snapshot_id: The Iceberg snapshot; None for a table without any row.
+        schema_id: The table's schema at the publication.
+        rows: Rows in it, when known.
+        since: The version that pinned it.
+        filled: What counted as filled, as `pinned_fills` writes it; None when not known.
+    """
+
+    table_id: str
+    snapshot_id: int | None
+    schema_id: int
+    rows: int | None
+    since: int
+    filled: str | None = None
+
+    @property
+    def held(self) -> Held:
+        """What an entry says that goes on showing this."""
+        return Held(self.snapshot_id, self.schema_id, self.rows)
+
+    def shows(self, head: Head) -> bool:
+        """Say whether this is what a head shows."""
+        return (self.snapshot_id, self.schema_id) == (head.snapshot_id, head.schema_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PinStore:
+    """Reading and writing pins.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def pinned(self, connection: Connection, environment: str) -> set[str]:
+        """Return the ids of the tables that an environment's last version pinned."""
+        return set(connection.execute(_PINNED, {"of": environment}).scalars())
+
+    def held(self, connection: Connection, environment: str) -> set[str]:
+        """Return the ids of the tables that an environment's last version held as they were."""
+        return set(connection.execute(_HELD, {"of": environment}).scalars())
+
+    def places(
+        self, connection: Connection, table_ids: Iterable[str]
+    ) -> dict[str, tuple[TableRef, str | None]]:
+        """Return where tables are, and the branch that readers see; None for `main`."""
+        table = schema.tables.c
+        found: dict[str, tuple[TableRef, str | None]] = {}
+        for part in chunks(sorted(table_ids)):
+            query = select(table.table_id, table.namespace, table.name)
+            for row in connection.execute(query.where(table.table_id.in_(part))):
+                name, branch = parse_place(row.name)
+                found[row.table_id] = (TableRef(row.namespace, name), branch)
+        return found
+
+    def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
+        """Return what is known of tables' metadata files, which need not be the newest."""
+        found: dict[str, Head] = {}
+        for part in chunks(sorted(table_ids)):
+            query = select(schema.heads).where(_HEAD.table_id.in_(part))
+            found.update((row.table_id, _head(row)) for row in connection.execute(query))
+        return found
+
+    def note(self, connection: Connection, heads: Iterable[Head]) -> None:
+        """Note what metadata files say that are current once the transaction commits."""
+        rows = [
+            {
+                "table_id": head.table_id,
+                "metadata_location": head.location,
+                "iceberg_snapshot_id": head.snapshot_id,
+                "schema_id": head.schema_id,
+                "row_count": head.rows,
+            }
+            for head in sorted(heads, key=lambda head: head.table_id)
+        ]
+        if rows:
+            statement = upsert(connection, schema.heads)
+            changed = {name: statement.excluded[name] for name in rows[0] if name != "table_id"}
+            statement = statement.on_conflict_do_update(index_elements=["table_id"], set_=changed)
+            connection.execute(statement, rows)
+
+    def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
+        """Forget what metadata files said of tables that the catalog no longer has."""
+        for part in chunks(sorted(table_ids)):
+            connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
+
+    def moved(self, connection: Connection, environment: str) -> dict[str, Head]:
+        """Return the heads of tables that others have moved since an environment pinned them."""
+        rows = connection.execute(_MOVED, {"of": environment})
+        return {row.table_id: _head(row) for row in rows}
+
+    def write(
+        self,
+        connection: Connection,
+        environment: str,
+        version: int,
+        shown: Mapping[str, Head],
+        gone: Iterable[str],
+        growths: Mapping[str, Growth],
+    ) -> None:
+        """Pin what a version shows, in the transaction that writes its entries.
+
+        Args:
+            connection: The transaction.
+            environment: The environment.
+            version: Its new version.
+            shown: By table id, what the version shows of tables that may differ from its pins.
+            gone: Tables that it no longer shows.
+            growths: By table id, what the publication itself adds.
+        """
+        pinned = self._open(connection, environment, shown)
+        opened = {
+            table_id: head
+            for table_id, head in sorted(shown.items())
+            if table_id not in pinned or not pinned[table_id].shows(head)
+        }
+        closed = [*(table_id for table_id in opened if table_id in pinned), *sorted(gone)]
+        if closed:
+            at = {"of": environment, "at": version}
+            connection.execute(_CLOSE, [{**at, "table": table_id} for table_id in closed])
+        if opened:
+            rows = [
+                _row(environment, version, head, pinned.get(table_id), growths.get(table_id))
+                for table_id, head in opened.items()
+            ]
+            connection.execute(insert(schema.pins), rows)
+
+    def _open(
+        self, connection: Connection, environment: str, table_ids: Iterable[str]
+    ) -> dict[str, Pin]:
+        found: dict[str, Pin] = {}
+        for part in chunks(list(table_ids)):
+            query = select(schema.pins).where(_OPEN, _PIN.table_id.in_(part))
+            rows = connection.execute(query, {"of": environment})
+            found.update((row.table_id, _pin(row)) for row in rows)
+        return found
+
+    def at(self, environment: str, version: int) -> dict[str, Pin]:
+        """Return the pins of a version of an environment, by table id.
+
+        Versions that were published before there were pins have none.
+        """
+        valid = (_PIN.valid_from <= version) & (_PIN.valid_to.is_(None) | (_PIN.valid_to > version))
+        query = select(schema.pins).where(_PIN.environment == environment, valid)
+        with self.database.reading() as conn:
+            return {row.table_id: _pin(row) for row in conn.execute(query)}
+
+
+def _head(row: Any) -> Head:
+    return Head(
+        row.table_id,
+        row.metadata_location,
+        row.iceberg_snapshot_id,
+        row.schema_id,
+        row.row_count,
+    )
+
+
+def _pin(row: Any) -> Pin:
+    return Pin(
+        row.table_id,
+        row.iceberg_snapshot_id,
+        row.schema_id,
+        row.row_count,
+        row.valid_from,
+        row.filled,
+    )
+
+
+def _row(
+    environment: str, version: int, head: Head, before: Pin | None, growth: Growth | None
+) -> dict[str, Any]:
+    """Make the row of a new pin; what it adds is known where it follows the pin before."""
+    follows = growth is not None and before is not None and growth.before == before.snapshot_id
+    return {
+        "environment": environment,
+        "table_id": head.table_id,
+        "valid_from": version,
+        "valid_to": None,
+        "iceberg_snapshot_id": head.snapshot_id,
+        "schema_id": head.schema_id,
+        "row_count": head.rows,
+        "rows_added": growth.added if growth is not None and follows else None,
+        "rows_removed": growth.removed if growth is not None and follows else None,
+    }

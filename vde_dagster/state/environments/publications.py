@@ -1,0 +1,301 @@
+"""Publications: announced before they write files, decided exactly once.
+
+The row of a publication goes `intended` → `committed` (in the publish transaction itself) or
+`intended` → `aborted`. Where the catalog takes no part in that transaction it is `decided` until
+every pointer has followed, and `committed` then. The first step and the abort are an update of the
+same row that demands `intended`, so whoever has lost a commit's answer decides it by trying to
+abort: the database lets that wait for a commit under way, and then either the abort or the commit
+has happened, never both and never later.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, insert, select, update
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import pack, unpack
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.environments.pin_history import dump_filled, load_filled
+
+PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedTo:
+    """Where a table goes back to.
+
+    Args:
+        expected: The Iceberg snapshot that its readers see until then; None for no rows.
+        snapshot_id: The one that they see from then on.
+        filled: What counts as filled from then on (UTC).
+    """
+
+    expected: int | None
+    snapshot_id: int | None
+    filled: IntervalSet
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """A metadata file of a publication.
+
+    Args:
+        location: Where it was written.
+        previous: The file that its pointer named before, or None.
+        kind: `view`, `table` or `data`.
+        ref: Whose pointer; None for data files, and in records of older code.
+        branch: The branch that a table's `main` moves to; of one that goes back the branch that
+            moves in place of `main`.
+        table_id: The table whose ranges are filled once it has moved.
+        returned: Where a table goes back to; None for one that goes on.
+    """
+
+    location: str
+    previous: str | None
+    kind: str
+    ref: TableRef | None = None
+    branch: str | None = None
+    table_id: str | None = None
+    returned: ReturnedTo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRecord:
+    """A publication as it is known to the state store.
+
+    Args:
+        id: Unique id.
+        environment: The environment.
+        status: Whether it happened; `unused` marks files noted for deletion, no publication.
+        version: The environment's version that it made, once committed.
+        plan_id: The plan, or None.
+        published_by: Who.
+        files: The files that it wrote or meant to write.
+        started_at: When it was announced (UTC).
+        decided_at: When it was committed or aborted (UTC), or None.
+    """
+
+    id: str
+    environment: str
+    status: PublicationStatus
+    version: int | None
+    plan_id: str | None
+    published_by: str
+    files: tuple[PublishedFile, ...]
+    started_at: datetime
+    decided_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationStore:
+    """Announcing and deciding publications.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def intend(
+        self,
+        publication_id: str,
+        environment: str,
+        plan_id: str | None,
+        published_by: str,
+        files: Sequence[PublishedFile],
+    ) -> None:
+        """Announce a publication and the files that it is about to write."""
+        row = {
+            "publication_id": publication_id,
+            "environment": environment,
+            "status": "intended",
+            "plan_id": plan_id,
+            "published_by": published_by,
+            "files": pack([_file_values(file) for file in files]),
+            "started_at": self.database.clock.now(),
+        }
+
+        def work(conn: Connection) -> None:
+            table = schema.publications
+            conn.execute(
+                table.delete().where(
+                    table.c.publication_id == publication_id, table.c.status == "intended"
+                )
+            )
+            conn.execute(insert(table).values(**row))
+
+        self.database.run_transaction(work, name="publish.intend")
+
+    def commit(
+        self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
+    ) -> None:
+        """Decide, inside the publish transaction, that the publication happens.
+
+        Args:
+            connection: The transaction.
+            publication_id: The publication.
+            version: The environment's version that it makes.
+            settled: Whether the catalog's pointers move in the same transaction.
+
+        Raises:
+            ConflictError: It was aborted or committed before.
+        """
+        status = "committed" if settled else "decided"
+        if not self._decide(connection, publication_id, status, version):
+            raise ConflictError(
+                f"the publication {publication_id} was given up by a recovery meanwhile",
+                hint="apply the plan again",
+            )
+
+    def resolve(self, publication_id: str) -> PublicationStatus:
+        """Find out whether a publication happened, and make sure that the answer stays true.
+
+        One that has not happened is aborted, so that it cannot happen later.
+
+        Returns:
+            `committed`, `decided` or `aborted` (also for one that is unknown).
+        """
+
+        def work(conn: Connection) -> PublicationStatus:
+            self._decide(conn, publication_id, "aborted", None)
+            found = conn.execute(
+                select(schema.publications.c.status).where(
+                    schema.publications.c.publication_id == publication_id
+                )
+            ).scalar_one_or_none()
+            return found or "aborted"
+
+        return self.database.run_transaction(work, name="publish.resolve")
+
+    def unsettled(self) -> list[PublicationRecord]:
+        """Return the publications that are decided and whose pointers may not all have moved."""
+        table = schema.publications
+        query = select(table).where(table.c.status == "decided").order_by(table.c.decided_at)
+        with self.database.reading() as conn:
+            return [_record(row) for row in conn.execute(query)]
+
+    def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
+        """Say whether a publication's pointers still have to move; nobody else moves them now."""
+        table = schema.publications
+        row = connection.execute(
+            select(table.c.status).where(table.c.publication_id == publication_id).with_for_update()
+        ).one_or_none()
+        return row is not None and row.status == "decided"
+
+    def finish(self, connection: Connection, publication_id: str) -> None:
+        """Record that every pointer of a decided publication has moved; twice is harmless."""
+        table = schema.publications
+        connection.execute(
+            update(table)
+            .where(table.c.publication_id == publication_id, table.c.status == "decided")
+            .values(status="committed")
+        )
+
+    def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
+        """Note, in the transaction that ends their use, files to delete after the grace time."""
+        now = self.database.clock.now()
+        connection.execute(
+            insert(schema.publications).values(
+                publication_id=uuid.uuid4().hex,
+                environment="",
+                status="unused",
+                published_by="janitor",
+                files=pack([[location, None, "data"] for location in locations]),
+                started_at=now,
+                decided_at=now,
+            )
+        )
+
+    def get(self, publication_id: str) -> PublicationRecord | None:
+        """Return a publication, or None when it was never announced."""
+        table = schema.publications
+        with self.database.reading() as conn:
+            row = conn.execute(
+                select(table).where(table.c.publication_id == publication_id)
+            ).one_or_none()
+        return _record(row) if row is not None else None
+
+    def uncleaned(self) -> list[PublicationRecord]:
+        """Return the publications whose files the janitor has not seen to, oldest first."""
+        table = schema.publications
+        query = select(table).where(table.c.cleaned_at.is_(None)).order_by(table.c.started_at)
+        with self.database.reading() as conn:
+            return [_record(row) for row in conn.execute(query)]
+
+    def files_to_delete(self) -> list[str]:
+        """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
+        table = schema.publications.c
+        query = select(table.files).where(table.cleaned_at.is_(None), table.status == "unused")
+        with self.database.reading() as conn:
+            return [file[0] for row in conn.execute(query) for file in unpack(row.files)]
+
+    def mark_cleaned(self, publication_id: str) -> None:
+        """Record that a publication left no file behind that is not in use."""
+        table = schema.publications
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                update(table)
+                .where(table.c.publication_id == publication_id, table.c.status != "intended")
+                .values(cleaned_at=self.database.clock.now())
+            )
+
+        self.database.run_transaction(work, name="publish.cleaned")
+
+    def _decide(
+        self, conn: Connection, publication_id: str, status: str, version: int | None
+    ) -> bool:
+        table = schema.publications
+        changed = conn.execute(
+            update(table)
+            .where(table.c.publication_id == publication_id, table.c.status == "intended")
+            .values(status=status, version=version, decided_at=self.database.clock.now())
+        )
+        return changed.rowcount == 1
+
+
+def _record(row: Any) -> PublicationRecord:
+    return PublicationRecord(
+        id=row.publication_id,
+        environment=row.environment,
+        status=row.status,
+        version=row.version,
+        plan_id=row.plan_id,
+        published_by=row.published_by,
+        files=tuple(_file(values) for values in unpack(row.files)),
+        started_at=row.started_at,
+        decided_at=row.decided_at,
+    )
+
+
+def _file_values(file: PublishedFile) -> list[Any]:
+    place = [file.ref.namespace, file.ref.name] if file.ref else None
+    values: list[Any] = [file.location, file.previous, file.kind, place, file.branch, file.table_id]
+    if file.returned is not None:
+        back = file.returned
+        values.append([back.expected, back.snapshot_id, dump_filled(back.filled)])
+    return values
+
+
+def _file(values: list[Any]) -> PublishedFile:
+    """Read a file's values; older code wrote the first three only."""
+    known = [*values, None, None, None, None][:7]
+    location, previous, kind, place, branch, table_id, back = known
+    return PublishedFile(
+        location,
+        previous,
+        kind,
+        TableRef(*place) if place else None,
+        branch,
+        table_id,
+        ReturnedTo(back[0], back[1], load_filled(back[2])) if back else None,
+    )

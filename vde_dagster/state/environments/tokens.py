@@ -1,0 +1,154 @@
+"""Tokens: who may read an environment over HTTP. Of their secrets only hashes are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from vde_dagster.errors import UsageError
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+
+_PREFIX = "vde"
+_TOKEN = schema.tokens.c
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token.
+
+    Args:
+        id: The part of it that is no secret.
+        environment: The environment that it reads, and its versions.
+        row_filter: The rows that it reads, in PyIceberg's words; None for all.
+        created_at: When (UTC).
+        created_by: Who.
+        expires_at: From when on it is void (UTC); None for never.
+        revoked_at: When it was revoked (UTC), or None.
+    """
+
+    id: str
+    environment: str
+    row_filter: str | None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Say whether it may be used at an instant (UTC)."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStore:
+    """Reading and writing tokens.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def create(
+        self, environment: str, who: str, expires_at: datetime | None, row_filter: str | None
+    ) -> tuple[Token, str]:
+        """Make a token.
+
+        Args:
+            environment: The environment.
+            who: Who makes it.
+            expires_at: From when on it is void (UTC); None for never.
+            row_filter: The rows that it reads; None for all.
+
+        Returns:
+            The token, and the text that its owner sends, which cannot be found out later.
+        """
+        secret = secrets.token_urlsafe(32)
+        now = self.database.clock.now()
+        made = Token(
+            secrets.token_hex(6), environment, row_filter, now, who, expires_at, revoked_at=None
+        )
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                insert(schema.tokens).values(
+                    token_id=made.id,
+                    environment=environment,
+                    secret_hash=_hash(secret),
+                    row_filter=row_filter,
+                    created_at=now,
+                    created_by=who,
+                    expires_at=expires_at,
+                )
+            )
+
+        self.database.run_transaction(work, name="state.create_token", idempotent=False)
+        return made, f"{_PREFIX}_{made.id}_{secret}"
+
+    def find(self, text: str) -> Token | None:
+        """Return the valid token that a text is, or None when it is none."""
+        prefix, _, rest = text.partition("_")
+        token_id, _, secret = rest.partition("_")
+        if prefix != _PREFIX or not secret or not text.isascii():
+            return None
+        with self.database.reading() as conn:
+            query = select(schema.tokens).where(_TOKEN.token_id == token_id[:16])
+            row = conn.execute(query).one_or_none()
+        if row is None or not hmac.compare_digest(row.secret_hash, _hash(secret)):
+            return None
+        found = _token(row)
+        return found if found.is_valid(self.database.clock.now()) else None
+
+    def any(self) -> bool:
+        """Say whether a token was ever made, be it revoked or expired since."""
+        with self.database.reading() as conn:
+            return conn.execute(select(_TOKEN.token_id).limit(1)).first() is not None
+
+    def all(self) -> list[Token]:
+        """Return every token, the oldest first."""
+        query = select(schema.tokens).order_by(_TOKEN.created_at, _TOKEN.token_id)
+        with self.database.reading() as conn:
+            return [_token(row) for row in conn.execute(query)]
+
+    def revoke(self, token_id: str) -> None:
+        """Make a token void from now on.
+
+        Raises:
+            UsageError: There is none of this id.
+        """
+        now = self.database.clock.now()
+
+        def work(conn: Connection) -> None:
+            known = select(_TOKEN.token_id).where(_TOKEN.token_id == token_id)
+            if conn.execute(known).first() is None:
+                raise UsageError(
+                    f"there is no token '{token_id}'", hint="`vde token list` has their ids"
+                )
+            still = (_TOKEN.token_id == token_id) & _TOKEN.revoked_at.is_(None)
+            conn.execute(update(schema.tokens).where(still).values(revoked_at=now))
+
+        self.database.run_transaction(work, name="state.revoke_token")
+
+
+def _hash(secret: str) -> str:
+    # 256 random bits cannot be guessed, however fast the hash is.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Any) -> Token:
+    return Token(
+        row.token_id,
+        row.environment,
+        row.row_filter,
+        row.created_at,
+        row.created_by,
+        row.expires_at,
+        row.revoked_at,
+    )

@@ -1,0 +1,393 @@
+"""What is filled in physical tables: the ranges, and the log of who filled which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+
+from vde_dagster.planning.intervals.cadence import BEGINNING
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.table_contents import (
+    FillFacts,
+    Output,
+    Skipped,
+    dump_facts,
+    load_facts,
+    load_output,
+)
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.effects import STEP
+from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.rows import Instant, chunks, to_micros
+from vde_dagster.state.fills.outdated import still_outdated
+from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
+
+# Built once: building a statement takes longer than running it.
+_RANGE, _FILL = schema.intervals.c, schema.fills.c
+_EARLIER = schema.intervals.alias("earlier")
+_LAST_BEFORE = (
+    select(func.max(_EARLIER.c.start_at))
+    .where(_EARLIER.c.table_id == bindparam("of"), _EARLIER.c.start_at <= bindparam("of_start"))
+    .scalar_subquery()
+)
+# Stored ranges are disjoint: but for the last one that begins before, those that touch begin
+# within. Asked like this, the primary key finds them among any number of others.
+_TOUCHING = (
+    (_RANGE.table_id == bindparam("of"))
+    & (_RANGE.start_at >= func.coalesce(_LAST_BEFORE, bindparam("of_start", type_=Instant)))
+    & (_RANGE.start_at <= bindparam("of_end"))
+    & (_RANGE.end_at >= bindparam("of_start"))
+)
+_TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
+_DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
+_FEW = 100
+COUNTS = _FILL.undone.is_not(True)
+"""That a fill was not taken back by a rollback."""
+_THIS_FILL = (
+    (_FILL.table_id == bindparam("of"))
+    & (_FILL.start_at == bindparam("of_start"))
+    & (_FILL.end_at == bindparam("of_end"))
+    & (_FILL.plan_id == bindparam("of_plan"))
+)
+_DELETE_FILL = delete(schema.fills).where(_THIS_FILL)
+_REDATE_FILL = update(schema.fills).where(_THIS_FILL).values(recorded_at=bindparam("at"))
+
+
+@dataclass(frozen=True, slots=True)
+class FillStore:
+    """Reading and writing what is filled in tables.
+
+    Args:
+        database: Where that is.
+    """
+
+    database: Database
+
+    def record(
+        self,
+        table_id: str,
+        interval: Interval,
+        plan_id: str,
+        iceberg_snapshot_id: int | None = None,
+        rows: int | None = None,
+        connection: Connection | None = None,
+        *,
+        size: int | None = None,
+        seconds: float | None = None,
+        facts: FillFacts | None = None,
+    ) -> None:
+        """Record that a range of a table is filled and audited; recording it twice is harmless.
+
+        What became outdated after the plan was begun to be applied stays to be filled again.
+
+        Args:
+            table_id: The table.
+            interval: What was filled (UTC, half-open).
+            plan_id: The plan that filled it.
+            iceberg_snapshot_id: The commit that holds the rows, when there was one.
+            rows: Rows in the range, when counted.
+            connection: A transaction to take part in.
+            size: Bytes of the files that the commit added, when known.
+            seconds: How long the fill took, when known.
+            facts: What it read and wrote, when known.
+
+        Raises:
+            StoreError: The table is unknown or was given up to the janitor.
+        """
+
+        def work(conn: Connection) -> None:
+            status = conn.execute(STATUS, {"of": table_id}).scalar()
+            if status != LIVE:
+                raise not_live(table_id)
+            start, end = interval.start, interval.end
+            key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
+            conn.execute(_DELETE_FILL, key)
+            conn.execute(
+                insert(schema.fills),
+                {
+                    "table_id": table_id,
+                    "start_at": start,
+                    "end_at": end,
+                    "plan_id": plan_id,
+                    "iceberg_snapshot_id": iceberg_snapshot_id,
+                    "row_count": rows,
+                    "byte_count": size,
+                    "seconds": seconds,
+                    "recorded_at": self.database.clock.now(),
+                    **dump_facts(facts),
+                },
+            )
+            span = {"start": to_micros(start), "end": to_micros(end)}
+            tell(self.database, conn, "fill", table=table_id, plan=plan_id, **span)
+            late = still_outdated(conn, table_id, interval, plan_id)
+            for part in IntervalSet((interval,)) - late:
+                _change_intervals(conn, table_id, part, add=True)
+
+        self.database.run(connection, work, name="state.record_intervals")
+
+    def remove(
+        self, table_id: str, interval: Interval, connection: Connection | None = None
+    ) -> None:
+        """Record that a range of a table has to be filled again."""
+        self.database.run(
+            connection,
+            lambda conn: _change_intervals(conn, table_id, interval, add=False),
+            name="state.remove_intervals",
+        )
+
+    def early(
+        self, filled: Mapping[str, IntervalSet], now: datetime
+    ) -> dict[str, tuple[IntervalSet, datetime]]:
+        """Return what tables filled by a clock that was ahead of the one that is right now.
+
+        Args:
+            filled: What counts as filled, by table.
+            now: The instant (UTC) by the clock that is right.
+
+        Returns:
+            By table what was filled so, and when (UTC) it was last filled before that.
+        """
+        late = now + STEP
+        ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
+        found: dict[str, list[Interval]] = {}
+        with self.database.reading() as conn:
+            for among, condition in (
+                (filled.keys(), _FILL.recorded_at > late),
+                (ahead, _FILL.end_at > late),
+            ):
+                query = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
+                for part in chunks(sorted(among)):
+                    rows: Iterable[Any] = conn.execute(
+                        query.where(_FILL.table_id.in_(part), condition)
+                    )
+                    for table_id, start, end in rows:
+                        found.setdefault(table_id, []).append(Interval(start, end))
+            sane = select(func.max(_FILL.recorded_at)).where(
+                COUNTS, _FILL.recorded_at <= late, _FILL.end_at <= late
+            )
+            since = {one: conn.execute(sane.where(_FILL.table_id == one)).scalar() for one in found}
+        return {
+            one: (IntervalSet.of(ranges), since[one] or BEGINNING) for one, ranges in found.items()
+        }
+
+    def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
+        """Record that ranges have to be filled again which a clock that was ahead let be filled.
+
+        Their fills are taken for recorded now, so that they are older than all that follow.
+
+        Args:
+            early: The ranges (UTC) by table.
+            now: The instant (UTC) by the clock that is right.
+        """
+        late = now + STEP
+
+        def work(conn: Connection) -> None:
+            for table_id, ranges in early.items():
+                for interval in ranges:
+                    _change_intervals(conn, table_id, interval, add=False)
+                own = (_FILL.table_id == table_id) & (_FILL.recorded_at > late)
+                doubtful = conn.execute(
+                    select(_FILL.start_at, _FILL.end_at, _FILL.plan_id)
+                    .where(own)
+                    .order_by(_FILL.recorded_at.desc())
+                )
+                for age, (start, end, plan_id) in enumerate(doubtful.all()):
+                    key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
+                    conn.execute(_REDATE_FILL, {**key, "at": now - timedelta(microseconds=age)})
+                waiting = schema.pending.c
+                conn.execute(
+                    delete(schema.pending).where(
+                        waiting.table_id == table_id, waiting.recorded_at > late
+                    )
+                )
+
+        self.database.run_transaction(work, name="state.give_up_early")
+
+    def undo(
+        self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
+    ) -> None:
+        """Record that commits of a table were taken back by a rollback, or brought back.
+
+        Args:
+            connection: The rollback's transaction.
+            table_id: The table.
+            commits: The Iceberg snapshots.
+            undone: Whether they were taken back.
+        """
+        for part in chunks(sorted(commits)):
+            connection.execute(
+                update(schema.fills)
+                .where(_FILL.table_id == table_id, _FILL.iceberg_snapshot_id.in_(part))
+                .values(undone=undone)
+            )
+
+    def ranges_of_plans(
+        self, table_ids: Collection[str], plan_ids: Iterable[str]
+    ) -> dict[tuple[str, str | None], IntervalSet]:
+        """Return by (table id, plan id) what plans filled of some tables (UTC)."""
+        found: dict[tuple[str, str | None], list[Interval]] = {}
+        query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
+        if len(table_ids) <= _FEW:  # of which the primary key finds the rows
+            query = query.where(_FILL.table_id.in_(table_ids))
+        with self.database.reading() as conn:
+            for part in chunks(list(plan_ids)):
+                rows: Iterable[Any] = conn.execute(query.where(_FILL.plan_id.in_(part)))
+                for table_id, plan_id, start, end in rows:
+                    found.setdefault((table_id, plan_id), []).append(Interval(start, end))
+        return {key: IntervalSet.of(ranges) for key, ranges in found.items()}
+
+    def log(self, table_id: str, plan_id: str | None = None) -> list[Row[Any]]:
+        """Return the log of fills of a table, newest first: what counts, or all of one plan.
+
+        What a rollback took back does not count, until another one brings it back.
+
+        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
+        `byte_count`, `seconds`, `recorded_at`, and what `contents_codec` reads: `inputs`,
+        `output`, `skipped` and `lacks`.
+        """
+        query = (
+            select(schema.fills)
+            .where(schema.fills.c.table_id == table_id)
+            .order_by(schema.fills.c.recorded_at.desc(), schema.fills.c.start_at.desc())
+        )
+        if plan_id is not None:
+            query = query.where(schema.fills.c.plan_id == plan_id)
+        else:
+            query = query.where(COUNTS)
+        with self.database.reading() as conn:
+            return list(conn.execute(query))
+
+
+def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
+    """Replace the stored ranges that touch the interval by their union or difference."""
+    touching = {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+    rows = conn.execute(_TOUCHING_RANGES, touching).all()
+    before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
+    change = IntervalSet((interval,))
+    after = before | change if add else before - change
+    if after == before:
+        return
+    conn.execute(_DELETE_TOUCHING, touching)
+    if after:
+        conn.execute(
+            insert(schema.intervals),
+            [{"table_id": table_id, "start_at": part.start, "end_at": part.end} for part in after],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LastFill:
+    """The record of a table's latest fill.
+
+    Args:
+        commit: The Iceberg snapshot that holds the rows, when known.
+        rows: How many there are, when known.
+        recorded_at: When it was recorded (UTC).
+        bytes: Bytes of the files that it added, when known.
+        seconds: How long it took, when known.
+        facts: What it read and wrote.
+    """
+
+    commit: int | None
+    rows: int | None
+    recorded_at: datetime
+    bytes: int | None
+    seconds: float | None
+    facts: FillFacts
+
+    def as_skipped(self) -> Skipped:
+        """Return what is to be said when its rows stay: who computed them, and what that cost."""
+        if self.facts.skipped is not None:
+            return self.facts.skipped
+        return Skipped(self.recorded_at, self.seconds, self.bytes, self.commit)
+
+
+@dataclass(frozen=True, slots=True)
+class FactStore:
+    """Reading what fills remember.
+
+    Args:
+        database: Where that is.
+    """
+
+    database: Database
+
+    def latest(self, table_ids: Iterable[str]) -> dict[str, LastFill]:
+        """Return the latest fill of tables, by table id; those without one are left out."""
+        found: dict[str, LastFill] = {}
+        fills = schema.fills
+        newer = fills.alias("newer")
+        newest = (
+            select(func.max(newer.c.recorded_at))
+            .where(newer.c.table_id == fills.c.table_id, newer.c.undone.is_not(True))
+            .scalar_subquery()
+        )
+        with self.database.reading() as conn:
+            for part in chunks(list(dict.fromkeys(table_ids))):
+                query = (
+                    select(fills)
+                    .where(fills.c.table_id.in_(part), fills.c.recorded_at == newest, COUNTS)
+                    .order_by(fills.c.table_id, fills.c.start_at)
+                )
+                found.update((row.table_id, _last_fill(row)) for row in conn.execute(query))
+        return found
+
+    def output(self, table_id: str, commit: int) -> Output | None:
+        """Return what the fill of an Iceberg commit wrote, also when it waits on a branch."""
+        with self.database.reading() as conn:
+            for table in (schema.pending, schema.fills):
+                query = select(table.c.output).where(
+                    table.c.table_id == table_id,
+                    table.c.iceberg_snapshot_id == commit,
+                    table.c.output.is_not(None),
+                    table.c.skipped.is_(None),
+                )
+                text = conn.execute(query).scalar()
+                if text:
+                    return load_output(text)
+        return None
+
+    def overlapping(
+        self, table_id: str, interval: Interval, plan_id: str
+    ) -> list[tuple[Interval, int | None, Output | None]]:
+        """Return the fills of ranges that overlap one, newest first.
+
+        Args:
+            table_id: The table.
+            interval: The range (UTC).
+            plan_id: A plan whose fills count, too, that wait for its publication.
+        """
+        rows: list[Row[Any]] = []
+        with self.database.reading() as conn:
+            for table in (schema.pending, schema.fills):
+                query = select(table).where(
+                    table.c.table_id == table_id,
+                    table.c.start_at < interval.end,
+                    table.c.end_at > interval.start,
+                )
+                if table is schema.pending:
+                    query = query.where(table.c.plan_id == plan_id)
+                else:
+                    query = query.where(COUNTS)
+                rows += conn.execute(query).all()
+        rows.sort(key=lambda row: row.recorded_at, reverse=True)
+        return [
+            (Interval(row.start_at, row.end_at), row.iceberg_snapshot_id, load_output(row.output))
+            for row in rows
+        ]
+
+
+def _last_fill(row: Row[Any]) -> LastFill:
+    return LastFill(
+        commit=row.iceberg_snapshot_id,
+        rows=row.row_count,
+        recorded_at=row.recorded_at,
+        bytes=row.byte_count,
+        seconds=row.seconds,
+        facts=load_facts(row.inputs, row.output, row.skipped, row.lacks),
+    )

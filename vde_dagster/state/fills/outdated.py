@@ -1,0 +1,263 @@
+"""Ranges that have to be computed again, since what they were made of is not true any more.
+
+A restatement's publication writes them, in its own transaction. What somebody records as filled
+later counts only if that work began after the range became outdated: a fill that was under way
+meanwhile may have read the old rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, Made, outdated
+from vde_dagster.planning.plan.plan import Outdated
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.fills.dependency_scopes import OpenPlan, World, open_plans, shown_worlds
+from vde_dagster.state.plans.snapshots import SnapshotStore
+from vde_dagster.state.tables.tables import TableStore
+
+if TYPE_CHECKING:
+    from vde_dagster.state.fills.fills import FillStore
+
+
+_ROW = schema.outdated.c
+_TOUCHED = (
+    (_ROW.table_id == bindparam("of"))
+    & (_ROW.start_at < bindparam("of_end"))
+    & (_ROW.end_at > bindparam("of_start"))
+)
+_READ = select(_ROW.start_at, _ROW.end_at, _ROW.since).where(_TOUCHED)
+_DELETE = delete(schema.outdated).where(_TOUCHED)
+_STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedStore:
+    """Finding what a restatement makes outdated, and remembering it.
+
+    Args:
+        database: Where everything is.
+        tables: Physical tables.
+        snapshots: Their definitions.
+        fills: What is filled.
+    """
+
+    database: Database
+    tables: TableStore
+    snapshots: SnapshotStore
+    fills: FillStore
+
+    def find(
+        self,
+        changed: Changed,
+        known: Mapping[str, Snapshot],
+        connection: Connection | None = None,
+    ) -> tuple[Outdated, ...]:
+        """Return what a restatement makes outdated, as everything stands now.
+
+        Args:
+            changed: What it computes again.
+            known: Snapshots that need not be read, by id.
+            connection: A transaction to read in.
+        """
+        with self.database.reading(connection) as conn:
+            plans = list(open_plans(conn))
+            shown = shown_worlds(conn)
+            tables = self._tables(conn, plans)
+            # A plan is a version that ends with itself.
+            worlds = [*shown.values(), *(World(None, plan.rows()) for plan in plans)]
+            changed = changed.with_previews(tables.values())
+            covered = {e.table_id for world in worlds for _, _, e in world.rows if e.table_id}
+            touched = [world for world in worlds if world.has(changed)]
+            ids = {entry.snapshot_id for world in touched for _, _, entry in world.rows}
+            ids |= {table.snapshot_id for key, table in tables.items() if key not in covered}
+            read = self.snapshots.load(sorted(ids - known.keys()), conn)
+        snapshots = {**known, **read}
+        scopes = tuple(s for world in touched for s in world.scopes(snapshots, changed))
+        production = shown[PRODUCTION].current() if PRODUCTION in shown else frozenset()
+        return outdated(changed, Made(scopes, snapshots, tables, covered, production))
+
+    def mark(self, connection: Connection, changed: Changed, known: Mapping[str, Snapshot]) -> None:
+        """Give up, in a publication's transaction, what it makes outdated.
+
+        Args:
+            connection: The transaction.
+            changed: What is restated.
+            known: Snapshots that need not be read, by id.
+        """
+        for found in self.find(changed, known, connection):
+            for interval in found.intervals:
+                self.fills.remove(found.table_id, interval, connection)
+                _forget_pending(connection, found.table_id, interval)
+            self.tables.disinherit(connection, found.table_id, found.intervals)
+            noted = EVERYTHING if found.whole else found.intervals
+            self.note(connection, found.table_id, noted)
+
+    def note(
+        self,
+        connection: Connection,
+        table_id: str,
+        intervals: IntervalSet,
+        since: datetime | None = None,
+    ) -> None:
+        """Remember that ranges of a table have to be computed again.
+
+        Args:
+            connection: A transaction.
+            table_id: The table.
+            intervals: The ranges (UTC).
+            since: Who begins after that (UTC) does it; by default from now on.
+        """
+        since = since or self.database.clock.now()
+        rows = [
+            {
+                "table_id": table_id,
+                "start_at": interval.start,
+                "end_at": interval.end,
+                "since": since,
+            }
+            for interval in intervals
+        ]
+        for interval in intervals:
+            connection.execute(_DELETE_WITHIN, _within(table_id, interval))
+        if rows:
+            connection.execute(insert(schema.outdated), rows)
+
+    def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
+        """Remember what is to be computed again although nothing of it is wrong.
+
+        Args:
+            asked: Ranges (UTC) by table; who begins after the instant (UTC) does it.
+        """
+
+        def work(conn: Connection) -> None:
+            for table_id, (intervals, since) in asked.items():
+                self.note(conn, table_id, intervals, since)
+
+        self.database.run_transaction(work, name="state.remember_outdated")
+
+    def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
+        """Forget what of a table became outdated after an instant (UTC)."""
+        connection.execute(
+            delete(schema.outdated).where(_ROW.table_id == table_id, _ROW.since > after)
+        )
+
+    def of_tables(
+        self, ids: Iterable[str], connection: Connection | None = None
+    ) -> dict[str, IntervalSet]:
+        """Return what of some tables has to be computed again, by table."""
+        found: dict[str, list[Interval]] = {}
+        with self.database.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(ids))):
+                query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
+                for row in conn.execute(query.where(_ROW.table_id.in_(part))):
+                    found.setdefault(row[0], []).append(Interval(row[1], row[2]))
+        return {table_id: IntervalSet.of(ranges) for table_id, ranges in found.items()}
+
+    def after(self, at: datetime) -> set[str]:
+        """Return the tables of which something became outdated at an instant (UTC) or later."""
+        with self.database.reading() as conn:
+            return set(conn.execute(select(_ROW.table_id).where(_ROW.since >= at)).scalars())
+
+    def since(self, table_id: str) -> datetime | None:
+        """Return since when (UTC) something of a table has to be computed again, or None."""
+        query = select(_ROW.since).where(_ROW.table_id == table_id)
+        with self.database.reading() as conn:
+            return max(conn.execute(query).scalars(), default=None)
+
+    def _tables(self, conn: Connection, plans: Iterable[OpenPlan]) -> dict[str, PhysicalTable]:
+        """Read every live table; what plans have computed, or may be computing, counts as filled.
+
+        It may have been made of the old rows, and is recorded later.
+        """
+        tables = self.tables.live(conn)
+        extra: dict[str, list[Interval]] = {}
+        pending = schema.pending.c
+        query = select(pending.table_id, pending.start_at, pending.end_at)
+        for row in conn.execute(query):
+            extra.setdefault(row[0], []).append(Interval(row[1], row[2]))
+        for plan in plans:
+            for table_id, intervals in plan.computing.items():
+                extra.setdefault(table_id, []).extend(intervals)
+        for table_id, ranges in extra.items():
+            table = tables.get(table_id)
+            if table is not None:
+                intervals = table.intervals | IntervalSet.of(ranges)
+                tables[table_id] = replace(table, intervals=intervals)
+        return tables
+
+
+_DELETE_WITHIN = delete(schema.outdated).where(
+    _ROW.table_id == bindparam("of"),
+    _ROW.start_at >= bindparam("of_start"),
+    _ROW.end_at <= bindparam("of_end"),
+)
+"""Rows that a newer one covers."""
+
+
+def _within(table_id: str, interval: Interval) -> dict[str, Any]:
+    return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+
+
+def still_outdated(
+    conn: Connection, table_id: str, interval: Interval, plan_id: str
+) -> IntervalSet:
+    """Settle, in the transaction that records a fill, what it computed in good time.
+
+    Args:
+        conn: The transaction.
+        table_id: The table.
+        interval: What was filled (UTC).
+        plan_id: The plan that filled it; it began when it was last begun to be applied.
+
+    Returns:
+        What of the interval became outdated after that, and is not filled by it.
+    """
+    touched = _within(table_id, interval)
+    rows: Sequence[Any] = conn.execute(_READ, touched).all()
+    if not rows:
+        return IntervalSet()
+    began = conn.execute(_STARTED, {"of_plan": plan_id}).scalar()
+    filled = IntervalSet((interval,))
+    kept: dict[Interval, datetime] = {}
+    late: list[Interval] = []
+    for start, end, since in rows:
+        row = Interval(start, end)
+        if began is not None and since >= began:
+            late.append(row)
+            rest = IntervalSet((row,))
+        else:
+            # A table whose ranges all hang together is whole again with its first one.
+            rest = IntervalSet() if row.end == FAR else IntervalSet((row,)) - filled
+        kept |= {part: max(since, kept.get(part, since)) for part in rest}
+    conn.execute(_DELETE, touched)
+    if kept:
+        listed = [
+            {"table_id": table_id, "start_at": part.start, "end_at": part.end, "since": since}
+            for part, since in kept.items()
+        ]
+        conn.execute(insert(schema.outdated), listed)
+    return IntervalSet.of(late) & filled
+
+
+def _forget_pending(conn: Connection, table_id: str, interval: Interval) -> None:
+    pending = schema.pending
+    conn.execute(
+        delete(pending).where(
+            pending.c.table_id == table_id,
+            pending.c.start_at < interval.end,
+            pending.c.end_at > interval.start,
+        )
+    )

@@ -1,0 +1,1 @@
+"""What may be forgotten, and what reaches what is kept."""

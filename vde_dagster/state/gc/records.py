@@ -1,0 +1,163 @@
+"""Forgetting what is only history: ended plans, their audits, decided publications, snapshots.
+
+All of it is old by the same measure as the versions of environments. Rows of dropped tables stay:
+they are how an id is known never to be used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Column, Connection, ScalarResult, Table, delete, or_, select
+
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import load_stored_plan
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.outbox import forget_news
+from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.plans.plans import OPEN_PLANS
+from vde_dagster.state.tables.tables import DROPPED
+
+_READ = tuple(
+    table.name
+    for table in (
+        schema.environment_versions,
+        schema.plans,
+        schema.pending,
+        schema.tables,
+        schema.entries,
+        schema.snapshots,
+        schema.publications,
+    )
+)
+"""What says which records are old, and others write all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldRecords:
+    """Rows that nobody will ask for again, by their keys.
+
+    Args:
+        plans: Plans that ended, that no kept version of an environment was made by.
+        publications: Publications that were decided, and whose files were seen to.
+        snapshots: Snapshots that no version, no table and no remaining plan refers to.
+    """
+
+    plans: tuple[str, ...]
+    publications: tuple[str, ...]
+    snapshots: tuple[str, ...]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many there are of each kind, where there are any."""
+        found = {
+            "plans": len(self.plans),
+            "publications": len(self.publications),
+            "snapshots": len(self.snapshots),
+        }
+        return {kind: count for kind, count in found.items() if count}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStore:
+    """Forgetting old records.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def old(self, policy: Retention) -> OldRecords:
+        """Find what `forget` would delete."""
+        with self.database.reading() as conn:
+            return _old_records(conn, policy, self.database.clock.now())
+
+    def forget(self, policy: Retention) -> OldRecords:
+        """Delete old records in one transaction, and return what was deleted.
+
+        Args:
+            policy: `history` says how old they have to be.
+        """
+
+        def work(conn: Connection) -> OldRecords:
+            found = _old_records(conn, policy, self.database.clock.now())
+            for table in (schema.plans, schema.journal, schema.audit_results):
+                _delete(conn, table, table.c.plan_id, found.plans)
+            publications = schema.publications
+            _delete(conn, publications, publications.c.publication_id, found.publications)
+            for table in (schema.snapshots, schema.view_types):
+                _delete(conn, table, table.c.snapshot_id, found.snapshots)
+            before = self.database.clock.now() - policy.history
+            _forget_audits_apart(conn, before)
+            forget_news(conn, before)
+            return found
+
+        return self.database.run_transaction(work, name="janitor.records", beside=_READ)
+
+
+def _forget_audits_apart(conn: Connection, before: datetime) -> None:
+    """Delete results of audits that ran without a plan."""
+    results = schema.audit_results
+    conn.execute(
+        delete(results).where(results.c.environment.is_not(None), results.c.recorded_at < before)
+    )
+
+
+def _old_records(conn: Connection, policy: Retention, now: datetime) -> OldRecords:
+    before = now - policy.history
+    plans = _old_plans(conn, before)
+    table = schema.publications.c
+    publications: ScalarResult[str] = conn.execute(
+        select(table.publication_id)
+        .where(table.status != "intended", table.cleaned_at.is_not(None), table.decided_at < before)
+        .order_by(table.publication_id)
+    ).scalars()
+    return OldRecords(
+        plans=plans,
+        publications=tuple(publications),
+        snapshots=_old_snapshots(conn, before, set(plans)),
+    )
+
+
+def _old_plans(conn: Connection, before: datetime) -> tuple[str, ...]:
+    plans, versions = schema.plans.c, schema.environment_versions.c
+    kept = select(versions.plan_id).where(versions.plan_id.is_not(None))
+    query = (
+        select(plans.plan_id)
+        .where(
+            plans.status.not_in(OPEN_PLANS),
+            or_(plans.finished_at < before, plans.finished_at.is_(None)),
+            plans.created_at < before,
+            plans.plan_id.not_in(kept),
+            plans.plan_id.not_in(select(schema.pending.c.plan_id)),
+        )
+        .order_by(plans.plan_id)
+    )
+    return tuple(conn.execute(query).scalars())
+
+
+def _old_snapshots(
+    conn: Connection, before: datetime, forgotten_plans: set[str]
+) -> tuple[str, ...]:
+    table = schema.snapshots.c
+    filled = select(schema.tables.c.snapshot_id).where(schema.tables.c.status != DROPPED)
+    old = select(table.snapshot_id).where(
+        table.created_at < before,
+        table.snapshot_id.not_in(select(schema.entries.c.snapshot_id)),
+        table.snapshot_id.not_in(filled),
+    )
+    unused: set[str] = set(conn.execute(old).scalars())
+    if unused:
+        plans = schema.plans.c
+        for row in conn.execute(select(plans.plan_id, plans.payload)):
+            if row.plan_id not in forgotten_plans:
+                unused.difference_update(load_stored_plan(row.payload).snapshot_ids)
+    return tuple(sorted(unused))
+
+
+def _delete(conn: Connection, table: Table, column: Column[str], keys: Iterable[str]) -> None:
+    for part in chunks(list(keys)):
+        conn.execute(delete(table).where(column.in_(part)))

@@ -1,0 +1,1 @@
+"""Plans, the snapshots of their models, and what audits found."""

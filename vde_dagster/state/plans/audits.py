@@ -1,0 +1,274 @@
+"""What audits found, with samples of the rows that failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, func, insert, select
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.rows import chunks
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One audit of one range, as it was kept.
+
+    Args:
+        number: Grows with every result of the store.
+        plan_id: The plan on whose behalf it ran.
+        table_id: The physical table, or None for a view.
+        model: The audited model.
+        audit: The audit's label.
+        blocking: Whether failing rows stop a publication.
+        interval: The audited range (UTC).
+        result: What was found.
+        recorded_at: When (UTC).
+        environment: The environment that was audited by itself, or None: the plan's.
+        version: Its version then, or None.
+    """
+
+    number: int
+    plan_id: str
+    table_id: str | None
+    model: ModelName
+    audit: str
+    blocking: bool
+    interval: Interval
+    result: AuditResult
+    recorded_at: datetime
+    environment: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRun:
+    """Audits of an environment that ran by themselves.
+
+    Args:
+        id: Takes the place of a plan's id.
+        environment: The environment.
+        version: Its version then.
+    """
+
+    id: str
+    environment: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditStore:
+    """Reading and writing audit results.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def save(
+        self,
+        task: AuditTask,
+        table_id: str | None,
+        result: AuditResult,
+        connection: Connection | None = None,
+        *,
+        run: AuditRun | None = None,
+    ) -> None:
+        """Keep what an audit found; a repetition for the same plan and range replaces it.
+
+        Args:
+            task: The audit.
+            table_id: The physical table, or None for a view.
+            result: What it found.
+            connection: A transaction to take part in.
+            run: The audits that ran by themselves, or None when a plan's did.
+        """
+        table = schema.audit_results
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                table.delete().where(
+                    table.c.plan_id == task.plan_id,
+                    table.c.model_namespace == task.model.namespace,
+                    table.c.model_name == task.model.name,
+                    table.c.audit == task.audit,
+                    table.c.start_at == task.interval.start,
+                    table.c.end_at == task.interval.end,
+                )
+            )
+            conn.execute(
+                insert(table).values(
+                    plan_id=task.plan_id,
+                    table_id=table_id,
+                    model_namespace=task.model.namespace,
+                    model_name=task.model.name,
+                    audit=task.audit,
+                    blocking=task.blocking,
+                    start_at=task.interval.start,
+                    end_at=task.interval.end,
+                    failed_rows=result.failed_rows,
+                    sample=json.dumps(list(result.sample)),
+                    seconds=result.seconds,
+                    recorded_at=self.database.clock.now(),
+                    environment=run.environment if run else None,
+                    version=run.version if run else None,
+                )
+            )
+
+        self.database.run(connection, work, name="state.save_audit_result")
+
+    def finish(self, run: AuditRun) -> None:
+        """Tell that audits which ran by themselves have ended."""
+        self.database.run_transaction(
+            lambda conn: tell(
+                self.database,
+                conn,
+                "audit",
+                run=run.id,
+                environment=run.environment,
+                version=run.version,
+            ),
+            name="state.finish_audits",
+        )
+
+    def failing(self, table_id: str) -> list[AuditRecord]:
+        """Return the results by which rows that a table's readers see fail, oldest first.
+
+        Left out is what was found on a branch that nobody published, and what newer results of
+        the same audit cover.
+
+        Args:
+            table_id: The table.
+        """
+        failed = self.results(table_id=table_id, failed=True)
+        if not failed:
+            return []
+        first = min(record.number for record in failed)
+        newer = self.results(table_id=table_id, after=first)
+        seen = self._seen(table_id, {record.plan_id for record in (*failed, *newer)})
+        found: list[AuditRecord] = []
+        covered: dict[str, IntervalSet] = {}
+        for record in sorted((*failed[:1], *newer), key=lambda one: -one.number):
+            if record.environment is None and record.plan_id not in seen:
+                continue
+            ranges = covered.get(record.audit, IntervalSet())
+            if record.result.failed_rows and not ranges.contains(record.interval):
+                found.append(record)
+            covered[record.audit] = ranges | IntervalSet((record.interval,))
+        return found[::-1]
+
+    def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
+        """Return by audit of a model's table the plan (or run) that its newest result is of."""
+        table = schema.audit_results.c
+        newest = (
+            select(func.max(table.seq))
+            .where(
+                table.table_id == table_id,
+                table.model_namespace == model.namespace,
+                table.model_name == model.name,
+            )
+            .group_by(table.audit)
+        )
+        query = select(table.audit, table.plan_id).where(table.seq.in_(newest))
+        with self.database.reading() as conn:
+            return {row.audit: row.plan_id for row in conn.execute(query)}
+
+    def audited_until(
+        self, environment: str, names: Collection[ModelName]
+    ) -> dict[ModelName, datetime]:
+        """Return the ends of what an environment's plans have audited of some models (UTC).
+
+        Args:
+            environment: The environment; audits that ran by themselves do not count.
+            names: The models; those that were never audited are left out.
+        """
+        table, plans = schema.audit_results.c, schema.plans.c
+        query = (
+            select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))
+            .join_from(schema.audit_results, schema.plans, plans.plan_id == table.plan_id)
+            .where(
+                plans.environment == environment,
+                plans.status == "applied",
+                table.model_name.in_(sorted({name.name for name in names})),
+            )
+            .group_by(table.model_namespace, table.model_name)
+        )
+        with self.database.reading() as conn:
+            found = {
+                ModelName(row.model_namespace, row.model_name): row.until
+                for row in conn.execute(query)
+            }
+        return {name: found[name] for name in names if name in found}
+
+    def _seen(self, table_id: str, plan_ids: set[str]) -> set[str]:
+        """Return the plans whose rows of a table can be seen: filled, or published."""
+        fills, plans = schema.fills.c, schema.plans.c
+        seen: set[str] = set()
+        with self.database.reading() as conn:
+            filled = select(fills.plan_id).where(fills.table_id == table_id).distinct()
+            seen.update(conn.execute(filled).scalars())
+            for part in chunks(sorted(plan_ids - seen)):
+                query = select(plans.plan_id).where(
+                    plans.plan_id.in_(part), plans.status == "applied"
+                )
+                seen.update(conn.execute(query).scalars())
+        return seen
+
+    def results(
+        self,
+        *,
+        plan_id: str | None = None,
+        table_id: str | None = None,
+        failed: bool = False,
+        after: int | None = None,
+    ) -> list[AuditRecord]:
+        """Return the audit results of a plan, of a table, or of both, oldest first.
+
+        Args:
+            plan_id: The plan, or the run of audits.
+            table_id: The table.
+            failed: Only those that found rows.
+            after: Only those with a greater number.
+
+        Raises:
+            UsageError: Neither was given.
+        """
+        if plan_id is None and table_id is None:
+            raise UsageError("audit results are asked for by plan, by table, or by both")
+        table = schema.audit_results
+        query = select(table).order_by(table.c.seq)
+        if plan_id is not None:
+            query = query.where(table.c.plan_id == plan_id)
+        if table_id is not None:
+            query = query.where(table.c.table_id == table_id)
+        if failed:
+            query = query.where(table.c.failed_rows > 0)
+        if after is not None:
+            query = query.where(table.c.seq > after)
+        with self.database.reading() as conn:
+            return [
+                AuditRecord(
+                    number=row.seq,
+                    plan_id=row.plan_id,
+                    table_id=row.table_id,
+                    model=ModelName(row.model_namespace, row.model_name),
+                    audit=row.audit,
+                    blocking=row.blocking,
+                    interval=Interval(row.start_at, row.end_at),
+                    result=AuditResult(row.failed_rows, tuple(json.loads(row.sample)), row.seconds),
+                    recorded_at=row.recorded_at,
+                    environment=row.environment,
+                    version=row.version,
+                )
+                for row in conn.execute(query)
+            ]

@@ -1,0 +1,368 @@
+"""Plans, and how far each got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, case, delete, func, select, update
+
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import ConflictError, StoreError, UsageError
+from vde_dagster.planning.plan.plan import Plan, PlanKind
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import dump_plan, load_stored_plan, to_plan
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.rows import chunks, insert_if_absent
+from vde_dagster.state.environments.versions import kept_since
+from vde_dagster.state.plans.snapshots import SnapshotStore
+
+PlanStatus = Literal["planned", "applying", "applied", "failed", "superseded", "rejected"]
+
+OPEN_PLANS = ("planned", "applying", "failed")
+
+_ALLOWED: dict[str, tuple[str, ...]] = {
+    "applying": ("planned", "failed", "applying"),
+    "applied": ("planned", "failed", "applying", "applied"),
+    "failed": ("planned", "failed", "applying"),
+    "superseded": ("planned", "failed", "applying", "superseded"),
+    "rejected": ("planned", "failed"),
+}
+_MOST_WAITING = 30
+"""How many of the latest open plans are looked at for those that wait."""
+CLOSED = ("superseded", "rejected")
+"""Plans that were not applied, and cannot be any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """What is known of a plan without reading it.
+
+    Args:
+        id: The plan.
+        environment: Its environment.
+        kind: `plan` or `run`.
+        base_version: The environment's version that it was made against.
+        status: How far it got.
+        created_at: When it was made (UTC).
+        started_at: When it was last begun to be applied (UTC), or None.
+        finished_at: When that ended (UTC), or None.
+        message: Why it failed, or who rejected it and why, or None.
+    """
+
+    id: str
+    environment: str
+    kind: str
+    base_version: int
+    status: PlanStatus
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStore:
+    """Reading and writing plans.
+
+    Args:
+        database: Where they are.
+        snapshots: What they are made of.
+    """
+
+    database: Database
+    snapshots: SnapshotStore
+
+    def save(self, plan: Plan, held: Set[str] = frozenset()) -> None:
+        """Store a plan and its snapshots; a plan is never changed once stored.
+
+        Args:
+            plan: The plan.
+            held: Ids of snapshots that environments hold: nobody need look whether they are stored.
+        """
+        row = {
+            "plan_id": plan.id,
+            "environment": plan.environment,
+            "kind": plan.kind.value,
+            "base_version": plan.base_version,
+            "status": "planned",
+            "created_at": plan.created_at,
+            "payload": dump_plan(plan),
+        }
+
+        def work(conn: Connection) -> None:
+            # With the plan, so that the janitor never finds one that no plan refers to yet.
+            new = [snapshot for key, snapshot in plan.snapshots.items() if key not in held]
+            self.snapshots.save(new, conn)
+            if self.record(plan.id, conn) is None:
+                insert_if_absent(conn, schema.plans, [row])
+                tell(self.database, conn, "plan", plan=plan.id)
+
+        self.database.run_transaction(work, name="state.save_plan")
+
+    def load(self, plan_id: str) -> Plan:
+        """Read a plan.
+
+        Raises:
+            UsageError: No plan has this id.
+            StoreError: Its snapshots were cleaned up.
+        """
+        with self.database.reading() as conn:
+            payload = conn.execute(
+                select(schema.plans.c.payload).where(schema.plans.c.plan_id == plan_id)
+            ).scalar_one_or_none()
+            if payload is None:
+                raise UsageError(
+                    f"there is no plan '{plan_id}'", hint="`vde plan ENV` makes one and prints it"
+                )
+            stored = load_stored_plan(payload)
+            snapshots = self.snapshots.load(stored.snapshot_ids, conn)
+        lacking = [key for key in stored.snapshot_ids if key not in snapshots]
+        if lacking:
+            raise StoreError(
+                f"the plan '{plan_id}' needs snapshots that were cleaned up: {', '.join(lacking)}",
+                hint=f"plan again: vde plan {stored.environment}",
+            )
+        return to_plan(stored, snapshots)
+
+    def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
+        """Return what is known of the latest plans, newest first."""
+        table = schema.plans
+        query = select(table).order_by(table.c.created_at.desc(), table.c.plan_id).limit(limit)
+        if environment is not None:
+            query = query.where(table.c.environment == environment)
+        with self.database.reading() as conn:
+            return [_record(row) for row in conn.execute(query)]
+
+    def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
+        """Return what is known of one plan, or None."""
+        with self.database.reading(connection) as conn:
+            row = conn.execute(
+                select(schema.plans).where(schema.plans.c.plan_id == plan_id)
+            ).one_or_none()
+        return _record(row) if row is not None else None
+
+    def approved(self) -> list[PlanRecord]:
+        """Return per environment the plan whose apply was begun last, if it is not done yet.
+
+        Runs of what is due are left out: they publish no other versions.
+        """
+        table = schema.plans
+        query = (
+            select(table)
+            .where(table.c.kind == "plan", table.c.status.in_(("applying", "failed")))
+            .order_by(table.c.started_at)
+        )
+        with self.database.reading() as conn:
+            found = [_record(row) for row in conn.execute(query)]
+            past = self.past([record.id for record in found], conn)
+        latest = {record.environment: record for record in found if record.id not in past}
+        return list(latest.values())
+
+    def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
+        """Return those of the plans that were never published and never can be.
+
+        They are unknown here, superseded or rejected, or their environment shows something else
+        by now than when they were made; see `current_base`.
+
+        Args:
+            plan_ids: Plans, known or not.
+            connection: A transaction to read in.
+        """
+        past = set(plan_ids)
+        plans, heads = schema.plans, schema.environments
+        current = case((heads.c.live, heads.c.version), else_=0)
+        alive = plans.c.status.not_in(CLOSED) & (
+            (plans.c.base_version == func.coalesce(current, 0))
+            | (heads.c.live & kept_since(plans.c.environment, plans.c.base_version))
+        )
+        query = (
+            select(plans.c.plan_id)
+            .outerjoin(heads, plans.c.environment == heads.c.environment)
+            .where((plans.c.status == "applied") | alive)
+        )
+        with self.database.reading(connection) as conn:
+            for part in chunks(sorted(past)):
+                past.difference_update(
+                    conn.execute(query.where(plans.c.plan_id.in_(part))).scalars()
+                )
+        return past
+
+    def waiting(self, files: str) -> list[Plan]:
+        """Return the plans that wait for an approval, oldest first.
+
+        Args:
+            files: The hash of what the project's files say now.
+        """
+        table = schema.plans.c
+        query = (
+            select(table.plan_id)
+            .where(table.kind != PlanKind.RUN.value, table.status.in_(("planned", "failed")))
+            .order_by(table.created_at.desc(), table.plan_id)
+            .limit(_MOST_WAITING)
+        )
+        with self.database.reading() as conn:
+            found: list[str] = [row.plan_id for row in conn.execute(query)]
+        closed = self.closed_to_approval(found, files)
+        plans = []
+        for plan_id in reversed(found):
+            if plan_id not in closed:
+                with suppress(StoreError):  # what it is made of was cleaned up meanwhile
+                    plans.append(self.load(plan_id))
+        return plans
+
+    def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
+        """Return how far plans are, of those that are known."""
+        table = schema.plans.c
+        found: dict[str, str] = {}
+        with self.database.reading() as conn:
+            for part in chunks(sorted(plan_ids)):
+                query = select(table.plan_id, table.status).where(table.plan_id.in_(part))
+                found.update({row[0]: row[1] for row in conn.execute(query)})
+        return found
+
+    def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
+        """Return those of the plans that nobody can approve, or has approved.
+
+        They are past; or were made to be looked at, or of other files than those of now. A run
+        that failed is left out as long as nothing was begun in its environment since.
+
+        Args:
+            plan_ids: Plans, known or not.
+            files: The hash of what the project's files say now.
+        """
+        asked = set(plan_ids)
+        closed = self.past(asked)
+        table = schema.plans.c
+        wanted = select(table.plan_id, table.environment, table.started_at, table.payload).where(
+            table.status.in_(("planned", "failed"))
+        )
+        begun = select(table.environment, func.max(table.started_at)).group_by(table.environment)
+        with self.database.reading() as conn:
+            latest = {row[0]: row[1] for row in conn.execute(begun)}
+            for part in chunks(sorted(asked - closed)):
+                for row in conn.execute(wanted.where(table.plan_id.in_(part))):
+                    stored = load_stored_plan(row.payload)
+                    if stored.proposal is not None:
+                        stays = stored.proposal.is_of(files)
+                    else:
+                        failed = stored.kind is PlanKind.RUN and row.started_at is not None
+                        stays = failed and row.started_at == latest[row.environment]
+                    if not stays:
+                        closed.add(row.plan_id)
+        return closed
+
+    def set_status(
+        self,
+        plan_id: str,
+        status: PlanStatus,
+        message: str | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        """Move a plan on: planned → applying → applied, failed, superseded or rejected.
+
+        A failed plan may be applied again; one that was applied, superseded or rejected may not.
+
+        Raises:
+            UsageError: No plan has this id.
+            ConflictError: The plan is past that status.
+        """
+
+        def work(conn: Connection) -> None:
+            record = self.record(plan_id, conn)
+            if record is None:
+                raise UsageError(f"there is no plan '{plan_id}'", hint="plan again")
+            if record.status == "rejected":
+                raise _was_rejected(record)
+            if record.status not in _ALLOWED.get(status, ()):
+                raise ConflictError(
+                    f"the plan {plan_id} is {record.status} and cannot become {status}",
+                    hint="plan again",
+                )
+            now = self.database.clock.now()
+            values: dict[str, Any] = {"status": status, "message": message}
+            values["started_at" if status == "applying" else "finished_at"] = now
+            conn.execute(
+                update(schema.plans).where(schema.plans.c.plan_id == plan_id).values(**values)
+            )
+            if status in ("failed", "rejected"):
+                tell(self.database, conn, status, plan=plan_id)
+
+        self.database.run(connection, work, name="state.set_plan_status")
+
+    def reject(self, plan_id: str, who: str, why: str = "") -> PlanRecord:
+        """Reject a plan, so that nobody can apply it.
+
+        Args:
+            plan_id: The plan.
+            who: Who rejects it.
+            why: What its author should know.
+
+        Raises:
+            UsageError: No plan has this id.
+            ConflictError: It is being applied, or it ended already.
+        """
+        said = " ".join(why.split())
+
+        def work(conn: Connection) -> PlanRecord:
+            message = f"rejected by {who}: {said}" if said else f"rejected by {who}"
+            self.set_status(plan_id, "rejected", message, conn)
+            conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
+            record = self.record(plan_id, conn)
+            assert record is not None
+            return record
+
+        return self.database.run_transaction(work, name="state.reject_plan")
+
+    def require_open(self, plan_id: str) -> None:
+        """Make sure that a plan was not rejected.
+
+        Raises:
+            ConflictError: It was; says by whom, when and why.
+        """
+        record = self.record(plan_id)
+        if record is not None and record.status == "rejected":
+            raise _was_rejected(record)
+
+    def rejected_as(self, plan: Plan) -> str | None:
+        """Return the rejected plan that would have shown the very same models, if there is one."""
+        table = schema.plans.c
+        query = (
+            select(table.plan_id, table.payload)
+            .where(table.environment == plan.environment, table.status == "rejected")
+            .order_by(table.created_at.desc())
+        )
+        target = {name: entry.snapshot_id for name, entry in plan.entries.items()}
+        with self.database.reading() as conn:
+            for row in conn.execute(query):
+                stored = load_stored_plan(row.payload)
+                same = {entry.name: entry.snapshot_id for entry in stored.entries} == target
+                if same and stored.statements == plan.statements:
+                    return str(row.plan_id)
+        return None
+
+
+def _was_rejected(record: PlanRecord) -> ConflictError:
+    when = instant_text(record.finished_at) if record.finished_at else "earlier"
+    return ConflictError(
+        f"the plan {record.id} was {record.message} ({when})",
+        hint=f"mend what is wrong and plan again: vde plan {record.environment}",
+    )
+
+
+def _record(row: Any) -> PlanRecord:
+    return PlanRecord(
+        id=row.plan_id,
+        environment=row.environment,
+        kind=row.kind,
+        base_version=row.base_version,
+        status=row.status,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        message=row.message,
+    )

@@ -1,0 +1,125 @@
+"""The ledger's end: physical tables whatever their status, and how they are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select, update
+
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED, parse_place
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTable:
+    """A physical table as the ledger has it, whatever its status.
+
+    Args:
+        id: Its unique id.
+        ref: Its place in the catalog.
+        status: `live`, `tombstoned`, `dropping` or `dropped`.
+        created: Whether it was created in the catalog.
+        location: Where its files are, once that was needed to drop it.
+        tombstoned_at: When it was given up (UTC), or None.
+        branch: The Iceberg branch that is all of it, of another one's table; None for `main`.
+    """
+
+    id: str
+    ref: TableRef
+    status: str
+    created: bool
+    location: str | None
+    tombstoned_at: datetime | None
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStore:
+    """Reading physical tables of any status, and dropping those that were given up.
+
+    Args:
+        database: Where they are.
+        leases: Who works on what.
+    """
+
+    database: Database
+    leases: LeaseStore
+
+    def tables(self, statuses: Iterable[str] = (LIVE,)) -> list[LedgerTable]:
+        """Return the physical tables with one of the statuses, oldest first."""
+        with self.database.reading() as conn:
+            return read_ledger(conn, statuses)
+
+    def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
+        """Claim a tombstoned table for deletion, after checking again that nothing shows it.
+
+        Args:
+            connection: The transaction that also removes it from the catalog.
+            table_id: The table.
+            location: Where its files are; kept, so that a repetition can go on.
+
+        Returns:
+            False when an environment, a lease or somebody else has it.
+        """
+        shown = select(schema.entries.c.table_id).where(
+            schema.entries.c.table_id == table_id, schema.entries.c.valid_to.is_(None)
+        )
+        if connection.execute(shown).first() is not None:
+            return False
+        if table_id in self.leases.tables(connection):
+            return False
+        changed = connection.execute(
+            update(schema.tables)
+            .where(
+                schema.tables.c.table_id == table_id,
+                schema.tables.c.status.in_((TOMBSTONED, DROPPING)),
+            )
+            .values(status=DROPPING, location=location)
+        )
+        return changed.rowcount == 1
+
+    def finish_dropping(self, table_id: str) -> None:
+        """Record that nothing is left of a table; its id and name are never used again."""
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                update(schema.tables)
+                .where(schema.tables.c.table_id == table_id, schema.tables.c.status == DROPPING)
+                .values(status=DROPPED)
+            )
+            conn.execute(delete(schema.intervals).where(schema.intervals.c.table_id == table_id))
+            conn.execute(delete(schema.fills).where(schema.fills.c.table_id == table_id))
+            conn.execute(delete(schema.outdated).where(schema.outdated.c.table_id == table_id))
+            conn.execute(delete(schema.heads).where(schema.heads.c.table_id == table_id))
+
+        self.database.run_transaction(work, name="janitor.dropped")
+
+
+def read_ledger(conn: Connection, statuses: Iterable[str]) -> list[LedgerTable]:
+    """Return the tables with one of the statuses, oldest first."""
+    table = schema.tables.c
+    query = (
+        select(schema.tables)
+        .where(table.status.in_(list(statuses)))
+        .order_by(table.registered_at, table.namespace, table.name)
+    )
+    return [_ledger_table(row) for row in conn.execute(query)]
+
+
+def _ledger_table(row: Row[Any]) -> LedgerTable:
+    name, branch = parse_place(row.name)
+    return LedgerTable(
+        id=row.table_id,
+        ref=TableRef(row.namespace, name),
+        status=row.status,
+        created=row.created,
+        location=row.location,
+        tombstoned_at=row.tombstoned_at,
+        branch=branch,
+    )

@@ -1,0 +1,425 @@
+"""Physical tables: the ledger of everything that was ever created in the lakehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError, StoreError
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.table_contents import load_lacks
+from vde_dagster.planning.tables.table import (
+    PREVIEW_PREFIX,
+    Lacks,
+    PhysicalColumn,
+    PhysicalTable,
+    TableRef,
+)
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import dump_columns, load_columns
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import chunks
+
+LIVE = "live"
+TOMBSTONED = "tombstoned"
+DROPPING = "dropping"
+DROPPED = "dropped"
+
+# Built once: building a statement takes longer than running it.
+_TABLE, _RANGE = schema.tables.c, schema.intervals.c
+_LIVE_TABLE = select(schema.tables).where(_TABLE.table_id == bindparam("of"), _TABLE.status == LIVE)
+_SAME_TABLE = select(schema.tables).where(
+    _TABLE.fill_version == bindparam("fill"),
+    _TABLE.columns_version == bindparam("columns"),
+    _TABLE.status == LIVE,
+)
+STATUS = select(_TABLE.status).where(_TABLE.table_id == bindparam("of"))
+_UPDATE_LIVE = update(schema.tables).where(
+    _TABLE.table_id == bindparam("of"), _TABLE.status == LIVE
+)
+_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_RANGE.table_id == bindparam("of"))
+_FILL = schema.fills.c
+_NEWER = schema.fills.alias("newer")
+# In the order of an index, so that the first one that counts is found at once.
+_NEWEST = (
+    select(_NEWER.c.recorded_at)
+    .where(_NEWER.c.table_id == _TABLE.table_id, _NEWER.c.undone.is_not(True))
+    .order_by(_NEWER.c.recorded_at.desc())
+    .limit(1)
+    .correlate(schema.tables)
+    .scalar_subquery()
+)
+_LACKS = select(_FILL.table_id, _FILL.lacks).where(
+    _FILL.table_id == _TABLE.table_id,
+    _FILL.recorded_at == _NEWEST,
+    _FILL.lacks.is_not(None),
+    _FILL.undone.is_not(True),
+)
+
+
+def columns_version(columns: Iterable[PhysicalColumn]) -> str:
+    """Hash which values a table holds, whatever their columns are called or ordered."""
+    return digest("columns", *sorted({column.version for column in columns}))
+
+
+def content_version(table: PhysicalTable) -> str:
+    """Hash what tells a live table from others of its fill version.
+
+    A table that several definitions filled is like no other one.
+    """
+    if table.mixed:
+        return digest("mixed", table.id)
+    version = columns_version(column for column in table.columns if not column.in_place)
+    return digest("from", version, *table.computed_from) if table.computed_from else version
+
+
+@dataclass(frozen=True, slots=True)
+class TableStore:
+    """Reading and writing physical tables.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
+        """Register a table, or return the live one that holds the same rows and columns.
+
+        Raises:
+            ConflictError: The table's id was used before, by a table that is no longer live.
+        """
+        version = content_version(table)
+
+        def work(conn: Connection) -> PhysicalTable:
+            same = {"fill": table.fill_version, "columns": version}
+            row = conn.execute(_SAME_TABLE, same).first()
+            if row is not None:
+                return _with_ranges(conn, row)
+            if conn.execute(STATUS, {"of": table.id}).first() is not None:
+                raise ConflictError(
+                    f"the table {table.ref} was cleaned up or changed since the plan was made",
+                    hint="plan again",
+                )
+            conn.execute(
+                insert(schema.tables),
+                {
+                    "table_id": table.id,
+                    "namespace": table.ref.namespace,
+                    "name": _place(table),
+                    "fill_version": table.fill_version,
+                    "columns_version": version,
+                    "columns": dump_columns(table),
+                    "snapshot_id": table.snapshot_id,
+                    "created": False,
+                    "status": LIVE,
+                    "registered_at": self.database.clock.now(),
+                },
+            )
+            return replace(table, intervals=IntervalSet(), created=False)
+
+        return self.database.run(connection, work, name="state.ensure_table")
+
+    def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
+        """Read a live table with its filled intervals.
+
+        Raises:
+            StoreError: The table is unknown or was given up to the janitor.
+        """
+        with self.database.reading(connection) as conn:
+            row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
+            if row is None:
+                raise not_live(table_id)
+            return _with_ranges(conn, row)
+
+    def load(
+        self, ids: Iterable[str], connection: Connection | None = None
+    ) -> dict[str, PhysicalTable]:
+        """Read live tables, with their filled intervals, by id; others are left out."""
+        found: dict[str, PhysicalTable] = {}
+        with self.database.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(ids))):
+                query = select(schema.tables).where(
+                    schema.tables.c.table_id.in_(part), schema.tables.c.status == LIVE
+                )
+                found.update((table.id, table) for table in _read_tables(conn, query))
+        return found
+
+    def live(self, connection: Connection) -> dict[str, PhysicalTable]:
+        """Read every live table, with its filled intervals, by id."""
+        query = select(schema.tables).where(schema.tables.c.status == LIVE)
+        return {table.id: table for table in _read_tables(connection, query)}
+
+    def with_fill_versions(
+        self, fill_versions: Iterable[str], connection: Connection | None = None
+    ) -> list[PhysicalTable]:
+        """Read every live table with one of the fill versions, oldest first."""
+        found: list[PhysicalTable] = []
+        with self.database.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(fill_versions))):
+                query = (
+                    select(schema.tables)
+                    .where(schema.tables.c.fill_version.in_(part), schema.tables.c.status == LIVE)
+                    .order_by(schema.tables.c.registered_at, schema.tables.c.table_id)
+                )
+                found.extend(_read_tables(conn, query))
+        return found
+
+    def of_model(self, name: ModelName) -> list[PhysicalTable]:
+        """Read the live tables of their own that definitions of a model fill, oldest first."""
+        snapshot = schema.snapshots.c
+        query = (
+            select(schema.tables)
+            .join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
+            .where(
+                snapshot.model_namespace == name.namespace,
+                snapshot.model_name == name.name,
+                _TABLE.status == LIVE,
+                _TABLE.created,
+            )
+            .order_by(_TABLE.registered_at, _TABLE.table_id)
+        )
+        with self.database.reading() as conn:
+            return [table for table in _read_tables(conn, query) if table.preview is None]
+
+    def mark_created(
+        self,
+        table: PhysicalTable,
+        columns: Iterable[tuple[str, str]],
+        connection: Connection | None = None,
+    ) -> PhysicalTable:
+        """Record that a table exists in the catalog, with the types that it really has.
+
+        Args:
+            table: The table.
+            columns: (name, Spark SQL type) of its columns; others than its own are ignored.
+            connection: A transaction to take part in.
+
+        Raises:
+            StoreError: The table is unknown or was dropped.
+        """
+        types = dict(columns)
+
+        typed = tuple(
+            column._replace(type=types.get(column.name, column.type)) for column in table.columns
+        )
+
+        def work(conn: Connection) -> None:
+            values = {"of": table.id, "created": True, "columns": dump_columns(created)}
+            if conn.execute(_UPDATE_LIVE, values).rowcount == 0:
+                raise not_live(table.id)
+
+        created = replace(table, columns=typed, created=True)
+        self.database.run(connection, work, name="state.mark_created")
+        return created
+
+    def add_columns(
+        self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
+    ) -> None:
+        """Record columns that a table got while it had rows.
+
+        Raises:
+            StoreError: The table is unknown or was dropped.
+        """
+        known = self.get(table_id, connection)
+        names = {column.name for column in known.columns}
+        new = [column for column in columns if column.name not in names]
+        changed = replace(known, columns=(*known.columns, *new))
+        connection.execute(_UPDATE_LIVE, {"of": table_id, "columns": dump_columns(changed)})
+
+    def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
+        """Record, with the commit that makes its branch, that a preview exists.
+
+        It inherits what the table has that it is a branch of: both are read in one transaction.
+
+        Raises:
+            StoreError: One of the two is unknown or was dropped.
+        """
+        assert table.preview is not None
+        base = self.get(table.preview.of, connection)
+        preview = replace(table.preview, inherited=base.intervals)
+        created = replace(table, preview=preview, created=True)
+        values = {"of": table.id, "created": True, "columns": dump_columns(created)}
+        if connection.execute(_UPDATE_LIVE, values).rowcount == 0:
+            raise not_live(table.id)
+        return created
+
+    def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
+        """Record that a preview has ranges of its table's rows no more; nothing of other tables.
+
+        Args:
+            connection: A transaction.
+            table_id: The table.
+            intervals: The ranges (UTC).
+        """
+        known = self.load([table_id], connection).get(table_id)
+        if known is None or known.preview is None:
+            return
+        inherited = known.preview.inherited - intervals
+        changed = replace(known, preview=replace(known.preview, inherited=inherited))
+        connection.execute(_UPDATE_LIVE, {"of": table_id, "columns": dump_columns(changed)})
+
+    def deploy(self, connection: Connection, table: PhysicalTable) -> None:
+        """Record, in a publication's transaction, that another definition fills a table now.
+
+        Args:
+            connection: The transaction.
+            table: The table with its types and the definition; columns that others added meanwhile
+                stay.
+
+        Raises:
+            StoreError: The table is unknown or was dropped.
+        """
+        known = self.get(table.id, connection)
+        names = {column.name for column in table.columns}
+        others = [column for column in known.columns if column.name not in names]
+        changed = replace(
+            known,
+            columns=(*table.columns, *others),
+            snapshot_id=table.snapshot_id,
+            mixed=True,
+        )
+        connection.execute(
+            update(schema.tables)
+            .where(_TABLE.table_id == table.id, _TABLE.status == LIVE)
+            .values(
+                columns=dump_columns(changed),
+                columns_version=content_version(changed),
+                snapshot_id=changed.snapshot_id,
+            )
+        )
+
+    def rehash(self, table: PhysicalTable) -> bool:
+        """Store the hashes that a newer canonicaliser gives to what a table holds.
+
+        Args:
+            table: The table with its new fill version and columns' versions.
+
+        Returns:
+            False when another live table has just these hashes; then nothing is stored, and the
+            other one serves from now on.
+        """
+        version = content_version(table)
+
+        def work(conn: Connection) -> bool:
+            known = schema.tables.c
+            taken = conn.execute(
+                select(known.table_id).where(
+                    known.fill_version == table.fill_version,
+                    known.columns_version == version,
+                    known.status == LIVE,
+                    known.table_id != table.id,
+                )
+            ).first()
+            if taken is not None:
+                return False
+            conn.execute(
+                update(schema.tables)
+                .where(known.table_id == table.id)
+                .values(
+                    fill_version=table.fill_version,
+                    columns_version=version,
+                    columns=dump_columns(table),
+                )
+            )
+            return True
+
+        return self.database.run_transaction(work, name="state.rehash_table")
+
+    def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
+        """Make sure, inside a commit's transaction, that the janitor gave up none of the tables.
+
+        Raises:
+            ConflictError: It did.
+        """
+        table = schema.tables.c
+        wanted = sorted(set(ids))
+        live: set[str] = set()
+        for part in chunks(wanted):
+            query = select(table.table_id).where(table.table_id.in_(part), table.status == LIVE)
+            if not self.database.is_sqlite:
+                query = query.with_for_update(read=True)
+            live.update(connection.execute(query).scalars())
+        gone = [table_id for table_id in wanted if table_id not in live]
+        if gone:
+            raise ConflictError(
+                f"{len(gone)} of the tables to publish were cleaned up: {', '.join(gone[:5])}",
+                hint="plan again",
+            )
+
+
+def not_live(table_id: str) -> StoreError:
+    """Return the error that says that a table is unknown or was given up to the janitor."""
+    return StoreError(
+        f"the state store has no live table {table_id}",
+        hint="the janitor may have dropped it meanwhile: plan again",
+    )
+
+
+def _with_ranges(conn: Connection, row: Row[Any]) -> PhysicalTable:
+    ranges = conn.execute(_RANGES, {"of": row.table_id})
+    lacks = _read_lacks(conn, [row.table_id]).get(row.table_id, {})
+    return _table(row, [(found[0], found[1]) for found in ranges], lacks)
+
+
+def _read_tables(conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
+    rows = conn.execute(query).all()
+    ids = [row.table_id for row in rows]
+    filled, lacks = _read_intervals(conn, ids), _read_lacks(conn, ids)
+    return [_table(row, filled.get(row.table_id, []), lacks.get(row.table_id, {})) for row in rows]
+
+
+def _read_intervals(
+    conn: Connection, ids: Sequence[str]
+) -> dict[str, list[tuple[datetime, datetime]]]:
+    table = schema.intervals.c
+    found: dict[str, list[tuple[datetime, datetime]]] = {}
+    for part in chunks(ids):
+        query = select(table.table_id, table.start_at, table.end_at).order_by(
+            table.table_id, table.start_at
+        )
+        for row in conn.execute(query.where(table.table_id.in_(part))):
+            found.setdefault(row[0], []).append((row[1], row[2]))
+    return found
+
+
+def _read_lacks(conn: Connection, ids: Sequence[str]) -> dict[str, Lacks]:
+    """Read what the latest fills of tables were made without."""
+    found: dict[str, Lacks] = {}
+    for part in chunks(ids):
+        for row in conn.execute(_LACKS.where(_TABLE.table_id.in_(part))):
+            found[row[0]] = load_lacks(row[1])
+    return found
+
+
+def _place(table: PhysicalTable) -> str:
+    """Return the name under which the ledger has a table: a preview's is that of its branch."""
+    return table.ref.name if table.branch is None else f"{table.ref.name}@{table.branch}"
+
+
+def parse_place(name: str) -> tuple[str, str | None]:
+    """Split the name under which the ledger has a table: its own, and a preview's branch."""
+    own, _, rest = name.rpartition(f"@{PREVIEW_PREFIX}")
+    return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
+
+
+def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]], lacks: Lacks) -> PhysicalTable:
+    columns, special = load_columns(row.columns)
+    name, _ = parse_place(row.name)
+    return PhysicalTable(
+        id=row.table_id,
+        ref=TableRef(row.namespace, name),
+        fill_version=row.fill_version,
+        columns=columns,
+        snapshot_id=row.snapshot_id,
+        intervals=IntervalSet.of(Interval(start, end) for start, end in ranges),
+        created=row.created,
+        lacks=lacks,
+        **special,
+    )
