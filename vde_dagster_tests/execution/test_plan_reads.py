@@ -25,7 +25,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(str(snapshot.name))
         return snapshot
 
-    monkeypatch.setattr(vde_dagster.state.snapshots, "load_snapshot", load)
+    monkeypatch.setattr(vde_dagster.state.plans.snapshots, "load_snapshot", load)
     return names
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.names import PLANS, SHORT
 from vde_dagster_tests.projects import ProjectFolder
 
 
@@ -22,11 +22,12 @@ def tick(folder: ProjectFolder, cursor: str | None = None) -> Any:
 def test_the_first_tick_plans_and_asks_for_the_plans_page(built: ProjectFolder) -> None:
     result = tick(built)
     (request,) = result.run_requests
-    (partitions,) = result.dynamic_partitions_requests
+    asked = result.dynamic_partitions_requests
     assert request.job_name == "vde_plan_job"
     assert request.run_key == request.partition_key
-    assert list(partitions.partition_keys) == [request.partition_key]
-    assert partitions.partitions_def_name == PLANS.name
+    assert {(one.partitions_def_name, *one.partition_keys) for one in asked} == {
+        (one.name, request.partition_key) for one in (PLANS, SHORT.rejections)
+    }
     with Workspace.open(built.root) as workspace:
         assert workspace.load_plan(request.partition_key).environment == "prod"
         assert not workspace.engine_started
