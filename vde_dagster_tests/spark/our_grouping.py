@@ -105,6 +105,8 @@ def _show(e: exp.Expr) -> str:
             return f"(NOT {_show(e.this)})"
         case exp.Neg():
             return f"(- {_show(e.this)})"
+        case exp.Sqrt():  # The sign, which is read as an operator that Spark has not.
+            return f"(+ {_show(e.this)})"
         case exp.BitwiseNot():
             return f"(~ {_show(e.this)})"
         case exp.Is():

@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 from vde_dagster.sql.grammar.compiled import (
     RULE,
@@ -133,18 +132,24 @@ class SparkGrammar:
 
     def _malformed(self, text: str, lexemes: Sequence[Lexeme]) -> Refusal | None:
         """Find a literal with a type before it whose text is none of that type."""
-        for at, (before, one) in enumerate(pairwise(lexemes)):
-            type_ = text[before.start : before.end].upper()
-            written = text[one.start : one.end]
-            if type_ not in _LITERALS or written[0] not in "'\"" or "\\" in written:
+        words = [text[one.start : one.end] for one in lexemes]
+        for at, word in enumerate(words[:-1], 1):
+            if word.upper() not in _LITERALS or words[at][0] not in "'\"":
                 continue
-            pattern, example = _LITERALS[type_]
-            if type_ == "INTERVAL" and at + 2 < len(lexemes):
-                follows = text[lexemes[at + 2].start : lexemes[at + 2].end]
-                if re.fullmatch(_UNIT, follows, re.IGNORECASE):
-                    pattern, example = r".*\d.*", "'1'"
-            if not re.fullmatch(pattern, written[1:-1], re.IGNORECASE):
-                return Refusal(one.start, one.end, written, (example,))
+            # Texts that follow each other are one text.
+            behind = next(
+                (i for i in range(at, len(words)) if words[i][0] not in "'\""), len(words)
+            )
+            written = "".join(one[1:-1] for one in words[at:behind])
+            if "\\" in written:
+                continue
+            pattern, example = _LITERALS[word.upper()]
+            unit = behind < len(words) and re.fullmatch(_UNIT, words[behind], re.IGNORECASE)
+            if word.upper() == "INTERVAL" and unit:
+                pattern, example = r".*\d.*", "'1'"
+            if not re.fullmatch(pattern, written, re.IGNORECASE):
+                start, end = lexemes[at].start, lexemes[behind - 1].end
+                return Refusal(start, end, text[start:end], (example,))
         return None
 
     def _expected(self, mask: int) -> Iterator[str]:
