@@ -46,7 +46,6 @@ class Unknown:
     """A name in a project's file that nobody defines.
 
     Args:
-        what: What it would be.
         name: The name, as it is written.
     """
 
@@ -185,7 +184,6 @@ class DamagedFileError(ExecutionError):
 
     Args:
         what: The file in words: "the manifest list of db.orders".
-        file: Where it lies.
         damage: What is wrong with it: "is missing", "is cut short".
     """
 

@@ -68,7 +68,6 @@ class FailedAudit:
 
     Args:
         audit: The audit's label.
-        rows: How many rows it found.
         sample: Up to five of them, as texts by column.
     """
 
@@ -86,7 +85,6 @@ class ModelFailure:
     """One model that failed while a plan was applied.
 
     Args:
-        model: The model.
         message: What happened, in one line.
         hint: What to do next, or None.
         location: The place in the model's files, as near as it is known.

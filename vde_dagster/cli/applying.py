@@ -45,8 +45,6 @@ def meant_environment(
 
     Args:
         output: The command's output.
-        workspace: The project.
-        environment: What the caller wrote.
         create: Whether the caller said that it is meant.
         yes: Whether nothing is to be asked.
 
@@ -76,7 +74,6 @@ def confirm(
 
     Args:
         output: The command's output.
-        plan: The plan.
         breaks: What of it breaks what an environment's readers rely on.
         yes: Whether the caller has answered already.
         named: Whether the caller gave the plan's id.
@@ -257,7 +254,6 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
     """Say that there is nothing to publish, and all that is missing all the same.
 
     Args:
-        workspace: The project.
         plan: An empty plan.
         selected: Whether only the changes of some models were asked for.
     """

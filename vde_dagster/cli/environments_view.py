@@ -182,12 +182,7 @@ def _data(tables: Sequence[DataChange]) -> str:
 
 
 def rollback_json(result: RollbackResult, *, dry_run: bool = False) -> dict[str, Any]:
-    """Return plain JSON data; models are keys.
-
-    Args:
-        result: The rollback.
-        dry_run: Whether nothing happened.
-    """
+    """Return plain JSON data; models are keys."""
     return {
         "environment": environment_json(result.environment),
         "restored": result.restored,

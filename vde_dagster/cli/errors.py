@@ -84,7 +84,6 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     """Print an error and return the process's exit code.
 
     Args:
-        error: What was raised.
         as_json: Print `{"error": …}` on stdout too.
         debug: Show the traceback of an unexpected error.
 

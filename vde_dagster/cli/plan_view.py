@@ -51,7 +51,6 @@ def show_plan(
 
     Args:
         console: Where to.
-        plan: The plan.
         previous: The snapshots that the plan replaces, by id.
         diffs: Whether to show the change of each modified model's text.
     """
@@ -324,7 +323,6 @@ class ModelDiff:
 
     Args:
         name: The model's name.
-        change: How it differs.
         category: What that means for its data, or None.
         lines: A unified diff of its file's text; empty when only its parents changed.
         columns: Names of columns that are added, removed and changed.
@@ -341,7 +339,6 @@ def model_diffs(plan: Plan, previous: Mapping[str, Snapshot]) -> tuple[ModelDiff
     """Return what differs, in the plan's order.
 
     Args:
-        plan: The plan.
         previous: The snapshots that the plan replaces or removes, by id.
     """
     from vde_dagster.execution.environments.compare import Difference

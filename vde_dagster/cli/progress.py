@@ -33,10 +33,6 @@ class ApplyProgress:
     """Shows an apply's events; use it as a context manager and pass `show` as `on_event`.
 
     On a terminal it draws bars with the time left; elsewhere it prints a line per model.
-
-    Args:
-        console: A console on stderr.
-        plan: The plan that is applied.
     """
 
     def __init__(self, console: Console, plan: Plan) -> None:

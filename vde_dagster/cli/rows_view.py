@@ -30,7 +30,6 @@ def rows_json(
 
     Args:
         columns: (name, Spark SQL type), in order.
-        rows: The rows.
     """
     return {
         "columns": [{"name": name, "type": kind} for name, kind in columns],
@@ -46,7 +45,6 @@ def show_rows(
     Args:
         console: Where to.
         columns: (name, Spark SQL type), in order.
-        rows: The rows.
     """
     console.print(
         simple_table(
@@ -116,10 +114,7 @@ def cursors_json(
     """Return the documented JSON form of a model's cursors.
 
     Args:
-        environment: The environment.
-        model: The model.
         last: The environment's current version; None where it is gone.
-        cursors: The cursors.
     """
     return {
         "environment": environment,

@@ -56,7 +56,6 @@ def declare_tables(
 
     Args:
         warehouse: The project's warehouse.
-        models: Its models.
         dry_run: Whether to leave the file alone.
 
     Raises:

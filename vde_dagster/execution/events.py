@@ -76,10 +76,8 @@ class MemoryLacked:
     """A model's work, or others' beside it, ran out of memory and is done again, alone.
 
     Args:
-        name: The model.
         batch: What was being filled, or None where it was nothing that is filled.
         most: Units of a batch from now on, or None where it cannot be cut.
-        why: What ran out of memory.
     """
 
     name: ModelName
@@ -128,9 +126,6 @@ class VirtualUpdateRan:
     """A statement that a model wants after its view is published has run, or failed.
 
     Args:
-        environment: The environment.
-        model: The model.
-        statement: The statement, complete.
         error: Why it failed, or None.
     """
 
@@ -161,8 +156,6 @@ class ApplyResult:
     Args:
         plan: The plan with the tables that it really used.
         environment: The version that it published; the current one when there was nothing to do.
-        published: Whether it published.
-        seconds: Wall-clock duration.
         failed_statements: What was to run on the published views and failed.
         skipped: The models that had nothing new to compute, with what that saved.
     """

@@ -25,7 +25,6 @@ class Formatted:
     """What became of files.
 
     Args:
-        looked_at: How many there were.
         texts: New texts of those that were not laid out, by path.
         left_alone: Those that are as they were, with why.
     """
@@ -44,7 +43,6 @@ def format_files(workspace: Workspace, chosen: Sequence[str], *, check: bool) ->
     """Lay out files of models and audits.
 
     Args:
-        workspace: The project.
         chosen: Files, or patterns of models; all files if none.
         check: Whether nothing is to be written.
 

@@ -28,7 +28,6 @@ class PinnedVersion:
 
     Args:
         warehouse: The project's warehouse.
-        version: The version.
         live: The external tables that were asked for, by what reads them too.
         snapshots: The definitions that were read so far, by id.
         tables: The tables that were read so far, by id.
@@ -125,7 +124,6 @@ def with_held(
 
     Args:
         warehouse: The project's warehouse.
-        resolver: The environment.
         only: The models that are asked for, or None for all; queries read others.
 
     Raises:

@@ -157,7 +157,6 @@ class Warehouse:
         """Build the snapshots of definitions over the catalog's external tables.
 
         Args:
-            models: The definitions.
             parsed: Trees of their queries that are at hand.
             warnings: Takes what looks like a mistake in a project's definitions; by default
                 they are not checked, as stored ones are past mending.

@@ -242,7 +242,6 @@ class Workspace:
         """Plan what is due in an environment as it was published, whatever the files say now.
 
         Args:
-            environment: The environment.
             options: By whose clock, and what of it; see `PlanOptions`.
             save: Whether to store the plan.
             at_once: Whether it is applied here and now, as in `plan`.
@@ -323,8 +322,6 @@ class Workspace:
         """Reject a stored plan, so that nobody can apply it.
 
         Args:
-            plan_id: The plan.
-            why: What its author should know.
             who: Who rejects it; the system user by default.
 
         Raises:
@@ -347,7 +344,6 @@ class Workspace:
         """Apply a plan: run its models' unit tests, fill what is missing, audit, publish.
 
         Args:
-            plan: The plan.
             on_event: Called in this thread with everything that happens.
             concurrency: Models and batches worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
@@ -442,7 +438,6 @@ class Workspace:
         """Publish an earlier version of an environment again, with its data.
 
         Args:
-            environment: The environment.
             version: The version; by default the latest one that differs from the current.
             who: For the environment's history.
             definitions_only: Whether the data stay as they are.
@@ -517,7 +512,6 @@ class Workspace:
         """Write state and catalog to a file.
 
         Args:
-            path: The file.
             replace: Whether it may exist.
 
         Returns:
@@ -595,8 +589,6 @@ class Workspace:
         """Read what changed in a published model, row by row, from one version to another.
 
         Args:
-            environment: The environment.
-            model: The model.
             since: The version that the caller has, 0 for none: then all rows are inserted.
             until: The version to go to; the current one by default.
             cursor: In place of `since`, the cursor of a consumer, which `acknowledge` moves.
@@ -694,7 +686,6 @@ class Workspace:
         """Read a published model into memory, without an engine and so without a JVM.
 
         Args:
-            environment: The environment.
             model: The model, with a table of its own: of any kind but VIEW, EMBEDDED and EXTERNAL.
             columns: The columns to read; all by default.
 
@@ -738,7 +729,6 @@ class Workspace:
         """Fill ranges of the table that serves a stored snapshot, and publish where it is shown.
 
         Args:
-            snapshot_id: The snapshot.
             intervals: The ranges (UTC).
             on_event: Called in this thread with everything that happens.
             restate: Whether to fill again what is filled already.
@@ -763,7 +753,6 @@ class Workspace:
         """Run the audits of what an environment shows; nothing is filled or published.
 
         Args:
-            environment: The environment.
             select: Patterns of models; all by default.
             labels: Only these audits, by their labels; all by default.
 

@@ -36,7 +36,6 @@ class Figures:
     """What a commit added to a range.
 
     Args:
-        rows: Rows.
         bytes: Bytes of the files that hold them; None when one of them holds another range's too.
     """
 
@@ -54,9 +53,6 @@ def interval_figures(
     """Count what one commit added to each of some ranges, without an engine.
 
     Args:
-        lakehouse: The catalog.
-        ref: The table.
-        snapshot_id: The commit, on whatever branch.
         column: The column that tells which range a row belongs to.
         intervals: Disjoint ranges (UTC), in order of time.
 
@@ -222,8 +218,6 @@ def some_rows(
     """Read rows of a commit, from the first of the given ranges that has any.
 
     Args:
-        lakehouse: The catalog.
-        table: The table.
         snapshot_id: The Iceberg snapshot, on whatever branch.
         columns: (name to give, physical column), in order.
         time_column: The physical column that tells ranges apart; None where there is none.

@@ -34,7 +34,6 @@ class Lakehouse:
     """An Iceberg catalog with the state store beside it, and the files that it points to.
 
     Args:
-        store: The state store.
         catalog_name: The catalog's name, the same as in Spark.
         warehouse: Base location of tables and views, a path or a URL.
         io_properties: PyIceberg's settings for object stores.

@@ -133,9 +133,6 @@ def only_location(root: Path) -> CodeLocationOrigin | None:
 def require_models(root: Path) -> Project:
     """Load a project that has models, be they wrong.
 
-    Args:
-        root: Its folder.
-
     Raises:
         UsageError: The folder does not exist, or has no models.
         ProjectError: The project's settings are wrong.

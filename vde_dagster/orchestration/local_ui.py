@@ -44,7 +44,6 @@ class LocalUi:
     """A running Dagster.
 
     Args:
-        url: Where its pages are.
         home: The instance's folder.
         log: The file with what its processes say.
         process: `dagster dev`, the leader of a process group.

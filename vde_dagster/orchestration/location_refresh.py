@@ -36,7 +36,6 @@ def refresh_after(context: Any, workspace: Workspace) -> None:
 
     Args:
         context: The step; its run's origin names the location.
-        workspace: The project.
     """
     origin = context.run.remote_job_origin
     if origin is not None:
@@ -52,7 +51,6 @@ def refresh(
         instance: Keeps what the location was loaded with.
         log: Takes a warning when it does not work.
         location: The location's name.
-        workspace: The project.
 
     Returns:
         The warning, if there was one.
@@ -89,7 +87,6 @@ def shape_of(workspace: Workspace, plans: Sequence[str] = ()) -> str:
     """Hash what decides which models, versions and waiting plans a location shows.
 
     Args:
-        workspace: The project.
         plans: The plans that have a partition.
 
     Raises:

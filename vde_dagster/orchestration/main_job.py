@@ -44,7 +44,6 @@ class MainJobProgress:
 
     Args:
         console: A console on stderr; without a terminal only the lines are printed.
-        plan: The plan that is applied.
     """
 
     def __init__(self, console: Console, plan: Plan) -> None:
@@ -142,7 +141,6 @@ def run_main_job(
     Args:
         project_root: The project's folder.
         environment: The environment's name.
-        console: Where progress is drawn.
         yes: Whether what is published may break.
 
     Returns:
@@ -197,8 +195,6 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
 
     Args:
         workspace: The project; its Spark session stays open afterwards.
-        plan: The plan.
-        console: Where progress is drawn.
 
     Raises:
         ExecutionError: A job failed; its run in Dagster has the details.

@@ -51,11 +51,8 @@ def checked_snapshot(
     """Compute one model's snapshot, and look for mistakes in the model.
 
     Args:
-        model: The model.
         parents: The snapshots of what it reads.
         scalar_functions: User functions that are deterministic and scalar.
-        functions: Other user functions.
-        canonicaliser: Stored with the snapshot.
         tree: The tree of its query, if it is at hand; it is used up.
         audited: The snapshots of what only its audits read, as far as they are there; they take
             no part in the snapshot.

@@ -49,7 +49,6 @@ def build_snapshots(
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
-        functions: Other user functions.
         warnings: Takes what may be meant so, while what is certainly a mistake is raised; None
             for definitions that nobody can mend, such as stored ones.
         canonicaliser: Stored with each snapshot; another value forces every hash anew.

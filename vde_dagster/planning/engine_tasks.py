@@ -34,7 +34,6 @@ class FillTask:
     Args:
         plan_id: The plan on whose behalf; goes into the Iceberg commit's summary.
         snapshot: The definition that fills the table.
-        table: The table.
         columns: (output column of the snapshot, physical column), in physical order.
         interval: The range to fill, aligned to the model's cron; for kinds without intervals
             the range that is recorded as filled when the whole table was written.
@@ -98,12 +97,9 @@ class AuditTask:
     """Run one audit's query.
 
     Args:
-        plan_id: The plan on whose behalf.
-        model: The audited model.
         audit: The audit's label.
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
-        interval: The audited range.
         before: Statements that make the session in which the query is understood.
     """
 
@@ -123,7 +119,6 @@ class AuditResult:
     Args:
         failed_rows: How many rows fail; 0 is success.
         sample: Up to twenty of them, as dictionaries of text by column.
-        seconds: Wall-clock duration.
     """
 
     failed_rows: int
@@ -154,13 +149,11 @@ class ViewDefinition:
 
     Args:
         namespace: Its namespace, one level.
-        name: Its name.
         columns: (name, Spark SQL type, description) per column, in order.
         queries: The query by dialect, `spark` first; its output columns are `query_columns`, in
             order. A dialect that it cannot be expressed in is left out.
         query_columns: The names of the query's output columns.
         properties: Identity of the snapshot and whatever else is to be kept with the view.
-        comment: Description of the view.
         shows: What stands there as a table in place of a view, or None.
     """
 

@@ -26,7 +26,6 @@ class Violation(NamedTuple):
 
     Args:
         message: What is wrong, in one sentence.
-        location: Where in the project.
     """
 
     message: str
@@ -38,7 +37,6 @@ class Linted:
     """A model with what rules may ask about it.
 
     Args:
-        snapshot: Its snapshot.
         parents: The snapshots of the models that it reads.
         tested: Whether it has a unit test.
         undeclared: Tables that it reads, and that the project neither makes nor declares.

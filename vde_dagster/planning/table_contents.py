@@ -27,7 +27,6 @@ class Tile:
 
     Args:
         interval: The range (UTC, half-open); that of the fill where the table is made whole.
-        rows: How many rows.
         digests: One per set of columns, in the order of `Output.sets`.
     """
 
@@ -74,7 +73,6 @@ class InputState:
         read_id: The Iceberg snapshot that was read; later ones changed nothing. A reader of
             the table's changes goes on from it.
         digests: Digests of the rows, by sets of columns that cover what is read.
-        columns: What is read.
         schema_id: Iceberg's number of the schema, where others own the table.
         file: The name of the metadata file that said so: an unchanged pointer is not read again.
     """
@@ -150,7 +148,6 @@ def state_of(
 
     Args:
         line: Its commits, newest first, as far back as they are kept.
-        columns: What is read.
         output: Returns what a fill recorded of its commit.
     """
     read = line[0].snapshot_id if line else None
@@ -198,7 +195,6 @@ def compared(
     """Say which of the sets of columns a fill of ranges left as they were.
 
     Args:
-        output: What the fill wrote.
         earlier: (range, Iceberg snapshot, what was written) of the recorded fills that overlap it,
             newest first.
     """

@@ -36,14 +36,7 @@ class FoundFiles:
 
     Args:
         sql: Files of models, and perhaps of audits.
-        python: Files of Python models.
-        macros: Files of Python macros.
-        signals: Files of Python signals.
-        externals: Files of external models.
-        tests: Files of unit tests.
-        data: CSV files.
         materializations: Files of functions that write tables.
-        templates: Files of Jinja macros.
         linter: Files of rules of the linter.
     """
 

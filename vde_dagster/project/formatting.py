@@ -38,7 +38,6 @@ def format_text(path: Path, text: str, settings: Settings, options: LayoutOption
         path: The file, relative to the project's root.
         text: Its text.
         settings: The project's settings.
-        options: How it shall look.
 
     Raises:
         ProjectError: The file is malformed, or other words would come of it.
@@ -93,7 +92,6 @@ class _Piece:
         tokens: Its tokens, comments included; none of a block.
         dialect: SQLGlot dialect in which it is written.
         end: The semicolon, if there is one.
-        block: The block of Jinja.
     """
 
     tokens: tuple[Token, ...]
@@ -106,9 +104,7 @@ def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
     """Return a file's text, laid out.
 
     Args:
-        source: The file.
         dialect: SQLGlot dialect of what names none.
-        options: How it shall look.
 
     Raises:
         ProjectError: It is not closed somewhere, or a header is malformed.

@@ -11,7 +11,6 @@ class RuleViolation:
     """That a model does not keep a rule.
 
     Args:
-        rule: The rule.
         violation_msg: What is wrong, in one sentence.
         violation_range: Where, as SQLMesh's editors want it; not used.
         fixes: Edits that mend it; not used.

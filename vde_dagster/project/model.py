@@ -92,7 +92,6 @@ class Column:
     Args:
         name: The column's name.
         type: Spark SQL type, or None when it is to be inferred.
-        description: Text for people.
     """
 
     name: str
@@ -106,7 +105,6 @@ class Model:
 
     Args:
         name: The model's name.
-        kind: How its table is filled.
         location: File and line of its definition.
         query: The SQL query with all macros expanded, in one line of canonical text except that
             time variables (`@start_ds` …) are still there; None for seeds, external and Python.
@@ -121,7 +119,6 @@ class Model:
         audits: Checks on each filled interval.
         partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
         clustered_by: Columns or expressions to sort by, as SQL.
-        table_properties: Iceberg table properties.
         virtual_properties: Properties of the model's Iceberg views.
         pre_statements: SQL run before the model's query, rendered like it.
         post_statements: SQL run after it.
@@ -237,8 +234,6 @@ class UnitTest:
 
     Args:
         name: The test's name.
-        model: The tested model.
-        location: Where it is written.
         inputs: Rows by parent.
         expected: The rows of the model's query, or None when only CTEs are checked.
         ctes: Rows by common table expression of the query.
@@ -246,7 +241,6 @@ class UnitTest:
         end: Their end (UTC, exclusive), or None.
         execution_time: What `@execution_ts` and its like say (UTC), or None.
         variables: Values that override the settings' variables.
-        description: Text for people.
         tested: The model as it is with these variables, or None where there are none, or it was
             not read with them; see `loading.with_variables`.
     """
@@ -270,7 +264,6 @@ class LoadedModel:
     """A model with the places where it and its audits name other tables.
 
     Args:
-        model: The model.
         reads: Place of the first mention, by table.
     """
 
@@ -284,8 +277,6 @@ class LoadedFile:
 
     Args:
         path: The file, relative to the project's root.
-        models: Its models.
-        tests: Its unit tests.
         uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
             macros opened), or would have been, had they been there.
         variables: Environment variables that were read on its behalf; `*` for all of them.

@@ -19,7 +19,6 @@ class Problem:
     Args:
         message: What is wrong, in one sentence.
         hint: What to do next.
-        location: Where in the project.
         certain: Whether it cannot be meant so; otherwise it is a warning, which stops nothing.
     """
 

@@ -31,7 +31,6 @@ def select(
 
     Args:
         models: The models to choose from.
-        patterns: The patterns.
         changed: Knows git; None where there is none.
 
     Raises:
@@ -82,9 +81,7 @@ class _Expression:
 
     Args:
         models: The models to choose from.
-        changed: Knows git.
         written: The pattern, as it was written.
-        text: The expression in it.
     """
 
     models: Models

@@ -100,7 +100,6 @@ class DagsterSettings:
     Args:
         auto_apply: Per environment, which plans the sensor applies without being asked.
         schedules: Per environment, the five-field cron of its runs.
-        janitor_cron: When clean-up runs.
         schedule_tz: IANA time zone in which those crons are read.
         sensor_interval_seconds: How often the files are looked at.
         default_environment: The environment that plans are made for when none is named.
@@ -131,7 +130,6 @@ class LinterSettings:
     """Which rules the project's models are to keep, by their names; `all` is every rule.
 
     Args:
-        enabled: Whether plans look at them.
         rules: Rules whose violation is a mistake.
         warn_rules: Rules whose violation is a warning.
         ignored_rules: Rules that are in neither, whatever these say.
@@ -182,7 +180,6 @@ class RestSettings:
             and in `properties`.
         credential: `id:secret`, for which it gives a token.
         oauth2_uri: Who gives tokens, if somebody else does.
-        scope: What tokens are asked for.
         mirror: Whether environments are shown there as views, too.
         properties: Iceberg's other properties of a REST catalog; `header.…` are headers.
     """
@@ -222,9 +219,6 @@ class Settings:
         id: By what a state store knows the project again; `vde init` makes one.
         models_dir: Folder of models, relative to the root, like the next four.
         audits_dir: Folder of custom audits (also looked for inside `models_dir`, like the rest).
-        macros_dir: Folder of Python macros.
-        seeds_dir: Folder of CSV files.
-        tests_dir: Folder of YAML unit tests.
         catalog: Name of the Iceberg catalog in Spark.
         catalogs: Spark's names of catalogs by the names that files call them by; an empty text
             is the project's own.

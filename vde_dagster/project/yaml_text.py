@@ -30,7 +30,6 @@ class YamlDocument:
 
     Args:
         path: The file, relative to the project's root.
-        value: Its content.
         lines: Line (1-based) of every value, by the keys that lead to it.
     """
 

@@ -34,8 +34,6 @@ class Analysis:
     """What one reading of a query finds out.
 
     Args:
-        version: The semantic version.
-        lineage: Column-level lineage.
         output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.
         findings: Mistakes that change nothing of these, see `checks`.
         complete: Whether all output columns are known.

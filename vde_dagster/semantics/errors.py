@@ -56,7 +56,6 @@ class Finding:
     """A mistake in a query that can be bound all the same.
 
     Args:
-        rule: Which check found it.
         message: What is wrong, in one sentence without a full stop.
         hint: What to do next.
         certain: Whether Spark refuses the query, or its meaning is certainly another one;
@@ -109,8 +108,6 @@ class Noted:
     """One thing that was seen while a query was bound.
 
     Args:
-        rule: What is wrong.
-        where: The expression that is.
         details: What the rule's message needs, see there.
     """
 

@@ -25,7 +25,6 @@ class Access:
     has this as its dependency.
 
     Args:
-        tokens: The tokens.
         may_be_open: Whether only this machine reaches the server: then nobody has to have a token
             while none was made.
     """

@@ -104,7 +104,6 @@ class AccessLog:
     """Writes a line for every request that it hands on.
 
     Args:
-        app: What answers.
         file: Where the lines go; by default to stderr.
     """
 
@@ -205,11 +204,7 @@ _MOST_SECONDS = 5
 
 
 class TakeBodies:
-    """Middleware that reads what is left of a request's body before the answer begins.
-
-    Args:
-        app: What answers.
-    """
+    """Middleware that reads what is left of a request's body before the answer begins."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

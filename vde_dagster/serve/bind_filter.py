@@ -118,7 +118,6 @@ class _Column:
 
     Args:
         path: The names of the table's column and of the fields in it.
-        type: Its type in Iceberg.
     """
 
     path: tuple[str, ...]
@@ -235,8 +234,6 @@ class _Compared(_OfColumn):
     """Compared with a value that the column's type has.
 
     Args:
-        column: The column.
-        sign: The comparison.
         value: The value, in the column's Arrow type.
         told: The value as PyIceberg takes it, or None where it is not told.
     """
@@ -312,8 +309,6 @@ class _Formed(_OfColumn):
     """A text of a form, or of none such.
 
     Args:
-        column: The column.
-        expression: The form.
         begins: What every such text begins with.
         negated: Whether those are meant that have another form.
     """

@@ -30,12 +30,7 @@ _JSON = "application/json"
 
 
 def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
-    """Return the routes of the catalog.
-
-    Args:
-        versions: Finds versions.
-        loader: Loads tables and views.
-    """
+    """Return the routes of the catalog."""
     router = APIRouter(tags=["Iceberg REST catalog"])
     _add_configuration(router, versions)
     _add_namespaces(router, versions)

@@ -49,12 +49,7 @@ After = Annotated[
 
 
 def data_routes(versions: Versions, loader: Loader) -> APIRouter:
-    """Return the routes of rows.
-
-    Args:
-        versions: Finds versions.
-        loader: Loads tables.
-    """
+    """Return the routes of rows."""
     router = APIRouter(tags=["Rows"])
     places = Places(ROWS_AT_ONCE, _WAIT_SECONDS)
 
@@ -170,7 +165,6 @@ class Places:
     much waits for itself, and not for others.
 
     Args:
-        places: How many.
         seconds: How long anybody waits for one.
     """
 
@@ -183,10 +177,6 @@ class Places:
 
     async def run(self, work: Callable[[], _Found], client: str) -> _Found:
         """Return what some work returns.
-
-        Args:
-            work: The work.
-            client: Whose it is.
 
         Raises:
             ServeError: No place is free in time; says when there will be one.

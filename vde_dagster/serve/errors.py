@@ -42,10 +42,8 @@ class ServeError(Exception):
     """What a request is answered with in place of what it asked for.
 
     Args:
-        status: The HTTP status.
         message: What happened, and what to do next.
         kind: The error's type in the specification; by default that of the status.
-        headers: Headers of the answer.
     """
 
     def __init__(

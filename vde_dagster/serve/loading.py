@@ -72,8 +72,6 @@ class Loader:
         """Return the answer to loading a view, as JSON.
 
         Args:
-            served: The version.
-            name: The model.
             catalog: What the client calls this catalog, where it has said so.
 
         Raises:
@@ -244,7 +242,6 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
     Args:
         files: The warehouse's files.
         location: Where; one location has one content but for what clients do not look at.
-        content: The metadata.
 
     Raises:
         ServeError: It cannot be written, or something else is there.

@@ -50,7 +50,6 @@ class RowRequest:
     """Which rows are wanted.
 
     Args:
-        model: The model.
         columns: Its columns, in order; none for all.
         condition: The rows, as `row_filters` has it; None for all.
         sort: Columns to sort by, each with a minus sign in front where the greatest comes first.
@@ -91,9 +90,6 @@ def read_rows(
     """Read a page of rows.
 
     Args:
-        served: The version.
-        loader: Loads tables.
-        request: Which rows.
         cursor: Where the page before ended.
 
     Raises:
@@ -235,7 +231,6 @@ def scan_rows(
     """Read the rows that fulfil a condition, always in the same order, without holding them.
 
     Args:
-        table: The table.
         wanted: The columns, with the types that the rows get.
         tests: The conditions, all of which a row has to fulfil.
         files: What all wanted rows fulfil, too: it lets files be left out.

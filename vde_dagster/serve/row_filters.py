@@ -45,7 +45,6 @@ class Comparison:
     Args:
         column: The column's name, and those of fields within it.
         sign: One of = != < <= > >=.
-        value: What is on its right.
     """
 
     column: tuple[str, ...]
@@ -71,12 +70,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """A column's value is NULL, or is NaN.
-
-    Args:
-        column: The column.
-        nan: Whether NaN is meant.
-    """
+    """A column's value is NULL, or is NaN."""
 
     column: tuple[str, ...]
     nan: bool = False

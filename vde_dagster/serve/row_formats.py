@@ -40,10 +40,7 @@ def written(page: Page, form: Format, version: Environment, model: str) -> bytes
     """Write a page.
 
     Args:
-        page: The rows.
-        form: How.
         version: Whose they are, for JSON, which says so.
-        model: What they are of.
 
     Raises:
         UsageError: CSV has no form for a column.

@@ -26,7 +26,6 @@ class SortKey:
     """A column to sort by.
 
     Args:
-        column: Its name.
         descending: Whether the greatest value comes first.
     """
 
@@ -58,9 +57,7 @@ def first_rows(
 
     Args:
         batches: The rows; every time the same, in the same order.
-        schema: Their schema.
         keys: What to sort by; with none the order is that of reading.
-        most: How many rows are wanted.
         behind: The place behind which they begin, or None for the very first.
     """
     found = schema.empty_table()
@@ -141,7 +138,6 @@ class Cursor:
     """Where a page ended.
 
     Args:
-        version: The version of the environment.
         request: What tells the request from others.
         keys: The last row's keys, as JSON data.
         given: How many rows with these keys were given already; of all rows where there are no

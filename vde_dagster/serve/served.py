@@ -36,7 +36,6 @@ class ServedVersion:
 
     Args:
         warehouse: The project's warehouse.
-        version: The version.
         repeats: Which snapshots have an output twice.
     """
 
@@ -234,9 +233,7 @@ class WarehouseName:
     """What the name of a warehouse, or the prefix of a path, says.
 
     Args:
-        environment: The environment.
         meant: The version's number or a time (UTC), as it was written; None for the newest.
-        live: Whether a session follows publications.
         catalog: What the client calls this catalog, where it has said so: `prod~lake`.
     """
 

@@ -132,10 +132,8 @@ class Limits:
         head_bytes: Bytes of a request's line and headers.
         head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
         body_bytes: Bytes of a body; nothing here reads one.
-        body_seconds: Seconds of a body.
         taken_seconds: Seconds in which whoever is answered takes `taken_bytes`, or all there is.
         taken_bytes: How many bytes that are, at least.
-        connections: Connections altogether.
         by_address: Connections of one address.
     """
 

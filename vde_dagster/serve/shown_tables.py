@@ -105,10 +105,6 @@ def doubled(
 
     Args:
         warehouse: The project's warehouse.
-        snapshot: The model.
-        table: Its table.
-        pin: What that held.
-        names: Names that are taken.
 
     Returns:
         How, or None where each name has a column of its own.

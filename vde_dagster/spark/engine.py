@@ -101,7 +101,6 @@ class SparkEngine:
         """Return (column, Spark SQL type) of a query, without running it.
 
         Args:
-            sql: The query.
             before: Statements that run before it, in a session of its own.
             after: Statements that run in that session when it is understood.
 
@@ -121,7 +120,6 @@ class SparkEngine:
         """Analyse a query, once for its columns and for the fill that follows.
 
         Args:
-            sql: The query.
             before: Statements that run before it; the fill runs them again in a session of its own.
 
         Raises:
@@ -144,8 +142,6 @@ class SparkEngine:
         """Create a physical table with the snapshot's layout; do nothing when it exists.
 
         Args:
-            table: The table.
-            snapshot: The definition that fills it.
             columns: (physical name, Spark SQL type) in order.
             branch: The branch that is written first.
 
@@ -168,7 +164,6 @@ class SparkEngine:
         """Give an existing table the layout of a snapshot, in place; twice is harmless.
 
         Args:
-            table: The table.
             snapshot: Says how it is to be laid out.
             previous: The snapshot whose layout it has.
 
@@ -235,7 +230,6 @@ class SparkEngine:
 
         Args:
             task: The task; it has a branch and a base, which nobody else writes meanwhile.
-            result: What its fill returned.
 
         Returns:
             The result with the commit on the base; None where a file that it replaced is no
@@ -272,7 +266,6 @@ class SparkEngine:
         """Run a query (never a statement) and return its columns with types, and its rows.
 
         Args:
-            sql: A SELECT.
             limit: The most rows to return, or None for all.
 
         Returns:
@@ -290,7 +283,6 @@ class SparkEngine:
         """Run a query (never a statement) and return its rows as Arrow has them, in UTC.
 
         Args:
-            sql: A SELECT.
             limit: The most rows to return, or None for all.
 
         Raises:
@@ -332,7 +324,6 @@ class SparkEngine:
         """Run a Python model over given queries and return its declared columns; write nothing.
 
         Args:
-            snapshot: The model.
             sources: Per parent a Spark SQL query that returns its rows.
             interval: The half-open UTC range that the model is asked for.
             execution_time: The instant that the run calls now (UTC).
@@ -359,7 +350,6 @@ class SparkEngine:
         """Stop everything that runs for a plan, and refuse more until `begin` is called.
 
         Args:
-            plan_id: The plan.
             wait_seconds: How long to wait at most for its threads to notice.
 
         Returns:

@@ -103,7 +103,6 @@ class SelectPieces:
 
     Args:
         text: The text.
-        tokens: Its tokens.
         inside: Index of a token of the SELECT, in no SELECT inside it.
     """
 

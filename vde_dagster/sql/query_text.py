@@ -41,7 +41,6 @@ def one_line(
 
     Args:
         text: The query, with placeholders for its time variables.
-        tokens: Its tokens.
         prefixes: What to put before the tokens at some offsets.
         qualifiers: Offsets of tokens to leave out, each with the dot behind it.
 

@@ -23,8 +23,6 @@ class Reading:
     """A query as it was read.
 
     Args:
-        text: The query.
-        tokens: Its tokens with their offsets.
         tree: Its tree: calls are `exp.Anonymous`, literals are text as written, and identifiers
             know their offsets in `meta`. It is for understanding; no SQL is written from it.
     """

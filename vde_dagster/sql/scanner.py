@@ -165,7 +165,6 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
 
     Args:
         source: The text.
-        start: Where the statement begins.
         backslash: As for `scan`.
 
     Returns:
@@ -221,7 +220,6 @@ def split_top_level(
     """Split tokens at a separator outside brackets; the last empty part is left out.
 
     Args:
-        tokens: The tokens.
         separator: The text of the token to split at.
         angles: Whether `<` and `>` are brackets too, as in types.
     """

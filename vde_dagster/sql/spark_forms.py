@@ -62,8 +62,6 @@ class NoSparkForm:
     """A form that Spark has not.
 
     Args:
-        offset: Where it stands.
-        message: What it is.
         hint: What to write.
     """
 

@@ -76,7 +76,6 @@ def as_written(text: str, tokens: Iterable[Token]) -> AsWritten:
     """Make tokens that keep what was written.
 
     Args:
-        text: The query.
         tokens: What SQLGlot's tokenizer for Spark makes of it; they are changed.
     """
     return _Reader(text, list(tokens)).read()
@@ -402,11 +401,6 @@ _UNITS = frozenset(
 def string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
     """Read a run of strings, which Spark takes for one; `''` in a string is no border.
 
-    Args:
-        text: The query.
-        tokens: Its tokens.
-        index: Where the run begins.
-
     Returns:
         The index behind it, and its text with all quotes.
     """
@@ -430,8 +424,6 @@ def literal_call(token: Token, name: str, text: str) -> list[Token]:
     """Write a literal as a call with its text: `DATE '2020-01-01'`, `INTERVAL 1 DAY`.
 
     Args:
-        token: In whose place it stands.
-        name: Its type.
         text: Its text.
     """
     return [

@@ -35,7 +35,6 @@ def temporary_view(source: SourceText, *, backslash: bool = True) -> TemporaryVi
     """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for anything else.
 
     Args:
-        source: The statement.
         backslash: Whether its dialect escapes with backslashes.
 
     Raises:

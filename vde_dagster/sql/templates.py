@@ -28,8 +28,6 @@ class JinjaBlock:
         kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.
         start: Offset of its first character.
         body: Offset of what is to be rendered.
-        body_end: Offset behind that.
-        end: Offset behind the block.
     """
 
     kind: str
@@ -163,7 +161,6 @@ def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
     Where there is no room for the dashes, the comment becomes blanks.
 
     Args:
-        source: The file.
         dialect: SQLGlot dialect of a file whose first header names none.
     """
     if "#" not in source.text:

@@ -81,7 +81,6 @@ def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
     """Write a tree as one line of Spark SQL without comments, parameters as `@name`.
 
     Args:
-        tree: The tree.
         copy: Whether to leave the given tree untouched.
     """
     return spark_sql(tree.copy() if copy else tree)

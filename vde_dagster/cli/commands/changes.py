@@ -301,7 +301,6 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
     """Write rows; a file is there whole or not at all, and stdout is flushed.
 
     Args:
-        rows: The rows.
         form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
             (an IPC stream).
         file: Where to; None for stdout.

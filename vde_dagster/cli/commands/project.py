@@ -253,7 +253,6 @@ class NewProject:
     """What `new_project` did, as paths relative to the folder, sorted.
 
     Args:
-        written: The files that were written.
         kept: Files that were there already and are as they were.
         id: By what the new project is known again.
     """

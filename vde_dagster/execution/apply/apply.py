@@ -65,7 +65,6 @@ class Applier:
     """Applies one plan.
 
     Args:
-        plan: The plan.
         warehouse: What it is applied to; the engine is started only when there is work for it.
         on_event: Called in the calling thread with everything that happens, in order.
         concurrency: Models, and batches of models, worked on at once.

@@ -126,7 +126,6 @@ class Weight:
 
     Args:
         interval: The range (UTC).
-        bytes: How many.
     """
 
     interval: Interval
@@ -152,7 +151,6 @@ def cut_by_bytes(
     """Cut missing ranges to batches of whole units that read a limited number of bytes each.
 
     Args:
-        warehouse: Where the parents are.
         reads: The tables that the model reads.
         cadence: The model's units.
         missing: What is to be filled.
@@ -215,7 +213,6 @@ def cut(
 
     Args:
         missing: Ranges to cut, of whole units.
-        cadence: Says what a unit is.
         weights: Where the bytes are; they may overlap.
         limit: Bytes of a batch; a single unit may have more.
     """
@@ -358,9 +355,7 @@ def newest_fills(
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
     Args:
-        warehouse: Where the log is.
         table_id: The physical table's id.
-        wanted: The ranges.
 
     Returns:
         The row of the log, which of the ranges it stands for, and what share of the fill that is.

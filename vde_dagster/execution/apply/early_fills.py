@@ -32,7 +32,6 @@ def without_early(
 
     Args:
         warehouse: The project's warehouse.
-        state: What exists.
         save: Whether that is recorded; a plan that only looks changes nothing.
     """
     fills, now = warehouse.store.fills, warehouse.store.database.clock.now()
@@ -87,7 +86,6 @@ def require_past(plan: Plan, now: datetime) -> None:
     """Make sure that a plan was not made by a clock that was ahead: it fills what goes on.
 
     Args:
-        plan: The plan.
         now: The instant (UTC).
 
     Raises:

@@ -55,7 +55,6 @@ def plan_failure(
     """Return what to raise for a plan of which models failed.
 
     Args:
-        plan: The plan.
         failed: What each failed model raised.
         skipped: The models that were not begun, with the one that failed before them.
         folder: Where the file with the stacks is put.
@@ -110,7 +109,6 @@ def failure_location(
     Args:
         error: What was raised for the model.
         plan: Knows the queries that are inlined in the model's.
-        snapshot: The model.
         audit: The audit that failed, if it is one.
     """
     model = snapshot.model
@@ -220,7 +218,6 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
     """Find a place of a rendered query in a model's file.
 
     Args:
-        place: The place.
         models: The model whose query it is, then those whose queries are inlined in it.
 
     Returns:

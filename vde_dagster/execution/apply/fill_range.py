@@ -40,9 +40,7 @@ class RangeFiller:
 
     Args:
         auditor: Audits them; knows the plan and the warehouse.
-        snapshot: The model.
         filler: The definition that fills the table.
-        target: Where it is written.
         table: The table, which has more columns and ranges after each fill.
         left: How many ranges are to be filled.
     """
@@ -181,7 +179,6 @@ class Auditor:
         tasks: Makes the audits' queries.
         warehouse: Runs them, and keeps what they find.
         emit: Takes events from any thread.
-        order: Says which audits are late.
     """
 
     tasks: PlanTasks
@@ -201,7 +198,6 @@ class Auditor:
         """Run a model's audits on one range of its table, or on the query of a view.
 
         Args:
-            snapshot: The model.
             table: Its table; None for a view.
             interval: The range (UTC).
             branch: The branch that has the range, or None for the table's own.
@@ -246,10 +242,6 @@ def recover(
     that are not asked for or fail a blocking audit are taken off the branch.
 
     Args:
-        model: What is planned.
-        snapshot: Its snapshot.
-        target: Where it is written.
-        left: What earlier attempts left there.
         missing: What is to be filled (UTC).
         auditor: Audits the plan's tables.
 

@@ -55,14 +55,12 @@ class TableFiller:
 
     Args:
         tasks: The plan, and what the engine is asked to do for it.
-        warehouse: Where the tables are.
         leases: Those of the tables; of what an environment shows they are held already, and its
             rows wait for the publication.
         attempt: Names the branches of this attempt; see `BranchName`.
         emit: Takes events from any thread.
         stop: When set, no further range is begun.
         slots: Bound what is done at the same time.
-        order: Says which audits are late.
     """
 
     tasks: PlanTasks

@@ -33,7 +33,6 @@ class TableMaker:
     """Makes the tables of one plan.
 
     Args:
-        warehouse: Where they are.
         written: Is told of those that are branches of another.
     """
 
@@ -99,11 +98,7 @@ def add_columns(
     """Give a table the columns that a definition adds to it.
 
     Args:
-        lakehouse: The catalog.
-        table: The table.
-        snapshot: The definition, which extends it.
         types: Spark SQL types by physical column, as planned: what the engine analysed.
-        lease: The lease on the table.
 
     Returns:
         The table with the columns; they may be called otherwise than planned.
@@ -125,12 +120,7 @@ def branch_off(
     """Make the branch of a table on which a definition is tried, with its columns.
 
     Args:
-        lakehouse: The catalog.
-        base: The table.
-        snapshot: The definition, which extends it.
-        preview: What the branch is called.
         types: Spark SQL types by physical column, as planned: what the engine analysed.
-        lease: The lease on the preview.
 
     Returns:
         The preview as it exists.

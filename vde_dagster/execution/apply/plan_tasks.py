@@ -72,8 +72,6 @@ class PlanTasks:
         """Make the task that fills a range of a table.
 
         Args:
-            filler: The definition that fills it.
-            table: The table.
             interval: The range (UTC).
             branch: The branch to write.
             anew: Whether nothing that the table holds is true any more.
@@ -168,11 +166,9 @@ class PlanTasks:
         Where an audit names the model itself, it reads the same branch.
 
         Args:
-            snapshot: The model.
             table: Its table; None for a view.
             interval: The range (UTC).
             branch: The branch to read, or None for the table's own.
-            chosen: Says of which audits.
         """
         resolver = self._resolver()
         if table is not None and branch is not None:
@@ -251,7 +247,6 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
     which may be skipped have none.
 
     Args:
-        plan: The plan.
         resolver: What names stand for in it.
         catalog: The Spark catalog's name.
     """

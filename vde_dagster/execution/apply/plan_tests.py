@@ -35,7 +35,6 @@ class PlanTests:
     """The unit tests of a project's files, for the plans that are made of them.
 
     Args:
-        tests: The tests.
         models: The models as the files define them now.
         passed: Which tests have passed, and on what.
         root: The project's folder.
@@ -89,7 +88,6 @@ class PlanTests:
         """Run the tests of a plan, except those that passed on the same model before.
 
         Args:
-            plan: The plan.
             engine: Starts or returns the engine; only called when there is a test to run.
             on_event: Called with the end of each test.
             stop: Set when the apply is cancelled.
@@ -169,7 +167,6 @@ class PassedTests:
         """Say whether a test passed on the same model, fed with columns of the same types.
 
         Args:
-            test: The test.
             snapshots: The models, by name.
         """
         return self._load().get(_name(test)) == _key(test, snapshots)

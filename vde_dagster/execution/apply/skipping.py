@@ -48,8 +48,6 @@ class Looked:
     """What a fill's tables held before it began.
 
     Args:
-        reads: The tables.
-        inputs: What they held.
         commits: What is read of parents of which not all rows are read, as of that look.
         anew: Whether that replaces what was read of them before.
     """
@@ -62,12 +60,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """Decides what is skipped, and notes what later decisions stand on; called from threads.
-
-    Args:
-        tasks: The plan.
-        warehouse: Where the tables are.
-    """
+    """Decides what is skipped, and notes what later decisions stand on; called from threads."""
 
     tasks: PlanTasks
     warehouse: Warehouse
@@ -79,7 +72,6 @@ class Skipping:
 
         Args:
             filler: The definition that fills the table.
-            table: The table.
         """
         last = self.warehouse.store.facts.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
@@ -97,7 +89,6 @@ class Skipping:
 
         Args:
             filler: The definition that fills the table.
-            table: The table.
             anew: Whether the fill replaces all that the table holds, whatever was read for it.
         """
         reads = self.tasks.tables_read(filler)
@@ -141,8 +132,6 @@ class Skipping:
 
         Args:
             looked: What its tables held before it began; what changed since may have been read.
-            output: Digests of what it wrote.
-            table: The table.
             interval: What was filled (UTC).
         """
         after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
@@ -181,7 +170,6 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
     """Add the models whose table is that of one that was skipped; they save nothing more.
 
     Args:
-        plan: What was applied.
         skipped: By the models in whose name the tables are filled.
     """
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
@@ -218,7 +206,6 @@ def input_states(
     """Look up what tables hold.
 
     Args:
-        lakehouse: The catalog.
         reads: The tables, and what is read of them.
         known: Earlier answers: where a table's metadata file is that of one, nothing is read.
     """
@@ -280,8 +267,6 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
     only the run itself can tell.
 
     Args:
-        warehouse: Where the tables are.
-        plan: The plan of a run.
         state: What it was made from.
     """
     resolver = Resolver(

@@ -66,7 +66,6 @@ class Target:
 
     Args:
         branches: The table's branches, as the holder of its lease changes them.
-        own: The branch of this attempt.
         waits: Whether the rows become visible with the plan's publication only; so does what is
             written after somebody else has published the table.
     """
@@ -89,7 +88,6 @@ class Target:
         """Continue where earlier attempts left off, of what can still be told to be whole.
 
         Args:
-            plan_id: The plan.
             restate: Whether ranges are filled again that were filled before the plan.
             outdated: Whether what the plan has computed was computed from rows that are gone.
         """
@@ -197,7 +195,6 @@ class BranchCommit:
     """A commit on a branch beyond `main`.
 
     Args:
-        snapshot_id: The commit.
         fill: What it says it filled, or None.
     """
 
@@ -210,8 +207,6 @@ class TableBranches:
     """The branches of one table, as the holder of its lease changes them.
 
     Args:
-        lakehouse: The catalog.
-        table: The table.
         lease: The lease on it; every change demands it.
     """
 
@@ -223,7 +218,6 @@ class TableBranches:
         """Continue on a branch of our own where an attempt that ended left off.
 
         Args:
-            own: The branch of this attempt.
             published_with_plan: Whether the table waits for the plan's publication; then only
                 the same plan's work is taken.
 
@@ -306,9 +300,6 @@ class TableBranches:
         """Move `main` to a commit of a branch, and record its range, in one transaction.
 
         Args:
-            own: The branch.
-            interval: What the commit filled.
-            result: The commit.
             facts: What the fill read and wrote, when known.
             last: Whether the branch ends with it.
 
@@ -406,8 +397,6 @@ class TableLeases:
     """Leases of tables, for one owner.
 
     Args:
-        store: The state store.
-        owner: Who takes them.
         held: Those of tables that an environment shows, by table id, which the apply holds until
             it publishes.
     """
@@ -424,12 +413,6 @@ class TableLeases:
 
         They are taken at once in the order of their names: two applies can never wait for each
         other in a circle.
-
-        Args:
-            store: The state store.
-            owner: Who takes them.
-            table_ids: The tables.
-            until: What gives them back.
         """
         held = {
             table_id: until.enter_context(

@@ -23,7 +23,6 @@ def run_virtual_update(
 
     Args:
         warehouse: Its engine is started, and the environment locked, only when something waits.
-        environment: The environment.
         owner: Holds the environment's lease meanwhile.
         emit: Is told what ran, and how it ended.
 

@@ -123,7 +123,6 @@ def work_graph(
     later ones wait for the first and then find nothing left to do.
 
     Args:
-        plan: The plan.
         work: The models that are worked on.
         audits: What comes before models for the sake of their audits.
     """
@@ -154,11 +153,7 @@ def work_graph(
 
 
 class Slots:
-    """Counts what runs. A model waits for its slot; what helps one takes only what is left over.
-
-    Args:
-        count: How many there are.
-    """
+    """Counts what runs. A model waits for its slot; what helps one takes only what is left over."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)

@@ -40,8 +40,6 @@ def changes_between(
 
     Args:
         warehouse: The project's warehouse.
-        environment: The environment.
-        model: The model.
         since: The version that the reader has; 0 for nothing yet. It may be the later one.
         until: The version that the reader wants; None for the current one.
 
@@ -109,8 +107,6 @@ def changes_by_version(
 
     Args:
         warehouse: The project's warehouse.
-        environment: The environment.
-        model: The model.
         since: The version that the reader has; 0 for nothing yet.
         until: The version that the reader wants; None for the current one.
 
@@ -188,7 +184,6 @@ def steps_of(
 
     Args:
         catalog: The Spark catalog's name.
-        model: The model.
         shown: The versions, oldest first; None at first for the time before any.
         whole: The net changes of all of them.
         pinned_only: Whether to read only what versions pin, and so no commit in between.

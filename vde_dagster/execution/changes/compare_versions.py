@@ -56,14 +56,10 @@ class ModelChanges:
     rows of the later one.
 
     Args:
-        environment: The environment.
-        model: The model.
         since: The earlier version's number; 0 for the time before any.
         until: The later version's.
         publication_id: The publication that made the later version.
-        method: How they are found.
         why: For `resync`, why they cannot be told, so that the view has to be read anew.
-        events: What changed of its columns.
         key: Columns by which images of one row are paired, or none.
         columns: (name, Spark SQL type) of the answer.
         query: Spark SQL that returns them; any session with the project's catalog can run it.
@@ -125,8 +121,6 @@ def compare_sides(
 
     Args:
         catalog: The Spark catalog's name.
-        later: The later version.
-        model: The model.
         since: The earlier version's number.
         before: What the earlier version shows; None where it does not show the model.
         after: What the later one shows; one of them is there.
@@ -317,7 +311,6 @@ class TableAtPin(NamedTuple):
     """A table as a version shows it.
 
     Args:
-        table: The table.
         pin: What the version shows of it.
         metadata: The table's metadata now.
     """
@@ -356,8 +349,6 @@ def read_side(
 
     Args:
         warehouse: The project's warehouse.
-        version: The version.
-        name: The model.
         reader: What is known of the version already.
 
     Returns:

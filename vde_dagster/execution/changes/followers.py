@@ -69,8 +69,6 @@ def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = Fa
 
     Args:
         warehouse: The project's warehouse.
-        environment: What was published.
-        who: For the record.
         first: Whether something else may only happen once they have followed.
 
     Raises:

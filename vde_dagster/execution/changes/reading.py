@@ -125,7 +125,6 @@ def expand_changes(
     Args:
         warehouse: The project's warehouse.
         version: What is queried: whose changes, and up to which version where none is said.
-        sql: The query.
 
     Returns:
         The query, and the Spark SQL that each of the names stands for.

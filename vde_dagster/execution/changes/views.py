@@ -53,7 +53,6 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
 
     Args:
         warehouse: The project's warehouse.
-        who: For the record.
 
     Raises:
         ConflictError: Production was published meanwhile.
@@ -195,7 +194,6 @@ class VersionsOfViews:
     Args:
         warehouse: The project's warehouse.
         kept: The versions that no clean-up forgets soon, rising.
-        versions: What was read.
     """
 
     warehouse: Warehouse

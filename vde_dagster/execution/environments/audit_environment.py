@@ -34,10 +34,7 @@ class AuditedRange:
     """What one audit found in one range of a model.
 
     Args:
-        model: The model.
-        audit: The audit.
         interval: The range (UTC).
-        result: What was found.
     """
 
     model: ModelName
@@ -51,7 +48,6 @@ class AuditReport:
     """What the audits of an environment found.
 
     Args:
-        run: Under which they are kept.
         results: By model in order of the graph, then by audit and range.
         unbuilt: Models with audits that hold no rows yet.
     """

@@ -30,8 +30,6 @@ class Difference:
     """A model that two environments do not show alike.
 
     Args:
-        name: The model.
-        change: How it differs.
         category: What that means for its data, or None.
         new: Its snapshot in the one environment, or None.
         old: Its snapshot in the other, or None.
@@ -104,7 +102,6 @@ class DataDifference:
     """A model of which two versions show other rows, or may do.
 
     Args:
-        name: The model.
         same_table: Whether one table serves both.
         before: Rows in the other version, when known.
         after: Rows in the version, when known.
@@ -177,12 +174,7 @@ SAMPLES = ("differing", "only_source", "only_target")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some of the rows of a kind.
-
-    Args:
-        columns: The names of their columns.
-        rows: Their values.
-    """
+    """Some of the rows of a kind."""
 
     columns: tuple[str, ...]
     rows: Rows
@@ -196,7 +188,6 @@ class Comparison:
         source: The one, as it is called in Spark.
         target: The other.
         keys: The columns that rows are compared by.
-        schema: How the columns differ.
         rows: Numbers of rows: `source`, `target`, `joined`, `identical`, `differing`,
             `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows whose key
             another row has too).
@@ -223,7 +214,6 @@ def tables_of_environments(
     Args:
         warehouse: The project's warehouse.
         environments: `source:target`.
-        model: The model.
 
     Raises:
         UsageError: There is no such environment or model, or it has no view.
@@ -274,10 +264,8 @@ def compare_tables(
     """Compare two tables by a key.
 
     Args:
-        engine: Reads them.
         source: The one, quoted.
         target: The other.
-        keys: Columns that tell rows apart.
         where: Spark SQL that the rows of both have to meet.
         limit: The most rows of each sample.
 

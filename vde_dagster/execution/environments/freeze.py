@@ -39,8 +39,6 @@ class FreezeResult:
     """What was frozen.
 
     Args:
-        environment: The frozen environment.
-        tables: How many tables it holds.
         live: External tables that its models without tables read: they are read as they are.
         failed_statements: What was to run on its views and failed.
     """

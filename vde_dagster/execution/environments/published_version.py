@@ -29,7 +29,6 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
     """Return the version of an environment that a text names; None where it names no version.
 
     Args:
-        store: The state store.
         text: An environment's name, perhaps with `@` and a version's number or a time (UTC).
         at: A time (UTC), in place of what follows `@`: the version that was current then.
 
@@ -124,8 +123,6 @@ class TableName:
     """Where an environment has a model.
 
     Args:
-        model: The model.
-        environment: The environment.
         view: Its view in Spark, quoted; None for what has none.
         table: The table that holds its rows, quoted; None where a view of its query is all.
         branch: The Iceberg branch that has them; None for `main`.

@@ -306,7 +306,6 @@ class Reverted:
     """A model that is shown again as it was, by a table that other definitions filled since.
 
     Args:
-        name: The model.
         again: Columns that are shown again; NULL in the rows that were filled since.
         gone: Columns that are no longer shown; the table keeps them.
         filled: What was filled since, and stays as it is (UTC).
@@ -350,11 +349,9 @@ def reverted(
     """Say which models of an old version are shown by tables that changed in place since.
 
     Args:
-        store: The state store.
         current: The environment's current version.
         old: The version that is to be shown again.
         state: The snapshots and tables of the old version.
-        among: The models that differ.
         moved: Those whose tables go back: what was filled since is gone.
     """
     found = []

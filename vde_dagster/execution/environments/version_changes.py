@@ -29,7 +29,6 @@ class DataChange:
     """A table whose rows a version of an environment shows otherwise than the one before.
 
     Args:
-        models: The models that it serves.
         is_new: Whether the version before did not show it.
         is_back: Whether one before that did, as after a rollback.
         rows: Rows in it, when known.
@@ -61,12 +60,7 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """A version with what it changed.
-
-    Args:
-        version: The version.
-        data: The tables whose rows changed.
-    """
+    """A version with what it changed."""
 
     version: EnvironmentVersion
     data: tuple[DataChange, ...]
@@ -87,7 +81,6 @@ def version_changes(
 
     Args:
         warehouse: The project's warehouse.
-        name: The environment.
         limit: The most versions to return.
     """
     return changes_until(warehouse.store, warehouse.lakehouse, name, None, limit)
@@ -103,10 +96,8 @@ def changes_until(
     """Return versions of an environment up to one, with what each changed, newest first.
 
     Args:
-        store: The state store.
         lakehouse: Where metadata say what tables gained that others moved; without it that is
             not known.
-        name: The environment.
         until: The last version; None for the newest.
         limit: The most versions to return.
     """

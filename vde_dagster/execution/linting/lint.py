@@ -32,7 +32,6 @@ class Finding:
     """That a model does not keep a rule.
 
     Args:
-        model: The model.
         rule: The rule's name.
         certain: Whether it is an error; otherwise a warning.
         violation: What is wrong, and where.
@@ -57,7 +56,6 @@ class Linter:
     Args:
         settings: The project's settings.
         models: The project's models, those that others write included.
-        tests: Its unit tests.
         only: Names of rules to look at as warnings instead of those of the settings.
     """
 
@@ -86,7 +84,6 @@ class Linter:
         """Look at models, in the order of their places; what did not change is remembered.
 
         Args:
-            snapshots: Snapshots of the models.
             among: Only these; by default all.
 
         Raises:

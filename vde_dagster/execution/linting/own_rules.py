@@ -226,8 +226,6 @@ class ContextView(Context):
 
     Args:
         settings: The project's settings.
-        snapshots: All models.
-        tested: Those that have unit tests.
     """
 
     def __init__(

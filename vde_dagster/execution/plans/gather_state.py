@@ -38,7 +38,6 @@ def gather_state(
     What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
 
     Args:
-        store: The state store.
         environment: The environment to be planned.
         snapshots: The target's snapshots; the environment's own by default.
         build: Makes snapshots of definitions with today's canonicaliser.
@@ -131,7 +130,6 @@ def find_previews(
     """Read what environments preview of those models of a project that can change in place.
 
     Args:
-        store: The state store.
         snapshots: The project's snapshots.
     """
     changing = {name for name, one in snapshots.items() if one.model.kind.in_place is not None}
@@ -206,7 +204,6 @@ def complete_state(
     What the target has is not read from the store: a snapshot's id covers all that plans compare.
 
     Args:
-        store: The state store.
         target: The environment that is planned, or None.
         production: Production, or None.
         snapshots: The target's snapshots.
@@ -254,8 +251,6 @@ def beside_production(
     What a plan would refuse or warn of is left to the plan.
 
     Args:
-        warehouse: Where production is.
-        models: The definitions.
         snapshots: Their snapshots, as they are on their own.
     """
     if all(snapshot.model.kind.in_place is None for snapshot in snapshots.values()):
@@ -293,7 +288,6 @@ def what_decides(
 
     Args:
         store: Has the definitions, which are read generation by generation.
-        environment: What shows them.
         names: The models; those that it does not show are left out.
 
     Raises:

@@ -86,8 +86,6 @@ def plan_project(
 
     Args:
         warehouse: The project's warehouse.
-        models: Its models.
-        environment: The environment.
         options: What is said of the plan.
         parsed: Trees of queries that are at hand.
         tests: The project's unit tests.
@@ -229,7 +227,6 @@ def plan_run(
 
     Args:
         warehouse: The project's warehouse.
-        environment: The environment.
         options: What is said of the plan.
         save: Whether to store it.
         add: What else the plan is to have before it is stored, or None.
@@ -372,10 +369,6 @@ def readable_id(plan: Plan, change: str) -> str:
     """Name a plan by its environment, when it was made (UTC), what changes, and chance.
 
     It is also the name of branches and files, so it has letters, digits, `-` and `_` only.
-
-    Args:
-        plan: The plan.
-        change: What changes, in a word.
     """
     head, tail = plan.environment, uuid.uuid4().hex[:10]
     when = f"{plan.created_at:%d%b-%H%M}"

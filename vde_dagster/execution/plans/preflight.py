@@ -23,7 +23,6 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
 
     Args:
         root: The project's folder.
-        found: What loading it raised.
 
     Returns:
         One error that has all mistakes.
@@ -106,7 +105,6 @@ def require_engine_for(plan: Plan, warehouse: Warehouse, tests: PlanTests | None
     """Make sure that an engine can be had, where applying a plan needs one.
 
     Args:
-        plan: The plan.
         warehouse: Where it is to be applied.
         tests: The unit tests that run first, or None for none.
 

@@ -28,10 +28,8 @@ class Evaluated:
     """The rows that a model's query returns for a range.
 
     Args:
-        model: The model.
         interval: The range (UTC).
         columns: (name, Spark SQL type) in order.
-        rows: The rows.
         left_out: How many statements before the query were not run.
     """
 
@@ -99,11 +97,8 @@ def evaluate_model(
 
     Args:
         warehouse: The project's warehouse.
-        models: Its models.
         model: The model's name.
-        environment: Whose tables are read.
         start: First instant of the range (UTC); by default that of the latest slot.
-        end: Its end, exclusive.
         limit: The most rows.
 
     Raises:

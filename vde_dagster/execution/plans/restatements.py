@@ -45,7 +45,6 @@ def plan_restatement(
 
     Args:
         warehouse: The project's warehouse.
-        environment: The environment.
         options: Which models, and the range; without one everything that is filled.
         save: Whether to store the plan, so that it can be applied by its id.
         proposal: What makes it one that waits for an approval, or None.
@@ -104,7 +103,6 @@ def plan_backfill(
 
     Args:
         warehouse: The project's warehouse.
-        snapshot_id: The snapshot.
         intervals: The ranges (UTC), widened to whole units.
         restate: Whether to fill again what is filled already.
 

@@ -36,7 +36,6 @@ class Batch(Sequence[Pair]):
     """The intervals of a range, made when they are looked at: a range may have millions.
 
     Args:
-        unit: Their length.
         interval: The range (UTC), of whole units.
     """
 
@@ -71,7 +70,6 @@ def signals_of(
     run.
 
     Args:
-        environment: The environment that is planned.
         now: The plan's instant (UTC).
         context: Makes the argument `context` of a model's signals.
     """
@@ -139,7 +137,6 @@ class SignalContext:
 
     Args:
         warehouse: The project's warehouse.
-        environment: The environment that is planned.
         execution_time: The plan's instant (UTC).
         model: The model whose intervals are asked about.
     """

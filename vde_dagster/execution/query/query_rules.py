@@ -66,7 +66,6 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
     Args:
         sql: The query, in Spark SQL.
         known: What it may read.
-        names: What names of tables mean.
 
     Raises:
         UsageError: It is no query, or it reads or calls something else; says what.

@@ -24,7 +24,6 @@ def mistakes_in_tests(
 
     Args:
         tests: Tests of these models; others are left out.
-        models: The definitions.
         snapshots: Those of them that could be understood.
     """
     for test in tests:
@@ -36,7 +35,6 @@ def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snaps
     """Check what can be checked without running the test.
 
     Args:
-        test: The test.
         snapshots: The project's models.
 
     Returns:

@@ -32,8 +32,6 @@ class Wanted:
     """What test is to be made.
 
     Args:
-        model: The tested model.
-        environment: Whose rows the parents have.
         queries: Queries for rows of parents, by their names; others give their first rows.
         limit: The most rows of a parent.
         variables: The test's variables, `start`, `end` and `execution_time` among them.
@@ -59,10 +57,8 @@ class Created:
     """A test that was written.
 
     Args:
-        name: Its name.
         path: Its file, relative to the project's root.
         inputs: How many rows each parent has.
-        outputs: How many rows are expected.
     """
 
     name: str
@@ -73,10 +69,6 @@ class Created:
 
 def create_test(workspace: Workspace, wanted: Wanted) -> Created:
     """Write a test of a model that passes.
-
-    Args:
-        workspace: The project.
-        wanted: Which test.
 
     Raises:
         UsageError: There is no such model or environment, a file is there, or values cannot be
@@ -187,10 +179,6 @@ def yaml_value(value: Any, column: str) -> Any:
 
     >>> yaml_value({"price": Decimal("1.50"), "tags": ["a", None]}, "item")
     {'price': '1.50', 'tags': ['a', None]}
-
-    Args:
-        value: The value.
-        column: Its column, for messages.
 
     Raises:
         UsageError: A test cannot write it.

@@ -33,7 +33,6 @@ class TestResult:
     """How a unit test ended.
 
     Args:
-        test: The test.
         differences: What differs, by the query (`query`) or common table expression.
         error: Why the model could not be run at all, or None.
     """
@@ -63,9 +62,7 @@ def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: En
     """Run a test on Spark; nothing is written.
 
     Args:
-        test: The test.
         snapshots: The project's models.
-        engine: The engine.
 
     Raises:
         ProjectError: See `check_test`.
@@ -92,9 +89,7 @@ def rows_of(
     """Return the columns, with their types, and rows that a test's model makes of its inputs.
 
     Args:
-        test: The test.
         snapshots: The project's models.
-        engine: The engine.
         part: A common table expression of the query, or None for the whole.
 
     Raises:
@@ -236,7 +231,6 @@ class RowDifference:
     """How two multisets of rows differ.
 
     Args:
-        columns: The compared columns.
         missing: Rows that were expected and not returned.
         unexpected: Rows that were returned and not expected.
     """
@@ -257,7 +251,6 @@ def compare_rows(
     Args:
         columns: The columns of both.
         expected: The rows that should be there, as often as they occur.
-        actual: The rows that are there.
     """
     wanted = [(_key(row), row) for row in expected]
     found = [(_key(row), row) for row in actual]
@@ -346,7 +339,6 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
     """Write a test's table as a Spark SQL query that returns its rows.
 
     Args:
-        table: The table.
         types: Spark SQL type by column, of every column that the query is to have; a column that
             the test does not mention is NULL. The test's own declarations win.
     """

@@ -26,11 +26,8 @@ class ToldDifference:
 
     Args:
         part: `query`, or the CTE.
-        columns: The compared columns.
         missing: Expected and not returned, the first of them.
         unexpected: Returned and not expected, the first of them.
-        missing_rows: How many are missing.
-        unexpected_rows: How many are unexpected.
     """
 
     part: str
@@ -58,14 +55,10 @@ class ToldTest:
     """How a unit test ended, and on whose behalf it ran.
 
     Args:
-        model: The tested model.
-        snapshot: The id of its snapshot.
         test: The test's name.
         file: Its file, relative to the project.
-        place: Its file and line.
         summary: What went wrong, or None when it passed.
         error: Why the model could not be run at all, or None.
-        differences: What differs.
         remembered: Whether it was not run, as it had passed before on the same model.
         environment: The environment of the plan, or None of a test that ran by itself.
         plan: The plan, or None.
@@ -96,11 +89,8 @@ class ToldTest:
         """Tell a result.
 
         Args:
-            snapshot: The tested model.
-            result: How the test ended.
             remembered: Whether it was not run.
             environment: The environment of the plan that it ran with.
-            plan: That plan.
         """
         test, error = result.test, result.error
         return cls(

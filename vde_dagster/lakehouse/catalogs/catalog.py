@@ -49,7 +49,6 @@ class Pointer:
     """Where a table or view is at.
 
     Args:
-        location: Its metadata file.
         kind: `VIEW` or `TABLE`.
         change: The metadata file that its last change of ours was made from, where the catalog
             makes changes in files of its own.
@@ -65,7 +64,6 @@ class Swap:
     """One pointer's change.
 
     Args:
-        ref: Whose.
         kind: `VIEW` or `TABLE`.
         before: The metadata file that it has to be at; None when there may be no such name.
         after: The one that it goes to; None to remove it.
@@ -97,7 +95,6 @@ class PointerMovedError(ConflictError):
     """A pointer is not where it was read.
 
     Args:
-        ref: Whose.
         kind: `VIEW` or `TABLE`.
     """
 
@@ -237,7 +234,6 @@ def require_unmoved(pointers: Mapping[TableRef, Pointer], swaps: Sequence[Swap])
     """Make sure that every pointer is where its change demands it.
 
     Args:
-        pointers: Where they are.
         swaps: What is to be done.
 
     Raises:

@@ -47,10 +47,8 @@ class NessieCatalog:
     """A branch of a Nessie server.
 
     Args:
-        server: The server, and the branch.
         name: The catalog's name, the same as in Spark.
         warehouse: Base location of tables and views, a path or a URL.
-        effects: The port for side effects.
         io: PyIceberg's settings for object stores.
     """
 
@@ -254,7 +252,6 @@ class NessieServer:
 
     Args:
         uri: The API's base, for example `http://localhost:19120/api/v2`.
-        branch: The branch.
         token: A bearer token, or None for a server that asks for none.
     """
 
@@ -304,7 +301,6 @@ class NessieServer:
 
         Args:
             read_at: The commit that what is changed was read at.
-            message: What people read of it.
             changes: Nessie's operations.
 
         Raises:

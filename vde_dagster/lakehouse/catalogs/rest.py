@@ -51,10 +51,8 @@ class RestCatalog:
     """The tables of a REST catalog.
 
     Args:
-        server: The server.
         name: The catalog's name, the same as in Spark.
         warehouse: Base location of the tables that are made, a path or a URL.
-        effects: The port for side effects.
         io: PyIceberg's settings for object stores.
         mirrors: Whether environments are shown there as views, too.
     """
@@ -255,8 +253,6 @@ class RestViews:
     """The views of a REST catalog.
 
     Args:
-        server: The server.
-        effects: The port for side effects.
         wanted: Whether environments are to be mirrored; otherwise those that were are taken away.
     """
 
@@ -274,7 +270,6 @@ class RestViews:
         """Make a view, or make another one of it.
 
         Args:
-            ref: Its place.
             before: Its metadata as they were read; None where there was none.
             after: As they are to be.
 

@@ -37,7 +37,6 @@ class RestAccess:
     Args:
         uri: Its base, without the `/v1` of its routes.
         warehouse: What the server calls the warehouse; None where it has one only.
-        token: A bearer token.
         credential: `id:secret`, for which the server or `oauth2_uri` gives a token.
         oauth2_uri: Who gives tokens; the server itself by default.
         scope: What the token is asked for.
@@ -119,9 +118,7 @@ class RestServer:
         """Load one of a namespace's `tables` or `views`.
 
         Args:
-            namespace: The namespace.
             what: `tables` or `views`.
-            name: The name.
             whole: Whether all of a table's snapshots are wanted, or only those of its branches.
 
         Returns:

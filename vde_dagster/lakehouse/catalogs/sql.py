@@ -30,7 +30,6 @@ class SqlCatalog:
     """The catalog whose tables lie beside the state's.
 
     Args:
-        store: The state store.
         name: The catalog's name in its tables, the same as in Spark.
         warehouse: Base location of tables and views, a path or a URL.
         io: PyIceberg's settings for object stores.

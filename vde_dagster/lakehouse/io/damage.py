@@ -40,9 +40,7 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
     """Read the manifest list of an Iceberg snapshot.
 
     Args:
-        files: Reads it.
         snapshot: The snapshot as the table's metadata has it.
-        what: Whose it is, for messages.
 
     Raises:
         DamagedFileError: It is missing, damaged or of another snapshot.
@@ -69,9 +67,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     """Read all entries of a manifest, those of deleted files too.
 
     Args:
-        files: Reads it.
         manifest: The manifest as a manifest list has it.
-        what: Whose it is, for messages.
 
     Raises:
         DamagedFileError: It is missing, damaged or another one than the list names.

@@ -35,8 +35,6 @@ class StoredFile:
     """A file as the storage lists it.
 
     Args:
-        location: Where it lies.
-        bytes: Its size.
         written_at: When it was last written (UTC), by the storage's clock.
     """
 
@@ -60,7 +58,6 @@ class MetadataFiles:
     """Reading, writing and deleting metadata files, here or in an object store.
 
     Args:
-        effects: The port for side effects.
         warehouse: Where most of them lie; says whether waiting for several at once pays.
         properties: PyIceberg's settings for object stores (`s3.endpoint` …).
     """
@@ -99,7 +96,6 @@ class MetadataFiles:
         """Read a file that has to be there.
 
         Args:
-            location: Where it lies.
             what: The file in words, for messages.
 
         Raises:
@@ -196,7 +192,6 @@ class MetadataFiles:
         """Delete files; those that are gone already are no error, nor are folders left empty.
 
         Args:
-            locations: The files.
             point: The side effect's name.
             keep_folders: Whether empty folders stay, since others may be about to write there.
         """
@@ -338,9 +333,6 @@ def read_metadata(
     """Read a metadata file that a pointer names.
 
     Args:
-        files: Reads it.
-        location: Where it lies.
-        what: Whose it is, for messages.
         table_id: The physical table that it has to be of, where that is known.
 
     Raises:

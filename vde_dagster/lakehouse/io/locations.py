@@ -111,7 +111,6 @@ def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
     Args:
         io: PyIceberg's settings, or other properties, which are handed on as they are.
-        warehouse: Where tables lie.
     """
     found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
     return {**found, **io}

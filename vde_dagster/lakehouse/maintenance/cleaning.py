@@ -41,8 +41,6 @@ class Decision:
 
     Args:
         action: What is done, or with `keep_table` and `keep_snapshots` is not done.
-        subject: To what.
-        reason: Why.
         outcome: `planned` in a dry run; `kept` when nothing was to be done.
         bytes: How much that frees, or what is kept takes, when known.
         error: Why it failed; the next run tries again.
@@ -73,11 +71,8 @@ class Cleaning:
     """One run of the janitor: collects its decisions.
 
     Args:
-        store: The state store.
-        lakehouse: The catalog.
         retention: For how long things are kept.
         keep_snapshots: For how long superseded Iceberg snapshots are kept.
-        dry_run: Only tell.
     """
 
     def __init__(

@@ -18,7 +18,6 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
     """Forget superseded Iceberg snapshots of live tables after their time, but for pinned ones.
 
     Args:
-        run: The cleaning.
         forgotten: (environment, version) whose pins keep nothing any more.
     """
     oldest = run.store.database.clock.now() - run.keep_snapshots

@@ -61,9 +61,7 @@ class Finding:
     """One thing that is wrong.
 
     Args:
-        problem: What kind of thing.
         subject: The view, table or environment.
-        detail: What exactly.
         advice: What to do.
         file: The file that is missing or damaged, where it is one.
     """
@@ -155,7 +153,6 @@ def fsck(
     """Check every pointer, every published view and every table that an environment shows.
 
     Args:
-        lakehouse: The catalog.
         orphan_grace: How old a data file is that cannot be committed any more.
         deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
 
@@ -182,12 +179,7 @@ def fsck(
 
 
 def find_damage(lakehouse: Lakehouse, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Return the first damaged file of some tables and views, after reading of them failed.
-
-    Args:
-        lakehouse: The catalog.
-        refs: Their places.
-    """
+    """Return the first damaged file of some tables and views, after reading of them failed."""
     if not refs:
         return None
     damages, _ = check_files(lakehouse.files, _State.read(lakehouse).checked(refs), deep=True)

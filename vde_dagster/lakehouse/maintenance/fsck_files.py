@@ -31,8 +31,6 @@ class Checked:
     """A table or view whose files are looked at.
 
     Args:
-        ref: Its place in the catalog.
-        pointer: Where it is at.
         table_id: The physical table; None for a view, and for a table that only shows another.
         pinned: The Iceberg snapshots that kept versions pin.
         is_ours: Whether the pointer is where vde left it.
@@ -52,7 +50,6 @@ class Damage:
     Args:
         ref: Whose it is; of a file that several have, one of them.
         kind: `VIEW` or `TABLE`.
-        part: What kind of file.
         error: Which, and what is wrong with it.
         is_current: Whether readers of the table need it now; otherwise those of a version.
     """
@@ -87,8 +84,6 @@ def check_files(
     """Look at every file that tables and views lead to.
 
     Args:
-        files: Reads them.
-        wanted: The tables and views.
         deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
     """
     return _Looking(files, deep).all(wanted)
@@ -105,10 +100,8 @@ def check_snapshot(
     """Make sure that all files of an Iceberg snapshot are there and whole.
 
     Args:
-        files: Reads them.
         metadata: The table's metadata.
         snapshot_id: The snapshot; one that the table has not is nothing to look at.
-        what: Whose it is, for messages.
         deep: Whether the footers of data files are read, too.
 
     Raises:

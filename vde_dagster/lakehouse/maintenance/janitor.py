@@ -102,11 +102,8 @@ def clean(
     """Drop expired environments, then whatever no kept version reaches, then left-over files.
 
     Args:
-        store: The state store.
-        lakehouse: The catalog.
         retention: For how long things are kept.
         keep_snapshots: For how long superseded Iceberg snapshots of live tables are kept.
-        dry_run: Only tell.
 
     Raises:
         StoreError: The state store cannot be reached.

@@ -43,7 +43,6 @@ class Orphans:
     """The orphans of one table.
 
     Args:
-        table: The table.
         files: Its orphans, oldest first.
     """
 
@@ -62,8 +61,6 @@ def find_orphans(
     """Find the files in a table's data folder that nobody names and nobody can commit any more.
 
     Args:
-        lakehouse: The catalog.
-        table: A table of the ledger.
         pointer: Its metadata file, as was read some time ago; None when it has none.
         before: Only files that were written before this instant (UTC), which has to be longer
             ago than the longest run.
@@ -122,12 +119,7 @@ def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a snapshot, or the metadata itself, names.
-
-    Args:
-        data: Data and delete files.
-        others: Manifests, their lists and statistics.
-    """
+    """What a snapshot, or the metadata itself, names."""
 
     data: Set[str]
     others: Set[str]

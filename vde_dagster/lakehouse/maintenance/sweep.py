@@ -164,10 +164,6 @@ def change_own_table(
     after the grace time, like the files of publications.
 
     Args:
-        run: The cleaning.
-        ref: The table.
-        change: Makes the metadata.
-        name: What it is for.
         shown_by: Tables that only show this one, and forget the same snapshots.
     """
     lakehouse = run.lakehouse

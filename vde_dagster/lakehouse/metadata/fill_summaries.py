@@ -26,7 +26,6 @@ def fill_summary(
     """Return what a fill's commit is to say.
 
     Args:
-        plan_id: The plan on whose behalf.
         table_id: The physical table that it is meant for.
         interval: The range (UTC, half-open).
         kind: The name of the model's kind.
@@ -46,10 +45,8 @@ class CommittedFill:
     """A fill that an Iceberg commit's summary tells of.
 
     Args:
-        plan_id: The plan that filled it.
         table_id: The physical table that it was meant for.
         interval: The range (UTC, half-open).
-        iceberg_snapshot_id: The commit.
         rows: Rows that the commit added, when its summary says.
     """
 
@@ -93,7 +90,6 @@ class BranchName:
     publishes: whoever took over has another one. That is what fences Iceberg's own commits.
 
     Args:
-        plan_id: The plan that writes it.
         attempt: Grows with every process that applies the plan: its lease's token.
         shared: Whether it was computed from published data alone, so that another plan may take
             over what is on it.

@@ -25,7 +25,6 @@ def pinned_tables(
     """Look up states of tables in the tables' metadata, each of which is read once.
 
     Args:
-        lakehouse: The catalog.
         states: By table id, its place and the state.
 
     Returns:
@@ -72,7 +71,6 @@ def pinned_metadata(
         columns: (name, physical column), in order.
         docs: Descriptions by name.
         table_uuid: The shown table's.
-        properties: Its properties.
 
     Returns:
         The metadata, or None where the snapshot is gone.

@@ -16,7 +16,6 @@ def bytes_of_no_other(
     """Return how many bytes of data files only those snapshots have that others lack.
 
     Args:
-        files: Reads manifests.
         kept: A table's metadata.
         others: The same with fewer snapshots.
 
@@ -53,10 +52,8 @@ def unused_files(
     """Return the files that are reachable from a table's metadata before, and not after.
 
     Args:
-        files: Reads them.
         before: The table's metadata as it was.
         after: The same with fewer snapshots.
-        what: Whose it is, for messages.
 
     Returns:
         Locations; those of forgotten snapshots whose own files are damaged are not among them.
@@ -93,10 +90,8 @@ def named_by_snapshot(
     """Return a manifest list, its manifests and every data and delete file that they name.
 
     Args:
-        files: Reads them.
         snapshot: The snapshot as the table's metadata has it.
         known: Files by manifest, added to: each manifest is read once.
-        what: Whose it is, for messages.
         deleted: Whether files that the snapshot itself deleted are among them: an older one has
             them.
 

@@ -83,7 +83,6 @@ def fast_forward(
     Args:
         metadata: The table's metadata now.
         metadata_location: Its file; goes into the metadata log.
-        branch: The branch.
         expected_main: The snapshot that `main` is expected at; None for any ancestor.
         now_ms: Milliseconds since 1970 (UTC).
         table: The table's name, for messages.
@@ -143,7 +142,6 @@ def move_back(
         now_ms: Milliseconds since 1970 (UTC).
         table: The table's name, for messages.
         into: The branch that moves, in place of `main`.
-        without: Branches that end with it.
 
     Raises:
         ConflictError: The snapshot is gone.

@@ -250,7 +250,6 @@ def schema_of(
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
     Args:
-        columns: The columns.
         ids: Gives the columns their ids, then their nested fields; from 0, as Iceberg's Java code
             counts in views, where nothing is given.
 

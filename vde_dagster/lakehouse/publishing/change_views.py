@@ -33,11 +33,9 @@ def replace_views(
     """Write views that were made for an environment's current version, all of them or none.
 
     Args:
-        lakehouse: The catalog.
         environment: The version; where it is no longer the current one, nothing is changed.
         views: The views; those that are there already are left alone.
         dropped: Views to remove.
-        who: For the record.
 
     Returns:
         Those that were written or removed, and why others have a name that is taken.

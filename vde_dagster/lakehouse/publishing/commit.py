@@ -50,10 +50,8 @@ def write_then(
     """Write files and make them current; where that fails for certain, remove them.
 
     Args:
-        lakehouse: The catalog.
         files: (location, content); no location was ever used.
         points: The names of the two side effects, writing and removing.
-        commit: Makes the files current.
         may_be_current: Asked after a failure, whether they may be or become current all the same.
 
     Raises:
@@ -84,7 +82,6 @@ def commit_swap(
     `settle.recover` finds it when the process ends in between.
 
     Args:
-        lakehouse: The catalog.
         swap: The pointer's change.
         files: (location, content) of the files that it needs.
         name: What it is for; names the transaction and the side effects.
@@ -163,11 +160,8 @@ def change_table(
     """Make a table's next metadata current, in a transaction with what the state says of it.
 
     Args:
-        lakehouse: The catalog.
         table: The table as it was read.
-        ref: Its place in the catalog.
         changed: Its next metadata; None where only the state has something to record.
-        name: What it is for.
         also: What the state checks and records.
         shown: Tables that only show this one, as they are from then on.
 

@@ -194,9 +194,7 @@ def settle_together(
     next publication puts it back.
 
     Args:
-        lakehouse: The catalog.
         record: The publication, which the state has decided.
-        files: Its tables and views.
 
     Raises:
         StoreError: State or catalog cannot be reached; the next apply goes on.

@@ -44,10 +44,8 @@ class NewTable:
     """A table that is to be made.
 
     Args:
-        ref: Its place in the catalog.
         columns: (name, Spark SQL type, description) in order.
         location: Where its files go; no other table was ever there.
-        properties: Iceberg table properties.
         branch: The branch that is written first, if one is known; `main` stays unborn.
     """
 
@@ -77,7 +75,6 @@ def first_metadata(new: NewTable, first: EmptyCommit | None, now_ms: int) -> dic
     """Write a table's first metadata, of format version 2.
 
     Args:
-        new: The table.
         first: The commit that its branch begins with.
         now_ms: Milliseconds since 1970 (UTC).
 
@@ -118,7 +115,6 @@ class EmptyCommit:
     """A commit without files.
 
     Args:
-        snapshot_id: Its id.
         manifest_list: Where its list of no manifests lies.
     """
 

@@ -48,9 +48,6 @@ def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str 
     """Read from a table's metadata what its readers see.
 
     Args:
-        metadata: The metadata.
-        location: Its file.
-        table_id: The physical table.
         branch: The branch that readers see; None for `main`.
     """
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
@@ -135,9 +132,7 @@ def prepare_pins(
     """Find out what a publication's tables hold, where the state does not know it.
 
     Args:
-        lakehouse: The catalog.
         connection: The transaction to read in.
-        environment: What is published.
         changed: Ids of tables whose columns changed since they were shown.
         moved: By table id, what the publication itself moves.
     """
@@ -196,7 +191,6 @@ def write_pins(
     """Pin what a publication shows, inside its transaction.
 
     Args:
-        lakehouse: The catalog.
         connection: The transaction; it has written the environment's entries.
         environment: What is published, with its version.
         prepared: What was known before. A table that others have written since is read again.

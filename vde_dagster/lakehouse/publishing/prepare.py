@@ -44,7 +44,6 @@ class PreparedPublication:
         swaps: The pointers' changes.
         files: (location, content) of the files to write.
         published: The ledger's new rows.
-        dropped: Views that leave the ledger.
         namespaces: Namespaces to create where they are missing.
         announced: What the publication's record has to know: who comes next may have to finish.
         pins: What the tables hold that it moves or shows first.
@@ -67,9 +66,7 @@ class PreparedHolding:
     """What another environment's new version needs beside the pointers' changes.
 
     Args:
-        holding: The environment.
         published: The ledger's new rows.
-        pins: What its tables hold.
     """
 
     holding: Holding
@@ -109,9 +106,7 @@ def differences(
     """Compare definitions with the catalog, reading no file.
 
     Args:
-        catalog: The catalog.
         connection: The transaction to read in.
-        definitions: The views that are wanted.
         dropped: Views that are not; those that no publication made are left alone.
         environment: Whose views they are; None when that does not matter.
 
@@ -303,12 +298,7 @@ def _require_once(refs: Sequence[TableRef]) -> None:
 
 
 def announced_file(swap: Swap, move: _Move | None = None) -> PublishedFile:
-    """Say of a pointer's change what whoever has to finish it needs to know.
-
-    Args:
-        swap: The change.
-        move: What becomes of a table.
-    """
+    """Say of a pointer's change what whoever has to finish it needs to know."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is one that is only shown, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -334,9 +324,6 @@ def made_views(
     """Make the metadata of views that differ from the catalog; writes nothing.
 
     Args:
-        lakehouse: The catalog.
-        found: The differences.
-        environment: Whose views they are.
         publication_id: The publication, which has a folder of its own.
         now_ms: The time (ms since 1970, UTC).
     """

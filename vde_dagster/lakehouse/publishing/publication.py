@@ -23,7 +23,6 @@ class FastForward:
 
     Args:
         ref: The table's place in the catalog.
-        table_id: The physical table.
         branch: The branch, which ends with the publication.
         expected_main: The snapshot that `main` has to be at; None when it is enough that it is
             among the branch's ancestors, so that nothing on it is lost.
@@ -43,13 +42,11 @@ class Return:
 
     Args:
         ref: The table's place in the catalog.
-        table_id: The physical table.
         snapshot_id: The Iceberg snapshot that its readers see from now on; None for no rows.
         filled: What counts as filled from now on (UTC).
         expected: The snapshot that they see until then; whoever writes meanwhile is told.
         into: The branch that moves in place of `main`, for a preview.
         left: The Iceberg snapshots that readers find no more.
-        found: Those that they find again.
         as_of: What became outdated later than that (UTC) is not, as what it was made of goes back
             with it; None where that may stay as it is.
     """
@@ -114,7 +111,6 @@ class Publication:
         ends_environment: Whether this drops the environment: every view of it goes.
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
-        deployments: Tables that change in place.
         returns: Tables that go back to what they held.
         holding: The other environments that show these, and do not follow.
         before_and_after: What later runs of the environment do before and after all else; None to

@@ -43,11 +43,6 @@ def rebased(
 ) -> tuple[Swap, list[tuple[str, bytes]]] | None:
     """Make the change of a table that somebody committed to since the publication was prepared.
 
-    Args:
-        lakehouse: The catalog.
-        swap: What was announced.
-        file: What it was announced for.
-
     Returns:
         The change, and the metadata files that it needs; None where the table has moved already,
         and others built on it.
@@ -112,7 +107,6 @@ def return_to(
     Args:
         metadata: The table's metadata now.
         metadata_location: Its file; goes into the metadata log.
-        back: Where it goes.
         now_ms: Milliseconds since 1970 (UTC).
 
     Raises:
@@ -135,8 +129,6 @@ def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[s
     """Name the branches on which plans wrote to a table, and not to previews in the same one.
 
     Args:
-        metadata: The metadata.
-        table_id: The physical table.
         into: The branch that its readers see; None for `main`.
     """
     shown = ancestors(metadata, head_of(metadata, into))

@@ -55,7 +55,6 @@ class Made:
     """A pointer's change with the file that it goes to.
 
     Args:
-        swap: The change.
         content: The file's content.
         view: The ledger's row, for what environments show.
         source: The table that it only shows, and the file of it that this was made from.
@@ -72,11 +71,9 @@ class PlannedTables:
     """Tables that an environment is to show.
 
     Args:
-        environment: The environment.
         definitions: Each with the table that it shows.
         there: What the catalog has in their places, all of it made by publications.
         known: What the last publication left there.
-        physical: Where the physical tables are.
     """
 
     environment: str
@@ -95,7 +92,6 @@ class PlannedTables:
         """Make the files of the tables that are not as they have to be.
 
         Args:
-            lakehouse: Where the files are.
             moved: The physical tables that this publication moves.
             publication_id: It names the folder of the files.
             now_ms: Milliseconds since 1970 (UTC).
@@ -158,10 +154,7 @@ def shown_tables(
     """Look up what is where tables are to be shown.
 
     Args:
-        catalog: The catalog.
         connection: The transaction to read in.
-        definitions: Definitions that show tables.
-        environment: Whose they are.
 
     Raises:
         ConflictError: The catalog makes no promise that this needs, a name is taken, or somebody
@@ -211,8 +204,6 @@ def shown_without(
     """Make the files of tables that only show another one, which has forgotten snapshots.
 
     Args:
-        lakehouse: Where the files are.
-        refs: The tables that show it.
         behind: Its metadata without the snapshots.
         now_ms: Milliseconds since 1970 (UTC).
     """

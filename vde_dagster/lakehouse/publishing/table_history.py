@@ -38,7 +38,6 @@ def commit_line(
 
     Args:
         metadata: The table's metadata.
-        head: The newest commit of interest.
         table_id: The physical table's id; commits that name it are fills.
     """
     out = []

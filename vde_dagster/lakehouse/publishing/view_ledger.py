@@ -15,14 +15,7 @@ from vde_dagster.state.db.schema import views
 
 @dataclass(frozen=True, slots=True)
 class PublishedView:
-    """A view as the last publication left it.
-
-    Args:
-        ref: Its place in the catalog.
-        environment: Whose it is.
-        definition_hash: Hash of its definition.
-        metadata_location: Its metadata file.
-    """
+    """A view as the last publication left it."""
 
     ref: TableRef
     environment: str

@@ -245,7 +245,6 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
     asset, one partition, nothing else. What a bulk materialisation brings along is left alone.
 
     Args:
-        context: The step.
         plan_id: The plan's id in the step's config, if it is there.
 
     Raises:

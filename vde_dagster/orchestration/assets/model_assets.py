@@ -97,7 +97,6 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     Args:
         catalog: The code location's models.
         spec: The model's complete spec.
-        name: The model.
     """
     if spec.partitions_def is None:
         return spec
@@ -159,11 +158,8 @@ def fill_model(
     event carries the version's own code version: Dagster would write the working copy's.
 
     Args:
-        context: The step.
         config: Whether filled partitions are computed again.
-        workspace: The project.
         catalog: The code location's models.
-        name: The model.
     """
     model = catalog.live.models[name]
     partitions = catalog.partitions[name]
@@ -257,10 +253,7 @@ def execute_checks(
     """Run a model's chosen checks, and yield what they found.
 
     Args:
-        context: The step.
-        workspace: The project.
         catalog: The code location's models.
-        name: The model.
         chosen: The checks' names.
     """
     audits = _audits(context, workspace, catalog, name, chosen)
@@ -275,8 +268,6 @@ def audit_checks(
 
     Args:
         catalog: The code location's models.
-        model: The model.
-        asset: Its asset.
     """
     names = check_names(model.audits)
     for audit in model.audits:
@@ -300,7 +291,6 @@ def checks_alone(
     Args:
         catalog: The code location's models.
         spec: The model's spec.
-        name: The model.
     """
     model = catalog.live.models[name].snapshot.model
     tests = catalog.live.tests.get(name, ())

@@ -65,7 +65,6 @@ def person_of(tags: Mapping[str, str], plan: Plan) -> str | None:
 
     Args:
         tags: The run's tags.
-        plan: What it applies.
     """
     by_itself = SENSOR_NAME_TAG in tags and plan.proposal is not None
     author = plan.proposal.author if by_itself and plan.proposal is not None else ""
@@ -81,9 +80,7 @@ class Work:
     """Work of the execution layer in a step of a run.
 
     Args:
-        context: The step.
         catalog: The code location's models.
-        workspace: The project.
         skip: An asset whose materialisations the step itself yields.
     """
 
@@ -213,7 +210,6 @@ class EventRecorder:
     Args:
         catalog: The code location's models.
         workspace: For the state that a publication is compared with.
-        instance: The Dagster instance.
         log: The run's log.
         skip: An asset whose materialisations the calling step yields itself.
     """
@@ -421,7 +417,6 @@ def stream_events(
     Args:
         work: Called in a thread with a function that takes events.
         cancel: Called in this thread when it is interrupted, until the work has ended.
-        result: Takes what the work returns.
 
     Yields:
         The events, in order, in the calling thread.

@@ -52,7 +52,6 @@ class Audited:
     """A version of a model, what was audited of it now, and on whose behalf.
 
     Args:
-        snapshot: The model.
         table: Its table, or None for a view.
         records: The results that are new; those of its other rows are looked up.
         environment: The environment that shows it, or was to show it.
@@ -81,8 +80,6 @@ class AuditEvents:
 
     Args:
         catalog: The code location's models.
-        store: The state store.
-        instance: The Dagster instance.
     """
 
     catalog: AssetCatalog
@@ -90,12 +87,7 @@ class AuditEvents:
     instance: dg.DagsterInstance
 
     def published(self, environment: Environment, combination: Combination) -> Events:
-        """Yield what a publication says of the audits of the models that it changed or audited.
-
-        Args:
-            environment: The published version.
-            combination: Its snapshots and tables.
-        """
+        """Yield what a publication says of the audits of the models that it changed or audited."""
         found = self._of_plan(environment.plan_id)
         moved = self.store.versions.changed(environment.name, environment.version)
         for name, entry in environment.entries.items():
@@ -119,7 +111,6 @@ class AuditEvents:
 
         Args:
             environment: The environment as it is published.
-            combination: Its snapshots and tables.
         """
         found = self._of_plan(environment.plan_id)
         for name, entry in environment.entries.items():
@@ -152,11 +143,7 @@ class AuditEvents:
         return False
 
     def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield which rows audits found in a plan that failed: nothing of it is published.
-
-        Args:
-            plan: The plan.
-        """
+        """Yield which rows audits found in a plan that failed: nothing of it is published."""
         found = self._of_plan(plan.id)
         for model in plan.models:
             failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
@@ -169,11 +156,7 @@ class AuditEvents:
                 )
 
     def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield the partitions in which blocking audits found rows, in a plan that failed by them.
-
-        Args:
-            plan: The plan.
-        """
+        """Yield the partitions in which blocking audits found rows, in a plan failed by them."""
         found = self._of_plan(plan.id)
         for model in plan.models:
             if model.snapshot_id is None:

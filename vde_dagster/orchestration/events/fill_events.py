@@ -42,9 +42,7 @@ class Fill:
     """One fill of a table.
 
     Args:
-        table: The table.
         interval: What was filled (UTC).
-        result: The commit and its figures.
         holds: Returns what the table holds with this fill, without what its plan fills later.
         newest: Whether its plan filled nothing later: then the newest rows are shown.
         recovered: Whether a process that died had written it.
@@ -65,9 +63,7 @@ class FilledPartition:
     """A partition that a fill filled, of one of the models that its table serves.
 
     Args:
-        snapshot: The model.
         key: The version's partition key.
-        filled: The partition.
         facts: What its event says beside its own figures.
     """
 
@@ -83,10 +79,7 @@ class FillEvents:
 
     Args:
         catalog: The code location's models.
-        workspace: The project.
-        instance: The Dagster instance.
         log: Takes what could not be shown.
-        plan: The plan.
     """
 
     catalog: AssetCatalog
@@ -133,7 +126,6 @@ class FillEvents:
         """Return the event of a filled partition.
 
         Args:
-            found: The partition.
             pointer: The event log's newest record before the model ran.
         """
         inputs = self.combination.inputs(self.instance, self.catalog, found.snapshot, pointer)
@@ -177,11 +169,8 @@ class ToldFills:
     """Tells news of fills, each partition once.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
         load: Returns what the code location shows.
         log: Takes what could not be shown.
-        reporter: Writes.
     """
 
     workspace: Workspace
@@ -201,12 +190,7 @@ class ToldFills:
         self._logs.clear()
 
     def tell(self, item: News, plan: Plan) -> None:
-        """Tell of a range that counts as filled.
-
-        Args:
-            item: The news.
-            plan: The plan that filled it.
-        """
+        """Tell of a range that counts as filled."""
         subject = item.subject
         table = self.store.tables.load([subject["table"]]).get(subject["table"])
         if table is None:
@@ -311,13 +295,9 @@ def filled_by(
     from the commit's files, without an engine; what cannot be told apart is left out.
 
     Args:
-        workspace: The project.
         log: Takes why nothing could be counted.
-        snapshot: The model.
-        table: Its table.
         partitions: The model's partitions.
         interval: What was filled (UTC).
-        result: The fill.
         holds: Returns what the table holds with the fill.
     """
     commit = result.iceberg_snapshot_id
@@ -364,9 +344,7 @@ def fill_facts(
     Its own figures stand at its newest partition alone, so that a sum over partitions is true.
 
     Args:
-        snapshot: The model.
         interval: What was filled (UTC).
-        result: The fill.
         found: The partitions that it filled, in order of time.
         filled: The one of them that the event is about.
     """

@@ -87,8 +87,6 @@ class Teller:
     """Tells news to a Dagster instance.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
         load: Loads what the code location shows, when there is something to tell.
         log: Takes what could not be shown.
         names: The project's assets and partitions.

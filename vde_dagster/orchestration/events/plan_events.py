@@ -52,9 +52,7 @@ def report_page(reporter: Reporter, catalog: AssetCatalog, plan: Plan) -> None:
     """Give a plan its partition and its page, unless it has them.
 
     Args:
-        reporter: Writes.
         catalog: The code location's models.
-        plan: The plan.
     """
     store, instance, names = reporter.store, reporter.instance, reporter.names
     add_partitions(store.database.effects, instance, names.plans, [plan.id])
@@ -77,9 +75,6 @@ def published_page(
     """Return the page of a plan that was published, which says by whom and when.
 
     Args:
-        store: The state store.
-        plan: The plan.
-        published: The version that it published.
         names: The project's names.
     """
     metadata = {**published_metadata(published, names), **plan_metadata(store, plan, names=names)}
@@ -92,8 +87,6 @@ def report_applied(reporter: Reporter, plan: Plan, published: Environment | None
     """Show a plan as approved, as its partition of `vde/apply`, and on its page by whom.
 
     Args:
-        reporter: Writes.
-        plan: The plan, which was applied.
         published: The version that it published, when it is known.
     """
     record = reporter.store.plans.record(plan.id)
@@ -121,10 +114,7 @@ def report_failed(
     """Show that applying a plan failed elsewhere, red, and which rows its audits found.
 
     Args:
-        reporter: Writes.
         catalog: The code location's models.
-        plan: The plan.
-        record: What is known of it.
     """
     names, instance, effects = reporter.names, reporter.instance, reporter.store.database.effects
     shown = failed_observation(names, plan, record.message or "", record)
@@ -152,8 +142,6 @@ def failed_observation(
 
     Args:
         names: The project's names.
-        plan: The plan.
-        said: Why.
         record: What is known of it; a plan that is tried again fails at another time.
     """
     when = record.finished_at.isoformat() if record and record.finished_at else ""
@@ -201,8 +189,6 @@ def forget_past_plans(
     published keep theirs but for that of `vde/reject`, which has what waits or was rejected.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
         names: The project's names.
 
     Returns:
@@ -264,10 +250,7 @@ def show_rejected(
     """Let plans that were rejected elsewhere leave the pages for `vde/reject`: by whom, and why.
 
     Args:
-        store: The state store.
-        instance: The Dagster instance.
         names: The project's names.
-        records: The plans.
 
     Returns:
         How many events were written; a plan has one, however often it is looked at.
@@ -329,8 +312,6 @@ def telling(
     """Let nobody else tell the same instance meanwhile.
 
     Args:
-        store: The state store.
-        instance: The Dagster instance.
         wait_seconds: How long to wait for somebody who does.
 
     Raises:
@@ -344,11 +325,7 @@ def telling(
 
 @dataclass
 class Origins:
-    """Tells the work of this instance's runs from that of others.
-
-    Args:
-        instance: The Dagster instance.
-    """
+    """Tells the work of this instance's runs from that of others."""
 
     instance: dg.DagsterInstance
     _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)

@@ -60,8 +60,6 @@ def filled_partitions(
     """List what a table holds by partition, each with its latest fill.
 
     Args:
-        store: The state store.
-        table: The table.
         key: Its version's partition key.
         partitions: The model's partitions.
     """
@@ -124,7 +122,6 @@ class Combination:
         Args:
             instance: Knows the versions of external assets.
             catalog: Asset keys.
-            snapshot: The model.
             pointer: The event log's newest record before the model runs.
         """
         out = []
@@ -156,12 +153,8 @@ def filled_event(
 
     Args:
         catalog: Asset keys.
-        snapshot: The model.
         key: The version's partition key.
-        filled: The partition.
         inputs: The parents as they were read.
-        metadata: More facts of the fill.
-        tags: More tags.
     """
     facts: dict[str, Any] = {"vde/version": key, "vde/interval": str(filled.interval)}
     if filled.iceberg_snapshot_id is not None:
@@ -200,9 +193,6 @@ def view_event(
 
     Args:
         catalog: Asset keys.
-        snapshot: The model.
-        inputs: Its parents.
-        tags: More tags.
         rows: Metadata that shows some of its rows.
     """
     key = snapshot.table_version
@@ -228,7 +218,6 @@ def environment_event(
 
     Args:
         environment: The environment's new version.
-        combination: Its snapshots and tables.
         since: When (UTC) each model's entry was published first, as far as it is known.
         production: Production as it is now, to tell shared tables from own ones.
         before: The snapshots and tables of the version before, when it is known.
@@ -297,7 +286,6 @@ class Input:
 
     Args:
         key: The parent's asset key.
-        data_version: Its version.
         pointer: The newest record of the event log then; None never compares as changed, which
             is right for views: they show their parents' changes at once.
     """
@@ -314,8 +302,6 @@ def provenance_tags(
 
     Args:
         code_version: The version of the model, its partition key.
-        data_version: What the partition holds.
-        inputs: Every parent of the asset.
     """
     tags = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
     for item in inputs:
@@ -350,9 +336,7 @@ def latest_tags(
     """Return the tags of the latest event of a partition, or None when there is none.
 
     Args:
-        instance: The Dagster instance.
         catalog: Asset keys.
-        snapshot: The model.
         partition: The partition's key.
     """
     wanted = dg.AssetRecordsFilter(catalog.key(snapshot.name), asset_partitions=[partition])
@@ -374,7 +358,6 @@ def moved_inputs(
         catalog: Asset keys.
         combination: What the version is combined with now.
         snapshot: The version's definition.
-        inputs: Its inputs now.
         latest: The tags of its latest event.
     """
     read = (*snapshot.parents, *combination.behind(snapshot))

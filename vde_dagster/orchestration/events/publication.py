@@ -47,7 +47,6 @@ def environment_published(
     Args:
         catalog: The code location's models.
         store: The state store, after the publication.
-        environment: The version.
     """
     name, version = environment.name, environment.version
     previous = store.versions.at(name, version - 1) if version > 1 else None
@@ -80,12 +79,9 @@ def published_events(
     of: the others are compared with the latest events.
 
     Args:
-        catalog: The code location.
         store: The state store, after the publication.
         instance: The Dagster instance; the environment's partition is added to it.
-        environment: The published version.
         built: Models whose events are written by the fills.
-        tags: Tags of the events.
         rows: Makes the metadata that shows some rows of a view.
     """
     combination = combination_of(store, environment)

@@ -126,7 +126,6 @@ class Reporter:
 
     Args:
         store: Its port is passed by every write.
-        instance: The Dagster instance.
         names: The project's assets.
     """
 

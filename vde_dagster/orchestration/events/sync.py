@@ -72,8 +72,6 @@ class SyncReport:
         materializations: Events of filled partitions and of views.
         environments: Events of environments' versions.
         wiped: Partitions whose rows are gone, now shown as missing again.
-        checks: Evaluations of checks, and observations.
-        plans: Pages and approvals of plans.
         complete: Whether it came to its end in the given time.
     """
 
@@ -105,8 +103,6 @@ def sync(
     What runs of the instance that are still working do they write themselves.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
         translator: The one that the code location uses.
         wipe: Whether assets are forgotten that Dagster shows partitions of which no table holds.
         seconds: After how long to stop; the next call goes on.
@@ -125,7 +121,6 @@ def gone_back(store: StateStore, environment: Environment) -> set[str]:
     That is what it has taken back, and what others have made of rows that are gone.
 
     Args:
-        store: The state store.
         environment: The version that the rollback published.
     """
     begun = store.pin_history.begun(environment.name, environment.version)
@@ -143,8 +138,6 @@ def show_tables(
     """Show the partitions of models as their tables are after a rollback.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
         translator: The one that the code location uses.
         tables: The tables, see `gone_back`.
         log: Takes what could not be shown.
@@ -165,9 +158,6 @@ class Sync:
     """One comparison of everything.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
-        catalog: What the code location shows.
         log: Takes what could not be shown.
         seconds: After how long to stop.
     """
@@ -387,12 +377,9 @@ def missing_events(
     """Yield the events of the partitions of a version that Dagster does not show as they are.
 
     Args:
-        workspace: The project.
-        instance: The Dagster instance.
         catalog: The code location's models.
         log: Takes what could not be shown.
         version: The version, which has a table.
-        combination: What it is combined with.
         known: The data version that Dagster has, by partition.
         busy: Plans whose runs write their events themselves.
     """

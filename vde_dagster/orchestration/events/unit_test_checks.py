@@ -32,13 +32,7 @@ BY_ITSELF = "working copy"
 def unit_test_checks(
     model: Model, tests: Sequence[UnitTest], asset: dg.AssetKey
 ) -> Iterator[dg.AssetCheckSpec]:
-    """Yield the check of each unit test of a model.
-
-    Args:
-        model: The model.
-        tests: Its unit tests.
-        asset: Its asset.
-    """
+    """Yield the check of each unit test of a model."""
     names = unit_test_names(model, tests)
     for test in tests:
         said = f": {test.description}" if test.description else ""
@@ -76,7 +70,6 @@ class UnitTestEvents:
 
     Args:
         catalog: The code location's models.
-        store: The state store.
     """
 
     catalog: AssetCatalog
@@ -89,7 +82,6 @@ class UnitTestEvents:
 
         Args:
             told: How the test ended, with a plan.
-            snapshot: The tested model.
         """
         evaluation = unit_test_evaluation(self.catalog, told, snapshot)
         if self.decides(told):
@@ -119,8 +111,6 @@ def unit_test_evaluation(
 
     Args:
         catalog: The code location's models.
-        told: How the test ended.
-        snapshot: The tested model.
     """
     own = UnitTest(told.test, told.model, SourceLocation(Path(told.file)), (), None)
     known = catalog.live.tests.get(snapshot.name, ())
@@ -158,7 +148,6 @@ def report_tests(reporter: Reporter, catalog: AssetCatalog, told: Iterable[ToldT
     """Show how unit tests ended that ran with plans elsewhere, unless that is shown.
 
     Args:
-        reporter: Writes.
         catalog: The code location's models.
         told: How they ended, oldest first.
     """

@@ -425,7 +425,6 @@ def freeze_job(
     Args:
         catalog: The code location's models and names.
         hooks: What tells people how runs ended.
-        executor: What runs its step.
     """
     names = catalog.names
 

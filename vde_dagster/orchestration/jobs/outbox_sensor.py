@@ -64,7 +64,6 @@ def tell_news(
 
     Args:
         root: The project's folder.
-        instance: The Dagster instance.
         text: The cursor that the last tick returned.
         translator: The one that the code location uses.
         log: The tick's log.

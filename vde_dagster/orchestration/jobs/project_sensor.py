@@ -218,7 +218,6 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     """Say whether the project wants a plan applied without being asked.
 
     Args:
-        plan: The plan.
         policy: `never`; `reuse`: when nothing is computed; `non_breaking`: also when only columns
             or models are added; neither when a published column goes or changes its type;
             `always`.
@@ -338,9 +337,7 @@ def rival_of(
     Locations that show one state are no rivals: what they write is true for both.
 
     Args:
-        instance: The Dagster instance.
         location: The location's name.
-        workspace: Its project.
         now: The present (UTC).
     """
     names = Names.of(workspace.settings)

@@ -34,7 +34,6 @@ def schedules(
         names: The project's names.
         settings: The project's settings.
         run_job: The job of a scheduled run.
-        janitor_job: The job of the clean-up.
     """
     crons = settings.dagster.schedules
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
@@ -94,7 +93,6 @@ class Notification:
     """The end of one job of the project.
 
     Args:
-        succeeded: Whether it did its work.
         job: The job's name.
         run_id: Dagster's run.
         environment: The environment that it worked on, when the run's tags say.

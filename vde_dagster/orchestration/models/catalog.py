@@ -71,8 +71,6 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
     """Give every live model its spec and its partitions.
 
     Args:
-        live: The models.
-        translator: Makes the specs.
         now: The present (UTC).
     """
     specs = {name: translator.get_asset_spec(model) for name, model in live.models.items()}
@@ -118,7 +116,6 @@ def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> Interval
     """Return the unit that a model's time is shown in: its own, or a coarser one.
 
     Args:
-        snapshot: The model.
         start: First instant of its data (UTC).
         now: The present, or the end of its data (UTC).
     """
@@ -153,7 +150,6 @@ def model_partitions(
     """Return a model's partitions: its listed versions, times its intervals when it has any.
 
     Args:
-        model: The model.
         start: First instant of its data (UTC); the latest complete interval when not known.
         now: The present (UTC).
 
@@ -272,8 +268,6 @@ def partition_mapping(
     that live versions of the child read are named one by one, as far as they are few.
 
     Args:
-        child: The reading model.
-        parent: The model that is read.
         partitions: Partitions by model.
     """
     upstream, downstream = partitions.get(parent.name), partitions.get(child.name)

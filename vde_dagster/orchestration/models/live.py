@@ -71,7 +71,6 @@ class LiveModel:
     """A model with its live versions.
 
     Args:
-        name: The model.
         snapshot: Its definition in the working copy, or else in the first environment.
         versions: The live versions, the one of `snapshot` first; empty for external models.
         in_project: Whether the working copy has it.
@@ -268,7 +267,6 @@ def behind_views(snapshot: Snapshot, find: Find) -> tuple[ModelName, ...]:
 
     Args:
         snapshot: The model; one without a table holds no rows that could be out of date.
-        find: What its parents are.
     """
     if not snapshot.has_table:
         return ()

@@ -29,7 +29,6 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     definition, with the mistake said beside it.
 
     Args:
-        workspace: The project.
         now: The present (UTC), for models without a start.
 
     Raises:
@@ -85,8 +84,6 @@ def versions_in(
     """Collect the live versions of every model, with the tables that hold them.
 
     Args:
-        store: The state store.
-        snapshots: The working copy.
         environments: The environments as they are published.
         stored: Their snapshots, by id.
         errors: What is wrong, by model.

@@ -35,7 +35,6 @@ class ShownModel:
 
     Args:
         version: The short hash of its version.
-        snapshot_id: Its definition.
         table: Its table; None for a view of its parents.
         whose: `own`, `shared` with production, `held` at what it was, or empty for a view.
         since: Since when (UTC), when that is known.
@@ -59,7 +58,6 @@ def environment_metadata(
     """Return the page: what changed, then which view shows which version, since when.
 
     Args:
-        environment: The version.
         shown: What it shows, by model.
         before: What the version before showed; None when there was none, or nobody knows.
         names: The project's names.
@@ -175,11 +173,7 @@ LISTED = 20
 
 
 def data_text(change: VersionChange) -> str:
-    """Say which tables' data a version changed: intervals, rows, rows added and removed.
-
-    Args:
-        change: The version.
-    """
+    """Say which tables' data a version changed: intervals, rows, rows added and removed."""
     if not change.data:
         return "No data changed."
     rows = [
@@ -201,7 +195,6 @@ def history_text(changes: Sequence[VersionChange], names: Names) -> str:
     """List versions, newest first, with what each changed, as `vde history` does.
 
     Args:
-        changes: The versions.
         names: The project's names, for links to plans.
     """
     return markdown_table(

@@ -51,7 +51,6 @@ def plan_markdown(
     """Describe a plan: what breaks, what will run, then why, what is reused, views and risks.
 
     Args:
-        plan: The plan.
         previous: The snapshots that the environment has now, by id.
         estimate: Seconds of work per model, from earlier runs.
         readers: Who reads the models besides models.
@@ -75,7 +74,6 @@ def plan_summary(
     Dagster's page shows Markdown below a thousand characters in place, longer as a link.
 
     Args:
-        plan: The plan.
         estimate: Seconds of work per model, from earlier runs.
         readers: Who reads the models besides models.
         names: The project's names.
@@ -100,7 +98,6 @@ def change_pages(plan: Plan, previous: Mapping[str, Snapshot]) -> dict[ModelName
     """Return what is said of each model that somebody edited, by model.
 
     Args:
-        plan: The plan.
         previous: The snapshots that the environment has now, by id.
     """
     edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]
@@ -458,8 +455,6 @@ def partition_link(key: dg.AssetKey, partition: str, text: str) -> str:
     """Return a Markdown link to a partition of an asset, on whichever address Dagster is opened.
 
     Args:
-        key: The asset.
-        partition: The partition.
         text: What to click.
     """
     prefix = urlsplit(os.environ.get(URL_VARIABLE, "")).path.rstrip("/")

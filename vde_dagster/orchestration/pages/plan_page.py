@@ -69,7 +69,6 @@ def plan_metadata(
 
     Args:
         store: For what the environment has now.
-        plan: The plan.
         estimate: How long a model's work is likely to take.
         readers: Who reads the models besides models, see `readers_of`.
         names: The project's names.
@@ -129,9 +128,7 @@ def readers_of(
     """Name the assets of the step's code location that are made of what a plan breaks.
 
     Args:
-        context: The step.
         catalog: Asset keys of models.
-        plan: The plan.
     """
     if not plan.breaks:
         return {}
@@ -166,9 +163,7 @@ def breaking_check(
     """Return the fields of the check that warns of breaking changes, on the asset of plans.
 
     Args:
-        plan: The plan.
         readers: Who reads the models besides models.
-        asset: The asset of plans.
     """
     found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
     said = [*breaks(plan, readers), *risks(plan)]
@@ -252,11 +247,6 @@ def queries_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[st
     """Let Spark analyse a plan's queries, and return the fields of the check.
 
     Starts Spark, where the plan changes a query. Where Spark cannot be had, the check warns.
-
-    Args:
-        workspace: The project.
-        plan: The plan.
-        key: The asset that shows plans.
     """
     fields: dict[str, Any] = {"asset_key": key, "check_name": QUERIES_CHECK}
     try:
@@ -288,7 +278,6 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
     Another JVM beside an apply's would take the memory that it works with.
 
     Args:
-        workspace: The project.
         most_seconds: After how long to give up.
     """
     store, until = workspace.store, time.monotonic() + most_seconds
@@ -317,11 +306,6 @@ def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str,
     """Run the unit tests of what a plan changes, and return the fields of the check.
 
     Starts Spark where one did not pass before. Where Spark cannot be had, the check warns.
-
-    Args:
-        workspace: The project.
-        plan: The plan.
-        key: The asset that shows plans.
     """
     fields: dict[str, Any] = {"asset_key": key, "check_name": TESTS_CHECK}
     try:
@@ -350,9 +334,6 @@ def checks_by_spark(
     """Yield the fields of the checks that need Spark, once nobody else works with it.
 
     Args:
-        workspace: The project.
-        plan: The plan.
-        key: The asset that shows plans.
         queries: Whether queries are analysed, too.
     """
     free = wait_for_applies(workspace)

@@ -39,8 +39,6 @@ def preview(
     Args:
         workspace: The project; its settings say how many rows.
         log: The run's log.
-        snapshot: Names the columns.
-        table: The table.
         iceberg_snapshot_id: The commit of the fill, if there was one.
         intervals: The newest partition, and the whole range that was filled.
     """
@@ -84,7 +82,6 @@ def view_preview(
     Args:
         workspace: The project; its settings say how many rows.
         log: The run's log.
-        environment: The environment.
     """
     limit = workspace.settings.dagster.preview_rows
     until = time.monotonic() + VIEW_SECONDS

@@ -17,7 +17,6 @@ class ViewColumn:
     """A column of one version of a view.
 
     Args:
-        name: Its name.
         type: Spark SQL type.
         version: Hash of how its value is made.
         place: The column of the physical table that holds it; None where there is no table.
@@ -34,7 +33,6 @@ class ColumnPair:
     """A column of the later version with the one that it goes on from.
 
     Args:
-        after: The column.
         before: The earlier version's; None where rows of that version have NULL.
     """
 
@@ -148,7 +146,6 @@ def column_events(
 
     Args:
         before: The earlier version's columns.
-        pairs: Those of the later version.
     """
     kept = {pair.before for pair in pairs}
     for column in before:

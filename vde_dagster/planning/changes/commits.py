@@ -11,7 +11,6 @@ class TableCommit:
     """A commit to a table, as far as it says which rows came and went.
 
     Args:
-        snapshot_id: Its Iceberg snapshot.
         parent_id: The one before, or None for the first.
         sequence: Its sequence number.
         quiet: Whether no row was added or removed.

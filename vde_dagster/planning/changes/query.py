@@ -31,7 +31,6 @@ class Step:
     Args:
         ordinal: Counts the steps from 0.
         commit: The Iceberg snapshot that the later version pins; None without a table.
-        version: The later version.
         publication_id: Its publication; None where that is forgotten.
     """
 
@@ -68,7 +67,6 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
     options: the second log would be that of the first one's commits. Iceberg takes any capitals.
 
     Args:
-        query: A query.
         used: Numbers of spellings that are taken, to which those of this query are added.
 
     Raises:
@@ -110,7 +108,6 @@ def of_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPai
     Args:
         before: The query that reads the earlier one; None where it has no rows.
         after: The query that reads the later one.
-        pairs: The columns.
     """
     parts = []
     if before is not None:
@@ -126,7 +123,6 @@ def of_commits(
     """Weigh the rows that commits wrote and removed, carried-over ones too, which cancel out.
 
     Args:
-        legs: The commits.
         table: The table's full name, quoted for Spark SQL.
         columns: The later version's columns, with their places.
         types: Spark SQL type by column of the table as it is now.
@@ -154,7 +150,6 @@ def of_lineage(
     """Weigh the rows that were written since an older snapshot, and those that they replace.
 
     Args:
-        way: The snapshots.
         table: The table's full name, quoted for Spark SQL.
         pairs: The columns, all of whose places are the same in both versions.
         older_types: Spark SQL type by column, of the older snapshot's own schema.
@@ -184,7 +179,6 @@ def changes_query(
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
-        columns: The columns.
         key: Names of columns that tell rows apart, or none: rows of one key that alone went and
             alone came are images of one row.
         step: What is said of every change.

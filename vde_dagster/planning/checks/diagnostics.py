@@ -29,7 +29,6 @@ class Known:
     """A model with what its query means.
 
     Args:
-        model: The model.
         columns: Its output columns, those that its kind adds included; None where they are not
             all known.
         findings: What is wrong in its query.
@@ -99,7 +98,6 @@ def place_in_query(model: Model, column: int | None) -> SourceLocation:
     """Find a place of a model's query in its file.
 
     Args:
-        model: The model.
         column: 1-based column in its query, which is one line, or None.
     """
     if model.query is None or column is None or model.python is not None:

@@ -210,7 +210,6 @@ def absent_tables(
 
     Args:
         absent: Tables that are read and that are not there.
-        models: All models, external ones included.
     """
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:

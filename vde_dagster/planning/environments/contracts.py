@@ -38,7 +38,6 @@ class Reader(NamedTuple):
     """A model that reads what breaks.
 
     Args:
-        model: The model.
         columns: Its columns that are made of it; none where it decides the rows, or where it is
             not known what is made of it.
     """
@@ -55,7 +54,6 @@ class ContractBreak:
     """Something that an environment shows and its readers will not find as it was.
 
     Args:
-        model: The model.
         column: The column; None when the model is no longer shown at all.
         was: The column's Spark SQL type, as far as it is known.
         becomes: Its new type; None when it goes.
@@ -115,7 +113,6 @@ class Shown(NamedTuple):
     """A model as an environment shows it, or will.
 
     Args:
-        snapshot: Its definition.
         table: The table that serves it, if it owns one.
     """
 

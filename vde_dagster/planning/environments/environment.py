@@ -50,7 +50,6 @@ class ViewNames:
         """Make sure that no view has the name of a model or table of production's.
 
         Args:
-            shown: The models that have views.
             taken: Names of production's views and of tables that others write.
 
         Raises:
@@ -96,8 +95,6 @@ class Entry:
     """What one model is in one version of an environment.
 
     Args:
-        name: The model.
-        snapshot_id: Its snapshot.
         table_id: The physical table that serves it; None for views and external tables.
         held: The state of the table that is shown; None for the table as it is.
     """
@@ -119,7 +116,6 @@ class Environment:
         publication_id: Unique id of the publication that made this version.
         plan_id: The plan that was applied, or None for a rollback.
         published_at: When (UTC).
-        published_by: Who.
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
         suffix: Which part of its views' names has the environment's.
@@ -184,7 +180,6 @@ def require_changeable(name: str, frozen: str | None) -> None:
     """Make sure that an environment may change.
 
     Args:
-        name: The environment.
         frozen: The version that it shows for ever, or None.
 
     Raises:
@@ -201,7 +196,6 @@ def protected_tables(environment: str, production: Environment | None) -> frozen
     """Return the ids of the tables that an environment may not write: production reads them.
 
     Args:
-        environment: The environment that would write.
         production: Production's current version; None when it does not exist.
     """
     return frozenset() if environment == PRODUCTION or production is None else production.tables

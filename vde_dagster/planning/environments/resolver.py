@@ -26,7 +26,6 @@ class Binding:
         table: The physical table that serves it.
         columns: (output column, physical column) in output order, when there is a table.
         branch: The Iceberg branch to read, or None for `main`.
-        external: The table that others write.
         stand_in: A subquery in place of the table, which is not there yet.
         commits: The commits to read, where not all rows are read.
         pinned: The state of the table to read; None for what its readers see now.
@@ -48,7 +47,6 @@ class Resolver:
 
     Args:
         environment: The environment's name.
-        entries: Its models.
         snapshots: Snapshots by id.
         tables: Physical tables by id.
         branches: Branch by table id, for tables that are being written beside `main`.
@@ -179,7 +177,6 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
     Args:
         snapshot: The definition; it makes every column of the table.
-        table: The table.
 
     Returns:
         (output column, physical column), in physical order.
@@ -230,7 +227,6 @@ def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None
     """Return the query that reads a bound table under the model's own column names.
 
     Args:
-        binding: A binding with a table.
         catalog: The Spark catalog's name.
         only: Output columns to read, or None for all.
     """
@@ -270,8 +266,6 @@ class TableRead:
     Args:
         key: The physical table's id, or `namespace.name` of one that others write.
         ref: Its place in the project's catalog.
-        columns: What is read of it.
-        external: Whether others write it.
         branch: The Iceberg branch that is read, or None for `main`.
         foreign: The other catalog that it lies in, or None.
     """
@@ -289,7 +283,6 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
     Args:
         snapshot: The definition that fills the table.
-        resolver: What names stand for.
         catalog: The Spark catalog's name.
     """
     found: dict[str, TableRead] = {}

@@ -28,7 +28,6 @@ class Previewed:
     """That an environment shows a definition as a change in place, on a branch.
 
     Args:
-        environment: The environment.
         forward: What the definition goes on with, and what it means on its own.
         anew: Environments that show the same definition with a table of its own.
     """
@@ -129,7 +128,6 @@ def rehash(
     Args:
         state: The state as it is stored.
         canonicaliser: Today's.
-        build: Hashes definitions.
 
     Returns:
         The state in today's hashes (its snapshots under their stored ids), and the tables whose

@@ -36,7 +36,6 @@ class TimeColumn:
     """The column that says which interval a row belongs to.
 
     Args:
-        name: Its physical name.
         type: Its Spark SQL type.
         format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for
             numbers. Dates and timestamps need none.

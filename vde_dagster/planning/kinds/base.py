@@ -31,10 +31,6 @@ class Meaning:
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Hash what decides which rows a table has, as its readers see them.
 
-        Args:
-            model: The model.
-            version: What its query means.
-
         Raises:
             ProjectError: The kind names a column that the query does not have.
         """
@@ -71,8 +67,6 @@ class Meaning:
         """Return the columns that the kind adds, with their versions.
 
         Args:
-            model: The model.
-            version: What its query means.
             rows: What `rows` returned.
 
         Raises:
@@ -103,10 +97,7 @@ class Meaning:
         """Hash how the values of a column that the kind adds are made.
 
         Args:
-            model: The model.
-            version: What its query means.
             rows: What `rows` returned.
-            column: The column.
         """
         return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
@@ -114,7 +105,6 @@ class Meaning:
         """Return the query of those rows that audits look at after a fill.
 
         Args:
-            kind: The kind.
             rows: The query that returns all of the model's rows.
             interval: What was filled (UTC).
             time_type: Spark SQL type of the column that tells intervals apart, if there is one.
@@ -128,9 +118,6 @@ def version_of(
     """Return the version of a column that a kind names.
 
     Args:
-        model: The model.
-        version: What its query means.
-        column: The column.
         named_in: The property of the header that names it.
 
     Raises:

@@ -114,10 +114,7 @@ def check_steady(
     """Refuse functions in an expression of a kind that has to be one value of a row.
 
     Args:
-        model: The model.
         functions: The functions that the expression calls, in lower case.
-        text: The expression.
-        refused: Kinds of functions.
 
     Raises:
         ProjectError: It calls such a function; points at it.

@@ -59,7 +59,6 @@ def why_not_repeatable(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapsho
     """Return why the same tables give other rows of a model another time; None where they do not.
 
     Args:
-        snapshot: The model.
         snapshots: The environment's, for the views that it reads.
     """
     return _why_not_repeatable(snapshot, snapshots, set())

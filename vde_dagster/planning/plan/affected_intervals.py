@@ -28,7 +28,6 @@ class Scope:
     """Models that read each other by name: a version of an environment, or a plan's target.
 
     Args:
-        entries: The models.
         environment: The environment whose current version it is; None of earlier versions and
             plans.
     """
@@ -60,11 +59,7 @@ class Changed:
         return entry.table_id in self.tables or entry.table_id in self.previews
 
     def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return the change with the branches of what it computes again.
-
-        Args:
-            tables: Every live table.
-        """
+        """Return the change with the branches of what it computes again."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 
@@ -94,7 +89,6 @@ class Made:
         snapshots: The snapshots that scopes and tables name, by id; others are not looked at.
         tables: Every live table with what is filled in it, by id.
         covered: Tables of which some scope knows what they read.
-        production: Tables that production shows.
     """
 
     scopes: tuple[Scope, ...]
@@ -105,12 +99,7 @@ class Made:
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return what is made of rows that are others now; nothing that production shows.
-
-    Args:
-        changed: What is restated.
-        made: What there is.
-    """
+    """Return what is made of rows that are others now; nothing that production shows."""
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
@@ -128,7 +117,6 @@ def reached(
     Args:
         entries: The models, of any number of versions.
         snapshots: Their snapshots, by id.
-        changed: What is restated.
     """
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()

@@ -284,7 +284,6 @@ def choose_table(
 
     Args:
         snapshot: The snapshot to serve.
-        tables: Existing tables.
         usable: Says whether what the table still misses can be filled by its own definition.
 
     Returns:
@@ -333,12 +332,7 @@ def choose_filler(
 
 
 def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
-    """Return a table of production's with the columns that a definition adds to it.
-
-    Args:
-        table: The table.
-        snapshot: The definition that extends it.
-    """
+    """Return a table of production's with the columns that a definition adds to it."""
     offered = table.column_named_by_version()
     taken = {column.name.lower() for column in table.columns}
     added = []
@@ -357,7 +351,6 @@ def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str
 
     Args:
         table: The table, with the columns that the definition adds.
-        snapshot: The definition.
         widened: New Spark SQL types by output column.
     """
     types = {
@@ -375,10 +368,7 @@ def new_preview(
     """Design a branch of a production's table that shows a change in place.
 
     Args:
-        table: The table.
-        snapshot: The definition that extends it.
         unique_id: Never used before; becomes part of the branch's name.
-        computed_from: The previews that it reads.
     """
     whole = extended(table, snapshot)
     shown = {physical for _, physical in column_map(snapshot, whole)}

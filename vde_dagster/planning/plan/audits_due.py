@@ -32,10 +32,8 @@ def own_audits_due(
     A view's rows have passed none since what it reads moved.
 
     Args:
-        snapshot: The model.
         old: What the environment shows of it.
         table: Its table; None for a view.
-        state: What exists.
         moving: The models before it that are computed, or that change.
     """
     audits = snapshot.model.audits
@@ -75,9 +73,7 @@ def with_audits_of_others(
     have not passed late audits for certain: these run behind the fills that record them.
 
     Args:
-        planned: The models of a plan.
         snapshots: The plan's target.
-        state: What exists.
     """
     models = tuple(planned)
     outside = _outside(models, snapshots)
@@ -160,7 +156,6 @@ def audited_range(
 
     Args:
         request: What the plan is asked for.
-        snapshot: The audit.
         old: What the environment has of it.
         moving: The models that are computed, or that change.
         start: Its first instant, when it has one.

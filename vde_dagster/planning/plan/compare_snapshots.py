@@ -93,7 +93,6 @@ class Reasons:
         """Explain a change; of a model after all that it reads.
 
         Args:
-            new: The target snapshot.
             old: The environment's snapshot.
         """
         if old is None:
@@ -127,7 +126,6 @@ def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[st
     """Say what somebody changed in a model itself, the cause first; nothing of what it reads.
 
     Args:
-        new: The edited snapshot.
         old: The one of before.
         inherits: Whether what it reads changed, too.
     """

@@ -356,7 +356,6 @@ def columns_in_place(
 
     Args:
         plain: The definition as it is on its own.
-        base: The definition that production shows.
         table: Production's table.
         types: Spark SQL types of the table's columns, by name.
     """

@@ -41,7 +41,6 @@ def wanted_intervals(
     """Return everything that the model's table should hold by now.
 
     Args:
-        snapshot: The model.
         window: The plan's range.
         starts: First instant of data by model, see `infer_starts`.
     """
@@ -80,8 +79,6 @@ def missing_intervals(
     """Return what is wanted, can be computed, and is not filled.
 
     Args:
-        snapshot: The model.
-        filled: What its table holds.
         window: The plan's range.
         starts: First instant of data by model.
         available: Where the parents' data is complete, see `Holdings`.
@@ -120,7 +117,6 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
     rows are added to those that are there, or follow from them, filling goes on where it ended.
 
     Args:
-        snapshot: The model.
         wanted: What is to be filled (UTC).
         filled: What its table holds (UTC).
     """
@@ -154,8 +150,6 @@ def next_in_order(
     """Return the one range that can be filled of a model whose intervals depend on earlier ones.
 
     Args:
-        snapshot: The model.
-        filled: What its table holds.
         start: First instant of its data (UTC).
         within: Aligned ranges; the first gap in them ends the range.
     """
@@ -172,8 +166,6 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
     """Widen missing ranges by the earlier intervals that the model fills again with them.
 
     Args:
-        snapshot: The model.
-        missing: Aligned ranges.
         within: Widen no further than this.
     """
     lookback = snapshot.model.kind.earlier_intervals

@@ -82,7 +82,6 @@ class Holdings:
         """Say what becomes of a model.
 
         Args:
-            snapshot: The model.
             table: Its table; None for a view.
             intervals: What the plan fills of it (UTC).
         """
@@ -108,7 +107,6 @@ class Holdings:
 
         Args:
             snapshot: A model that is made whole; its parents have been told of.
-            table: Its table.
         """
         if not table.lacks or not table.intervals:
             return False
@@ -178,7 +176,6 @@ def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]
     """Return what the tables that a plan makes whole are made without, by table id.
 
     Args:
-        plan: The plan.
         default_start: Start of models that declare none (UTC), or None.
     """
     snapshots = in_order(

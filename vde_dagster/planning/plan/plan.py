@@ -94,7 +94,6 @@ class Batches:
     """Into how many jobs a long backfill will be cut, by what its parents held when it was planned.
 
     Args:
-        count: How many there are.
         bytes: How many bytes of its parents' files each reads, on average.
     """
 
@@ -114,7 +113,6 @@ class PlannedModel:
     """One model in a plan.
 
     Args:
-        name: The model.
         change: How it differs from the environment.
         category: What that means for its data; None when unchanged, added or removed.
         reasons: Sentences for people, each with the path of the change
@@ -222,9 +220,7 @@ class Outdated:
     """A table that was made of rows which a restatement replaces, and is not restated with them.
 
     Args:
-        name: Its model.
         environments: The environments that show it, in order; none for one that is only kept.
-        table_id: The physical table.
         intervals: What of it has to be computed again (UTC).
         whole: Whether that can only be done with all of it.
     """

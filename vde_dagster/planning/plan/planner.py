@@ -55,9 +55,7 @@ def make_plan(
     """Compare a target with an environment and say what to do.
 
     Args:
-        request: What the caller asks for.
         snapshots: The target, in topological order.
-        state: What exists.
         plan_id: The plan's id.
         unique_id: Makes ids that were never used, for new tables.
 
@@ -321,7 +319,6 @@ def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
     """Return the plan with planned tables exchanged for the ones that exist.
 
     Args:
-        plan: The plan.
         tables: By the planned table's id, the table that turned out to serve it.
     """
     models = tuple(
@@ -359,7 +356,6 @@ class PlannedWork:
 
     Args:
         request: What the plan is asked for.
-        state: What exists.
         starts: First instant of data by model (UTC).
     """
 
@@ -380,7 +376,6 @@ class PlannedWork:
         """Say what has to be done for a model, whose parents were asked for before.
 
         Args:
-            snapshot: The model.
             table: The table that serves it; None for one that is a query.
         """
         work = self._asked(snapshot, table) if table is not None else ModelWork()

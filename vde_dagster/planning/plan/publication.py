@@ -29,10 +29,7 @@ def planned_views(
 
     Args:
         request: What the plan is asked for.
-        snapshots: The target.
-        tables: The tables that serve it.
         entries: The target's entries.
-        state: What exists.
     """
     after = Resolver(
         request.environment,
@@ -124,7 +121,6 @@ def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
     """Make sure that a plan does not empty an environment, as one of a wrong folder would.
 
     Args:
-        plan: The plan.
         state: What exists; models that readers see count.
         share: The share of the environment's models that may go unasked, from 0 to 1.
 
@@ -165,7 +161,6 @@ def require_no_gaps(
     """Make sure that what a plan publishes covers the time that is shown now.
 
     Args:
-        plan: The plan.
         current: The environment as it is published, or None.
         tables: Physical tables that it shows, by id.
 

@@ -29,7 +29,6 @@ class Refusal:
     """A model that is not computed again although it was asked for, or reads what is.
 
     Args:
-        name: The model.
         reason: Why, as a sentence for people.
         hint: What to do instead, or "".
     """
@@ -47,7 +46,6 @@ class Restatement:
     """A plan that computes again what is filled.
 
     Args:
-        plan: The plan.
         refused: Models that it leaves as they are.
     """
 
@@ -272,7 +270,6 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
 
     Args:
         plan: A run's plan.
-        name: The model.
         ranges: The ranges (UTC), widened to whole units.
     """
     models = []
@@ -364,7 +361,6 @@ def due_again(
     that somebody restated meanwhile, is not computed twice.
 
     Args:
-        snapshot: The model.
         filled: What its table holds (UTC).
         asked: What it asks for; at least one wish.
         fills: What was ever filled, and when (UTC).

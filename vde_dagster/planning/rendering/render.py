@@ -56,7 +56,6 @@ def render_query(
 
     Args:
         model: The model; it must have a query.
-        resolver: The environment.
         catalog: The Spark catalog's name.
         interval: The half-open UTC range that the time variables describe, if there is one.
         execution_time: What `@execution_ts` and its like say (UTC).
@@ -170,7 +169,6 @@ def render_environment_query(
     Args:
         sql: The query; model names as in the project.
         views: The quoted full name of a model's view, or None when the name is no model's.
-        names: What names of tables mean.
     """
 
     def relation_of(name: ModelName) -> str | None:
@@ -192,8 +190,6 @@ def render_audit(
     """Render an audit's query over one range of a table.
 
     Args:
-        audit: The audit.
-        snapshot: The audited snapshot.
         rows: The query that returns the snapshot's rows.
         resolver: The environment, for other models that the audit reads.
         catalog: The Spark catalog's name.
@@ -221,7 +217,6 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
 
     Args:
         reading: The text.
-        table: The table in its tree.
         query: What the table's name stands for.
         alias: The name by which the rest of the query calls it, if it says none.
 

@@ -50,8 +50,6 @@ def serve_view(
     """Define the view of a model without a table, or of one whose table has a column twice.
 
     Args:
-        name: The model.
-        resolver: The version of the environment.
         types: (column, Spark SQL type) of the model.
         properties: The view's properties.
         doubled: The models whose tables have columns twice.
@@ -87,8 +85,6 @@ def served_query(
     Models without a table are inlined, so that a view reads tables only.
 
     Args:
-        model: A model with a query.
-        resolver: The version of the environment.
         doubled: The models whose tables have columns twice.
     """
     assert model.query is not None
@@ -137,7 +133,6 @@ class Selection:
     """What such a query selects.
 
     Args:
-        source: The relation.
         items: (name, column of the relation) in order; None for a star.
     """
 

@@ -25,7 +25,6 @@ def trino_select(
     """Write the query that reads a physical table under a model's column names.
 
     Args:
-        table: The table.
         columns: (output column, physical column) in output order.
         catalog: The catalog's name in Trino.
         pinned: The state of the table to read; None for what it is.

@@ -67,10 +67,8 @@ def define_view(
     """Define a model's view in an environment.
 
     Args:
-        name: The model.
         resolver: The environment; its tables have been created.
         catalog: The Spark catalog's name.
-        view_types: Analysed types of VIEW models.
         catalog_names: The catalog's name by dialect, where it differs.
 
     Returns:
@@ -173,7 +171,6 @@ def virtual_update(
     """Say what has to run when an environment is published.
 
     Args:
-        resolver: What the environment becomes.
         current: What it is, or None when it is new.
         catalog: The Spark catalog's name.
         now: The instant of the publication (UTC).

@@ -15,10 +15,7 @@ class Flow(NamedTuple):
     """That a column of one model is made of a column of another.
 
     Args:
-        model: The model that reads.
         column: Its column; None where all its rows depend on what is read.
-        parent: The model that is read.
-        source: Its column.
         how: See `Read`.
     """
 
@@ -57,7 +54,6 @@ def trace(
 
     Args:
         snapshots: The project's models.
-        name: The model.
         column: One of its columns; by default all, and what decides its rows.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}

@@ -23,10 +23,8 @@ class OutputColumn(NamedTuple):
     """One output column of a snapshot.
 
     Args:
-        name: The name that readers use.
         type: Spark SQL type as far as it is known, else None.
         version: Hash of how the value is made (hex, 128 bits).
-        description: Text for people.
     """
 
     name: str
@@ -40,7 +38,6 @@ class Read(NamedTuple):
 
     Args:
         parent: The table that is read, as `namespace.name`.
-        column: Its column.
         output: The output column that is made of it, or None when it decides the rows.
         how: `identity`, `transformation` or `aggregation` for an output column; `join`, `filter`,
             `group`, `sort`, `window` or `conditional` for the rows.
@@ -60,7 +57,6 @@ class Forward:
     the versions of what production shows, so they are not computed anew.
 
     Args:
-        table_id: The table that it extends.
         own_id: Id of the snapshot as it would be on its own.
         rows: The row version that it would have on its own.
         fill_version: The fill version that it would have on its own.
@@ -85,7 +81,6 @@ class Snapshot:
 
     Args:
         id: The fingerprint: hash of name, versions, column names and order, and metadata (hex).
-        model: The definition.
         version: Rows, columns and known unique keys, as semantics computed them.
         fill_version: Hash of everything that decides a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).

@@ -91,7 +91,6 @@ class Built(NamedTuple):
     """What is made of one model.
 
     Args:
-        snapshot: Its snapshot.
         seen: What its children see of it, see `as_seen`.
         problems: What the checks say of it.
     """

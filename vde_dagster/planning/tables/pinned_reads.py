@@ -39,7 +39,6 @@ def pinned_select(table: str, pinned: PinnedTable, columns: Iterable[tuple[str, 
 
     Args:
         table: The table's full name, quoted for Spark SQL.
-        pinned: The snapshot.
         columns: (output column, physical column), in order.
 
     >>> state = PinnedTable(7, {"a": "BIGINT", "b": "INT"}, {"a": "INT"})
@@ -90,11 +89,9 @@ class KeptCommit:
     """A commit to a table, as far as it is to be judged.
 
     Args:
-        snapshot_id: Its Iceberg snapshot.
         parent_id: The one before, or None for the first.
         quiet: Whether Iceberg says that no row was added or removed: files were rewritten, or
             there was nothing to write.
-        ours: Whether a fill made it.
         appends: Whether it added rows and did nothing else.
     """
 

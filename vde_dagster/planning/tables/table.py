@@ -26,7 +26,6 @@ class TableRef:
 
     Args:
         namespace: The namespace, one level.
-        name: The name in it.
     """
 
     namespace: str
@@ -40,7 +39,6 @@ class PhysicalColumn(NamedTuple):
     """A column of a physical table.
 
     Args:
-        name: Its name in the table.
         version: Hash of how its value is made (hex).
         type: Spark SQL type, once the table was created.
         earlier: What earlier versions of the canonicaliser hashed the same value to.
@@ -65,7 +63,6 @@ class Preview:
 
     Args:
         of: Id of the table that it is a branch of.
-        branch: The Iceberg branch.
         inherited: What the other table held when it branched off (UTC).
     """
 
@@ -80,7 +77,6 @@ class PhysicalTable:
 
     Args:
         id: Unique id, never used again, also part of the table's location.
-        ref: Its place in the catalog.
         fill_version: Hash of what decides its rows.
         columns: Its columns, in physical order.
         snapshot_id: The snapshot whose definition fills it.
@@ -152,8 +148,6 @@ class ExternalTable:
     """A table that others write.
 
     Args:
-        namespace: Its namespace in the catalog.
-        name: Its name in that.
         catalog: Its catalog in Spark, or None for the project's own.
     """
 
@@ -183,7 +177,6 @@ class ColumnChange(NamedTuple):
     """One column that differs from what production's table shows.
 
     Args:
-        column: The output column.
         what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
             or, where the model's policy ignores the change, `not_added`, `not_retyped`, `kept`.
         was: Its Spark SQL type in the table, as far as it is known.
@@ -233,9 +226,7 @@ class TableChange:
     """How a plan goes on with a table that production shows.
 
     Args:
-        table: The table.
         deploys: Whether the table itself changes; else a branch of it shows the change.
-        columns: What changes of the columns.
         effective_from: From when on rows are computed again at the deployment (UTC), or None.
     """
 

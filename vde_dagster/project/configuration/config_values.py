@@ -19,7 +19,6 @@ class WrittenConfig:
 
     Args:
         path: The file, relative to the project's folder.
-        values: What it says.
         lines: Line of every value by the keys that lead to it, as far as it is known.
         seen: Files and environment variables that decided what it says.
         above: What won over it, key by key.

@@ -59,7 +59,6 @@ class ReadSettings:
     """Settings, and what decided them beside `pyproject.toml` and the environment's `VDE_…`.
 
     Args:
-        settings: The settings.
         seen: Files and environment variables that a configuration file has read.
     """
 
@@ -117,9 +116,6 @@ def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     """Read what a folder's `pyproject.toml` says to tools.
-
-    Args:
-        root: The folder.
 
     Returns:
         The file's text, and `[tool]`; both empty where there is none.

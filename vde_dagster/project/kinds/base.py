@@ -20,7 +20,6 @@ class Property:
     """One property of a kind: `kind NAME (property value, …)`.
 
     Args:
-        name: How it is written.
         read: Reads its value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
         required: Whether the kind is nothing without it.
@@ -43,7 +42,6 @@ class AddedColumn:
     Args:
         name: Its name; the query may not have it.
         type: Spark SQL type.
-        description: Text for people.
     """
 
     name: str
@@ -56,7 +54,6 @@ class IntervalColumn:
     """The output column that tells the rows of one interval from those of others.
 
     Args:
-        name: The output column.
         format: strftime format of the column when it is text, else None.
     """
 
@@ -279,7 +276,6 @@ class Registry:
     """The kinds that there are, in the order in which people are told of them.
 
     Args:
-        by_name: Those that headers name.
         unwritten: Those that models have by the way in which they are defined.
     """
 

@@ -154,10 +154,8 @@ class Seed(Kind):
     Args:
         path: The CSV file, relative to the project's root, with forward slashes.
         content_hash: SHA-256 hex of the file's bytes when the project was loaded.
-        row_count: Rows in the file.
         rows_hash: Hash of the number and order of rows (see semantics).
         column_hashes: Hash of each column's values, in the file's order.
-        delimiter: The field separator.
         null_values: Texts read as NULL in every column, beside those of `missing`.
         quotechar: Around values with other signs in them.
         doublequote: Whether it stands for itself where it is doubled.

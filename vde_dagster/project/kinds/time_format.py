@@ -100,7 +100,6 @@ def strftime_format(text: str, dialect: str) -> str:
 
     Args:
         text: As it is written: in strftime's directives, or in the format of the dialect.
-        dialect: SQLGlot dialect of the model.
 
     Raises:
         ValueError: It cannot be used; says why.

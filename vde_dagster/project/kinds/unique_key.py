@@ -230,7 +230,6 @@ class IncrementalByUniqueKey(ChangesInPlace):
             columns are replaced when there is none. Columns are those of `source` and `target`.
         merge_filter: Condition over `source` and `target` without which a row of the table is no
             match, or empty.
-        merge_columns: Output columns that these name.
         disable_restatement: Whether production keeps what is filled for good.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
         forward_only: Whether every change is made in place, and rows that are there stay.

@@ -30,7 +30,6 @@ class ProjectCache:
     """The cache of one project.
 
     Args:
-        folder: Where its files lie.
         stats: See `sources.hasher.Hasher`.
         settings: The settings and the key they are valid for.
         memories: What sources keep, by their names.

@@ -34,7 +34,6 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     `@runtime_stage`, which is `testing` then.
 
     Args:
-        test: The test.
         root: The project's folder.
         models: The project's models.
 
@@ -86,7 +85,6 @@ def assemble(
     project's own: then it is a mistake.
 
     Args:
-        files: What the files yielded.
         names: Knows the tables of other catalogs.
         complete: Whether every file could be read; if not, a missing parent may be in a file
             that could not, and is no mistake of its own.
@@ -218,11 +216,8 @@ class Project:
     """A project as its files define it.
 
     Args:
-        root: Its folder.
-        settings: Its settings.
         names: What names of tables mean, over all its sources.
         models: Its models, parents before children, external ones included.
-        tests: Its unit tests.
         problems: What is wrong with files that were left out; empty for strict loads.
         files_hash: Hash of the contents of all its files, see `project_hash`.
     """
@@ -248,7 +243,6 @@ def load_project(
     """Load the project in a folder.
 
     Args:
-        root: The folder.
         strict: Whether a mistake in any file raises; otherwise the rest of the project loads and
             the mistakes are in `problems`.
         use_cache: Whether to use and to write `.vde/cache`.

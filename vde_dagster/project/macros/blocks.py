@@ -20,7 +20,6 @@ def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
     Args:
         expander: Knows the file, the dialect, macros and variables.
         start: Offset of the block's body.
-        end: Offset behind it.
 
     Returns:
         The statements that it makes, which may be none.

@@ -216,7 +216,6 @@ def coerce_arguments(
     """Make a call's arguments what the function's annotations ask for, its defaults too.
 
     Args:
-        function: The macro.
         bound: The call; the first argument is the evaluator and stays.
         names: What annotations written as text may name beside the function's module.
     """

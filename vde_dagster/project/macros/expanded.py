@@ -78,7 +78,6 @@ class ExpandedSource(SourceText):
     """Text with variables replaced, whose places are those of the file.
 
     Args:
-        file: The file.
         expanded: Knows where the text came from.
     """
 

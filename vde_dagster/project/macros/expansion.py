@@ -73,7 +73,6 @@ class MacroScope:
         dialect: SQLGlot dialect of the text.
         functions: Macros that `@DEF(f, x -> …)` has made.
         settings: Values that `evaluator.var('name')` returns.
-        names: What names of tables mean.
         known_columns: What is known of the columns of models.
         templates: Texts of files of Jinja macros, by path.
         environment: What is known of the environment, in statements before and after all else.
@@ -105,7 +104,6 @@ class Expander:
     """Expands the macros of one file.
 
     Args:
-        source: The file.
         scope: Macros and variables; `@DEF` adds to it.
     """
 

@@ -42,7 +42,6 @@ class MacroFunction:
     """A function of a macro call.
 
     Args:
-        names: Its parameters.
         body: The text behind the arrow.
     """
 

@@ -307,7 +307,6 @@ def with_variables(text: Expanded, source: SourceText, dialect: str) -> Expanded
     """Put placeholders of SQL where time variables were printed.
 
     Args:
-        text: A rendered template.
         source: Says where its places are.
         dialect: SQLGlot dialect of the text.
 

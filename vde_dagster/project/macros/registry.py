@@ -22,8 +22,6 @@ class PythonModelDefinition:
 
     Args:
         name: The model's name as written.
-        options: The keyword arguments.
-        function: The decorated function.
         line: Line of the decorator in its file (1-based).
         for_sqlmesh: Whether the decorator was imported from SQLMesh, whose conventions hold then.
     """

@@ -18,7 +18,6 @@ class Value:
     """A property's value, as tokens that know where they stand.
 
     Args:
-        source: The file.
         name: The property that it belongs to.
         tokens: The value's tokens, without comments.
         start: Offset of the property's name.
@@ -245,8 +244,6 @@ class Header:
     Args:
         word: `MODEL` or `AUDIT`.
         properties: Values by property name in lower case.
-        source: The file.
-        start: Offset of the word.
         comment: What comments right before it say.
     """
 
@@ -266,7 +263,6 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
     """Parse a statement `MODEL (…)` or `AUDIT (…)`.
 
     Args:
-        source: The file.
         tokens: The statement's tokens, without comments and the semicolon.
 
     Raises:
@@ -297,7 +293,6 @@ def read_properties(
     """Read `name value, name value …`.
 
     Args:
-        source: The file.
         tokens: What stands between the brackets.
         dialect: SQLGlot dialect of the SQL in it.
         last_counts: Whether a name may be given twice; the last one counts.

@@ -33,7 +33,6 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
     A property that becomes NULL, or nothing, is one that was not written.
 
     Args:
-        header: As it is written.
         scope: The project's macros and variables.
         blueprint: SQL text of the blueprint's variables, by name in lower case; they win.
 
@@ -91,7 +90,6 @@ def expanded_text(
     Args:
         text: The text.
         scope: The project's macros and variables.
-        location: Where it stands.
         strict: Whether an unknown variable is a mistake; otherwise it stays, as in an address.
 
     Raises:

@@ -365,7 +365,6 @@ def canonical_type(
 
     Args:
         text: The type as written.
-        dialect: Its SQLGlot dialect.
         error: Makes the error to raise from a message and a hint.
     """
     simple = _SIMPLE_TYPES.get(text.upper())

@@ -40,7 +40,6 @@ class Parts:
         reads: The tables that are read, at the decorator.
         hidden: Names in the code that stand for temporary views, and not for tables.
         before: Rendered statements before the query or the code.
-        after: Those behind it.
         later: Those that run when an environment shows the model.
     """
 
@@ -64,7 +63,6 @@ def read_parts(
     Args:
         function: The function to call once for the query; None if it returns rows.
         given: The decorator's arguments that are statements.
-        location: The decorator.
         context: What the project's files share.
         dialect: SQLGlot dialect of all texts.
 
@@ -232,7 +230,6 @@ def filled_in(
     """Replace variables and macros in what a decorator was given; statements keep theirs.
 
     Args:
-        definition: As it is written.
         location: The decorator's place.
         context: Its variables are those of the settings and of one blueprint.
 

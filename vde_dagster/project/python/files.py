@@ -285,7 +285,6 @@ def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., 
     Safe for threads: every call makes modules of its own.
 
     Args:
-        python: The texts.
         root: The project's folder, for code that looks for files beside its own `__file__`.
 
     Raises:

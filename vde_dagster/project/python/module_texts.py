@@ -24,8 +24,6 @@ class Module:
     """One parsed file.
 
     Args:
-        name: Its dotted name.
-        path: The file.
         text: Its text.
         package: Dotted name of the package it is in; of a package, its own name.
         statements: Its top-level statements; an import of several names is one statement each.
@@ -250,7 +248,6 @@ class Mentions:
     Args:
         chains: Dotted names as they stand (`lib.rates.FACTOR`), a plain name being a chain of one.
         words: Words in their strings; a string may hold an annotation, or a name for a library.
-        texts: Their strings.
         anywhere: Whether they may reach or change things in any module without naming them.
         here: Whether they may reach things in their own module without naming them.
         by_text: Whether they may depend on the module's very text or place.

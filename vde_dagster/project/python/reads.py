@@ -26,8 +26,6 @@ class CodeOfModel:
     """A model's code as it is looked through.
 
     Args:
-        tree: Its module.
-        function: The function.
         python: Its source: variables, and the dialect of its queries.
     """
 
@@ -42,8 +40,6 @@ def tables_read_by(
     """Find the tables that a model's function names, and those that its helpers name.
 
     Args:
-        code: The code.
-        path: Its file.
         context: What the project's files share.
         told: Whether the model also says what it reads, so that a name may be unknown here.
 

@@ -40,14 +40,11 @@ class AuditDefinition:
     Args:
         name: Its name in lower case.
         source: The file's text.
-        query: Where its query stands.
         before: The definitions of macros (`@DEF`) before its query.
-        dialect: SQLGlot dialect of its query.
         blocking: Whether failing rows stop the publication, unless a call says otherwise.
         defaults: SQL text of arguments that a call leaves out.
         skip: Whether it is not to be run.
         standalone: Whether it is a node of the graph by itself, and no model can call it.
-        location: Where it is defined.
     """
 
     name: str
@@ -69,7 +66,6 @@ class AuditCall:
     Args:
         name: The audit's name as written.
         arguments: SQL text by argument.
-        location: Where the call stands.
     """
 
     name: str
@@ -84,7 +80,6 @@ class AuditContext:
     Args:
         definitions: Custom audits by name.
         scope: Macros and variables of the project.
-        names: What table names mean.
     """
 
     definitions: Mapping[str, AuditDefinition]
@@ -362,12 +357,7 @@ GIVEN = ("batch", "execution_time", "environment", "model", "context")
 
 @dataclass(frozen=True, slots=True)
 class SignalDefinition:
-    """A function of the project under `@signal()`.
-
-    Args:
-        function: The function.
-        python: Its code.
-    """
+    """A function of the project under `@signal()`."""
 
     function: Callable[..., Any]
     python: PythonSource

@@ -191,8 +191,6 @@ def column_forms(
     One kind of form is written at a time; call it again for what is left.
 
     Args:
-        text: The query.
-        tokens: Its tokens.
         tree: Its tree; identifiers know their offsets.
         columns_of: Tells the columns of a table.
 

@@ -60,7 +60,6 @@ def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> M
     """Return a model with the code of the function that writes its table.
 
     Args:
-        model: A model of kind CUSTOM.
         known: The functions of the project, by name in lower case.
 
     Raises:

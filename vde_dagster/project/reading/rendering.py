@@ -67,7 +67,6 @@ def render(
     Args:
         expander: Knows the file and the dialect.
         expanded: The text.
-        names: What names mean.
         what: What the text is, for messages.
 
     Raises:

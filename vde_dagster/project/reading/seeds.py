@@ -77,7 +77,6 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
 
     Args:
         root: The project's folder.
-        model: A model of kind SEED.
 
     Raises:
         UsageError: The file is not the one that was planned.
@@ -285,7 +284,6 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
     Args:
         content: The file's bytes.
         kind: Says how they are read.
-        location: The file.
 
     Raises:
         ProjectError: It is malformed; names the line.
@@ -508,7 +506,6 @@ def check_values(
     Args:
         table: The file's values as text, without blanks around them, NULLs as NULL.
         columns: The columns that have a declared type.
-        location: The file.
         line_of: The 1-based line of a row, counted from 0.
 
     Raises:

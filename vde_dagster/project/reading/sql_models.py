@@ -75,8 +75,6 @@ class FileContext:
     """What all files of a project share.
 
     Args:
-        settings: The settings.
-        names: What names of tables mean.
         macros: Python macros by name in lower case.
         audits: Custom audits by name.
         parsed: Takes the trees of the models' queries.
@@ -405,7 +403,6 @@ def read_name(
 
     Args:
         text: The text.
-        names: What names mean.
         error: Makes an error with the name's place.
     """
     try:
@@ -431,7 +428,6 @@ def blueprints_of(source: SourceText, block: Block, scope: MacroScope) -> list[B
     """Return the models that a block defines: one, or one for each of its blueprints.
 
     Args:
-        source: The file.
         block: A `MODEL` block.
         scope: Macros and variables that `blueprints` itself may use.
 

@@ -56,7 +56,6 @@ class Block:
     """A header and the statements that follow it.
 
     Args:
-        header: The header.
         statements: Those that make the model's rows, or are around them.
         on_virtual_update: Those that run after an environment shows the model.
     """
@@ -70,7 +69,6 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     """Split a file into its `MODEL` and `AUDIT` blocks.
 
     Args:
-        source: The file.
         default_dialect: SQLGlot dialect of blocks that name none; decides how strings end.
 
     Raises:

@@ -61,10 +61,7 @@ def with_temporary_views(
 
     Args:
         expander: Knows the file and the dialect.
-        names: What names of tables mean.
         before: The statements before the query, without macros.
-        query: The query.
-        after: The statements behind it.
 
     Raises:
         ProjectError: A statement cannot be read, or makes a view that the query cannot have.

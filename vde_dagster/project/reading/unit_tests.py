@@ -47,7 +47,6 @@ def load_unit_tests(
     Args:
         path: The file, relative to the project's root.
         text: Its text.
-        names: What names mean.
         scope: Macros and variables that names may have.
         read_file: Returns the text of a file with rows, by its path from the project's root.
         asked: Takes the environment variables that Jinja in the file asks for.
@@ -290,7 +289,6 @@ def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Read CSV with a line of names: numbers, booleans and texts by column, as pandas tells them.
 
     Args:
-        text: The CSV.
         settings: `csv_settings` of the test, named as in pandas.
 
     Raises:

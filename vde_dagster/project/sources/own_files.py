@@ -50,7 +50,6 @@ class OwnFiles:
 
     Args:
         folder: The project's folder.
-        found: The files.
     """
 
     name = "files"
@@ -396,9 +395,6 @@ def own_catalog(
     """Return the one catalog that models' names have, or None where they have none or several.
 
     Args:
-        paths: The files of models.
-        text: Reads a file.
-        hash_of: Hashes a file.
         known: What an earlier call found: `[hash, catalogs]` by path.
 
     Returns:

@@ -99,7 +99,6 @@ class Folder:
 
     Args:
         settings: The project's settings; they say where the folder is.
-        hasher: Hashes and contents of files.
         parsed: Takes the trees of the queries that are read.
         memories: What sources keep, by their names.
         known_columns: Columns of the models that were read; who asks for others is put off.

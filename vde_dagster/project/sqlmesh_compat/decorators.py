@@ -22,7 +22,6 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
     Args:
         name: The model's name; may be left out where paths give names.
         is_sql: Whether the function returns SQL.
-        options: The properties of a model.
     """
     line = sys._getframe(1).f_lineno
     given = {"kind": None, "columns": {}, **options, "is_sql": is_sql}
@@ -33,11 +32,7 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
 
 
 class CustomMaterialization:
-    """A way to fill tables; its name is `NAME`, or the class's.
-
-    Args:
-        adapter: What writes.
-    """
+    """A way to fill tables; its name is `NAME`, or the class's."""
 
     NAME = ""
 
@@ -75,7 +70,6 @@ class CustomMaterialization:
         Args:
             rows: The rows, as a DataFrame of Spark's.
             target: Where they go, see `CustomTarget`.
-            model: The model.
         """
         times = {"start": target.interval.start, "end": target.interval.end}
         told = _Model(model, target.properties)
@@ -86,7 +80,6 @@ class _Model:
     """A model, and what it says to the class under SQLMesh's name.
 
     Args:
-        model: The model.
         properties: What its `materialization_properties` say.
     """
 

@@ -13,7 +13,6 @@ class ConfigError(SQLMeshError):
     """A definition is wrong.
 
     Args:
-        message: What is wrong.
         location: The file, if it is known.
     """
 

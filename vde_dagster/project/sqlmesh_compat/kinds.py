@@ -56,7 +56,6 @@ class TimeColumn(dict[str, Any]):
     """A time column, and the format that texts in it have.
 
     Args:
-        column: Its name.
         format: As of `strftime`.
     """
 

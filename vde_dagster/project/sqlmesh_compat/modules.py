@@ -160,7 +160,6 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     """Return a stand-in for a module of SQLMesh.
 
     Args:
-        name: Its name with dots.
         wanted: The names that are imported from it.
 
     Raises:

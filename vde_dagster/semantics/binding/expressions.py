@@ -46,7 +46,6 @@ def bind(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
     Args:
         binder: The query's context.
-        e: The expression.
         scope: The names that it sees; the scope's clause decides about aliases.
 
     Returns:

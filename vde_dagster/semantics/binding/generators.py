@@ -30,10 +30,7 @@ def bind_generator(
 
     Args:
         binder: The query's context.
-        e: The call.
         names: The aliases of its columns, or empty.
-        scope: What its arguments see.
-        outer: LATERAL VIEW OUTER.
 
     Raises:
         Unsupported: The number or the names of its columns are not known.

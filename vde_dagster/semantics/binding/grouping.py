@@ -38,7 +38,6 @@ def bind_group_by(
 
     Args:
         binder: The query's context.
-        e: The clause.
         outputs: The SELECT list, for ordinals and GROUP BY ALL.
         scope: Where names are looked up: columns first, then aliases.
     """
@@ -82,8 +81,6 @@ class _KeyReader:
 
     Args:
         binder: The query's context.
-        outputs: The SELECT list, for ordinals.
-        scope: Where names are looked up.
     """
 
     def __init__(self, binder: Binder, outputs: list[Output], scope: Scope) -> None:
@@ -169,7 +166,6 @@ def aggregate(
 
     Args:
         binder: The query's context.
-        group: The rows that are grouped.
         grouping: The keys.
         nodes: Expressions of SELECT, HAVING and ORDER BY.
         scope: The SELECT's.

@@ -34,7 +34,6 @@ class NamedSource:
         rest: Where the columns come from that a subquery has by the star of an open source.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
         hidden: Columns that a USING merged, left out of an unqualified star.
-        repeated: Names that several columns have.
         written: Names in the case that they have in data, where they are known.
     """
 
@@ -123,7 +122,6 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
     Args:
         parts: The lower-case parts of the name.
         scope: Where it stands; outer queries are searched after it.
-        terms: Where expressions are made.
 
     Raises:
         NotFound, Ambiguous, Unclear: See there.

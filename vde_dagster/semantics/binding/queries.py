@@ -56,10 +56,8 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) 
     """Read a query; it may have columns that nobody knows yet, as its `rest`.
 
     Args:
-        binder: The context.
         e: SELECT, set operation, VALUES, or one of them in parentheses.
         outer: The scope whose columns a correlated query may name.
-        known: The CTEs in reach.
 
     Raises:
         Unsupported: Something is not understood.

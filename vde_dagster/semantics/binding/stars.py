@@ -30,7 +30,6 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
 
     Args:
         binder: The query's context.
-        item: The star.
         scope: The tables that it stands for.
         partial: Let the scope keep the tables whose columns are not known, as its `rest`.
 

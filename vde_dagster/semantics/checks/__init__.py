@@ -44,7 +44,6 @@ def is_written(one: Finding, query: str) -> bool:
     """Whether a finding holds of the query's text: the tree does not tell commas from CROSS JOIN.
 
     Args:
-        one: What was found.
         query: The text, by whose lines and columns the finding has its place.
     """
     if one.rule != CROSSED or one.line is None or one.column is None:

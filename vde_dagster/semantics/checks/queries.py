@@ -190,7 +190,6 @@ def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Fin
     """Look at the SELECT list that names a query's columns.
 
     Args:
-        tree: The query.
         names: The names of all output columns with stars expanded, or None.
     """
     select = _naming(tree)

@@ -26,12 +26,7 @@ from vde_dagster.semantics.simplify.totals import merge_totals
 
 
 def simplify(rel: Rel, terms: Terms) -> None:
-    """Bring a query that is read to the end into the form that is hashed; it is changed in place.
-
-    Args:
-        rel: The query.
-        terms: Where its expressions were made.
-    """
+    """Bring a query that is read to the end into the form that is hashed, in place."""
     parts = Parts.of(rel, terms)
     drop_empty(parts, said=True)
     ask_without_limits(parts)

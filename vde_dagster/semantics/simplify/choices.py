@@ -211,7 +211,6 @@ def into_branches(node: Node, facts: Facts) -> Node:
 
     Args:
         node: An operator of two operands.
-        facts: What is known of them.
     """
     if len(node.parts) != 2:
         return node

@@ -34,7 +34,6 @@ def drop_empty(parts: Parts, *, said: bool) -> None:
     """Leave out what has no rows, and bring queries without rows into one form.
 
     Args:
-        parts: Of the query.
         said: Whether only what the author wrote makes conditions FALSE by now.
     """
     if any(map(_has_none, parts.groups)):

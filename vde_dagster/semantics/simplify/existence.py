@@ -244,7 +244,6 @@ def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
 
     Args:
         conditions: All must be true; the queries in them stand in no other expression.
-        terms: Where expressions are made.
     """
     return [_asked(condition, conditions, terms) for condition in conditions]
 

@@ -86,7 +86,6 @@ class Simplifier:
     """Applies the rules to expressions of one query.
 
     Args:
-        terms: Where they are made.
         present: Expressions that are not NULL in the rows at hand.
     """
 

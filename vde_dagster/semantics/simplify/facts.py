@@ -42,7 +42,6 @@ class Facts:
     """Answers questions about the expressions of one query.
 
     Args:
-        terms: Where they are made.
         present: Expressions that are not NULL in the rows at hand.
     """
 
@@ -340,12 +339,7 @@ def rejects_null(condition: Node, node: Node) -> bool:
 
 
 def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Whether a condition is never true if certain expressions are NULL.
-
-    Args:
-        condition: The condition.
-        is_null: Which expressions are NULL.
-    """
+    """Whether a condition is never true if certain expressions are NULL."""
     tag, parts = condition.tag, condition.parts
     if tag == "or":
         return all(not_true_if_null(p, is_null) for p in parts)

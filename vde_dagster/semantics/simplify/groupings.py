@@ -150,7 +150,6 @@ def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool
     Args:
         key: The key, inside the grouping.
         reference: The column that it is outside of it.
-        uses: What the query uses.
         facts: What is known of its expressions.
     """
     if is_exact(key, facts):

@@ -66,7 +66,6 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
 
     Args:
         conditions: All must be true.
-        terms: Where expressions are made.
         given: Conditions of the rows around that are true as well; they are not returned, and
             nothing is said of columns that only they have.
     """
@@ -121,9 +120,6 @@ def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -
     """What is said of one column in the fewest words; None if it cannot be.
 
     Args:
-        column: The column.
-        said: The conditions on it alone.
-        terms: Where expressions are made.
         present: Whether others say that it is not NULL.
     """
     if value_type(column) in INTEGERS:

@@ -26,7 +26,6 @@ class Parts:
     """What a query consists of.
 
     Args:
-        terms: Where expressions are made.
         groups: All groups, inner ones first; those that windows look at are not among them.
         rels: The query and all queries in it that have outputs.
         seen: Groups and sources with no duplicates, by identity.
@@ -98,7 +97,6 @@ class Parts:
 
         Args:
             source: One of the group's sources.
-            group: Where it stands.
             columns: What stands for references to it from now on.
         """
         at = group.sources.index(source)

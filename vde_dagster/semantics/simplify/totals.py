@@ -147,10 +147,6 @@ class _Steps:
     """Finds out whether the totals of an outer grouping merge with those of an inner source.
 
     Args:
-        outer: The outer grouping.
-        inner: One of its sources.
-        uses: What the query uses.
-        terms: Where expressions are made.
         merged: The outer totals that do, and the totals that stand for them.
     """
 

@@ -129,7 +129,6 @@ def opaque_version(
     """The version of something that is compared as a whole.
 
     Args:
-        canonical_text: Its definition, free of formatting.
         parents: What it reads, by the names it uses; narrow a parent's columns to the declared
             ones where they are known (`restrict`).
         columns: The names of its output columns, in order.

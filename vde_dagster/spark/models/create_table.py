@@ -47,10 +47,8 @@ def create_physical_table(
     """Create a table with a snapshot's layout; do nothing when it exists already.
 
     Args:
-        session: The session.
         settings: Names the catalog, and the warehouse that the table's files are put below.
         table: The table; its id is in the location, so that no two tables ever share files.
-        snapshot: The definition that fills it.
         columns: (physical name, Spark SQL type) in order.
         lakehouse: The same catalog; makes tables without a layout, in a fraction of the time.
         branch: The branch that is written first; made at once where the lakehouse does it.
@@ -212,9 +210,7 @@ def evolve_layout(
     Files that exist stay as they are, Iceberg keeps the layout that each was written with.
 
     Args:
-        session: The session.
         catalog: The catalog's name.
-        table: The table.
         snapshot: Says how the table is to be laid out.
         previous: The snapshot whose properties the table has; those that are gone are unset.
         lakehouse: The same catalog without Spark, for sessions without a JVM.

@@ -36,13 +36,7 @@ def digester_of(strategy: Strategy, write: Write) -> Digester | None:
 
 
 def output_of(strategy: Strategy, write: Write, commit: Commit) -> Output | None:
-    """Return the digests of a fill; None where they are not asked for or not known.
-
-    Args:
-        strategy: Wrote it.
-        write: What was written.
-        commit: The commit.
-    """
+    """Return the digests of a fill; None where they are not asked for or not known."""
     task, digester = write.task, write.digester
     if digester is not None:
         return digester.seen(commit.added_records) or _read_again(write, commit, digester)

@@ -28,7 +28,6 @@ def run_python_model(
     """Call a Python model and return its rows as a Spark DataFrame.
 
     Args:
-        snapshot: The model.
         context: Its first argument.
         columns: Spark SQL type by output column, as the result is to be typed.
         project_root: The project's folder, for files beside the model's own.
@@ -157,7 +156,6 @@ def source_frame(
 
     Args:
         session: The session to build them in.
-        task: The task.
         types: Spark SQL type by physical column, as the table has them.
         project_root: Where seeds lie, and files beside Python models.
 

@@ -92,7 +92,6 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
     """Find the place in a query that Spark's message names.
 
     Args:
-        text: The whole message.
         query: The query, which Spark may have got as a subquery.
         words: The offending words, as far as the exception knows them.
 

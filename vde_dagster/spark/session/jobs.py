@@ -44,7 +44,6 @@ class PlanJobs:
 
         Args:
             session: The session that the work runs in.
-            plan_id: On whose behalf.
             what: Model and interval, for Spark's UI and for messages.
             query: The query that is run, for the place of a mistake in it.
 
@@ -106,7 +105,6 @@ class PlanJobs:
 
         Args:
             session: The engine's shared session, if it has one by now.
-            plan_id: The plan.
             wait_seconds: How long to wait at most.
 
         Returns:

@@ -32,10 +32,7 @@ class Launched:
     """The JVM of this process.
 
     Args:
-        process: The JVM.
-        log_file: What it writes.
         memory: How much it was given, as Spark has it.
-        local: Whether tasks run in it.
     """
 
     process: subprocess.Popen[bytes]

@@ -33,7 +33,6 @@ class Layout:
 
     Args:
         partitioned_by: Iceberg partition transforms over output column names.
-        properties: Iceberg table properties.
     """
 
     partitioned_by: tuple[str, ...] = ()
@@ -45,7 +44,6 @@ class Write:
     """Everything that a strategy needs to write one task's rows.
 
     Args:
-        task: The task.
         session: The session that `frame` belongs to.
         catalog: The catalog's name.
         table: The table as it was before the write.
@@ -165,7 +163,6 @@ class Strategy(ABC):
 
         Args:
             session: The session to build them in.
-            task: The task.
             project_root: The project's folder, if the engine knows one.
 
         Raises:
@@ -233,10 +230,8 @@ def write_staged(
     a killed process leaves is the scratch branch, which the janitor removes.
 
     Args:
-        write: The write.
         put_together: Commits to the scratch branch, which begins as the task's branch is.
         doing: What is being done to the interval, for the message: `merged`.
-        attempts: How often it is tried.
 
     Raises:
         ConflictError: Others were faster each time.

@@ -105,7 +105,6 @@ class Versions:
     """Writes the SQL of one fill; every expression of time is to be run in UTC.
 
     Args:
-        kind: The kind.
         types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case.
         at: The instant that this fill calls now (UTC).

@@ -88,7 +88,6 @@ class Digester:
         """Return the digests of rows that are read again, in a job of their own.
 
         Args:
-            frame: The rows.
             rows: How many there have to be, or None where that is not known.
         """
         from pyspark.sql import functions

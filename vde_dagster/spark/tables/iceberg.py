@@ -29,7 +29,6 @@ class Commit:
     """An Iceberg snapshot as far as a fill reports it.
 
     Args:
-        snapshot_id: Its id.
         added_records: Rows in the data files that it added.
         added_bytes: Bytes of the files that it added.
     """

@@ -27,9 +27,7 @@ class RemoteTable:
     """What `IcebergTable` is for sessions of a Spark Connect server.
 
     Args:
-        session: The session.
         catalog: The catalog's name in it.
-        ref: The table.
         lakehouse: The same catalog, without Spark.
 
     Raises:

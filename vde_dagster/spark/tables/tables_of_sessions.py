@@ -25,9 +25,7 @@ def load_table(
     """Load a table's metadata from the catalog.
 
     Args:
-        session: The session.
         catalog: The catalog's name in it.
-        ref: The table.
         lakehouse: The same catalog without Spark, for sessions without a JVM.
 
     Raises:

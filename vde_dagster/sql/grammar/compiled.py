@@ -193,7 +193,6 @@ class Edge(NamedTuple):
     """A way from one state to another.
 
     Args:
-        kind: One of the kinds above.
         target: The state that it leads to; of a call, the one behind the call.
         first: A number that the kind gives meaning: the called rule's start, a predicate's rule.
         second: Another: the called rule, the predicate.
@@ -218,7 +217,6 @@ class Network(NamedTuple):
         rule_of: Each state's rule.
         starts: Each rule's first state.
         token_types: The token that each rule of a lexer makes.
-        highest: The highest token.
     """
 
     edges: list[list[Edge]]

@@ -52,9 +52,7 @@ class Lexer:
     """A lexer of Spark's kind: comments may be nested, and case does not matter.
 
     Args:
-        network: Its states.
         predicates: The names of its predicates by their numbers, and whether they are negated.
-        names: The numbers of its tokens.
 
     Raises:
         UnknownFormat: It asks what is not known here.

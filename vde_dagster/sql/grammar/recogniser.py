@@ -19,12 +19,7 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 
 
 class Barred(NamedTuple):
-    """What a rule is not to take.
-
-    Args:
-        tokens: The tokens.
-        rules: The rules.
-    """
+    """What a rule is not to take."""
 
     tokens: Collection[int]
     rules: Collection[int]
@@ -67,7 +62,6 @@ class Recogniser:
     """A grammar that can be asked whether it takes tokens.
 
     Args:
-        network: Its states.
         holds: Whether a predicate of it holds, by its number.
         barred: What rules are not to take, though the grammar lets them.
     """
@@ -89,7 +83,6 @@ class Recogniser:
         """Say how far a rule takes tokens; None if it takes all of them.
 
         Args:
-            rule: The rule.
             kinds: The tokens' numbers.
 
         Returns:

@@ -64,7 +64,6 @@ class Refusal:
 
     Args:
         start: The offset of the token that it does not take; that of the end of the text.
-        end: The offset behind it.
         text: The token; "" at the end.
         expected: What could stand there; all names are one of them.
     """
@@ -76,12 +75,7 @@ class Refusal:
 
 
 class SparkGrammar:
-    """The grammar of one Spark.
-
-    Args:
-        parser: The class of its parser.
-        lexer: The class of its lexer.
-    """
+    """The grammar of one Spark."""
 
     def __init__(self, parser: ClassFile, lexer: ClassFile) -> None:
         network = read_network(_network_text(parser))

@@ -39,12 +39,7 @@ HARD, BLANK = Break(lines=1), Break(lines=2)
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """What is indented.
-
-    Args:
-        by: Blanks.
-        inside: What.
-    """
+    """What is indented."""
 
     by: int
     inside: Document
@@ -52,11 +47,7 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is one line where it fits.
-
-    Args:
-        inside: What.
-    """
+    """What is one line where it fits."""
 
     inside: Document
 
@@ -66,7 +57,6 @@ class Remark:
     """A comment.
 
     Args:
-        text: As written.
         behind: Whether it stands behind something in its line.
     """
 
@@ -88,7 +78,6 @@ def written(document: Document, width: int) -> str:
 
     Args:
         document: Texts, breaks, groups, and tuples of them; the text " " is a blank between texts.
-        width: Characters of a line.
     """
     out = _Lines()
     waiting: list[tuple[int, bool, Document]] = [(0, False, document)]

@@ -23,7 +23,6 @@ class Leaf:
 
     Args:
         kind: As of `Token`, and `macro`.
-        text: As written.
         adjacent: Whether nothing stands before it.
         begins_line: Whether it is the first of its line.
         is_sign: Whether it is a minus or plus of one operand.
@@ -70,7 +69,6 @@ def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
     """Read tokens, comments included.
 
     Args:
-        source: The file.
         tokens: A statement's, or some of them.
 
     Raises:
@@ -168,8 +166,6 @@ class Clause:
     Args:
         kind: `with`, `select`, `list`, `condition`, `join`, `on`, `set`, `values`, `inline`; empty
             for what stands before the first clause.
-        head: Its keywords.
-        body: What it has.
         before: Comments on lines of their own before it.
     """
 

@@ -56,11 +56,7 @@ def _own_line(node: Node) -> bool:
 
 
 class QueryLayout:
-    """Lays out queries and expressions.
-
-    Args:
-        options: How they shall look.
-    """
+    """Lays out queries and expressions."""
 
     def __init__(self, options: LayoutOptions) -> None:
         self._options = options

@@ -19,7 +19,6 @@ class LayoutOptions:
         indent: Blanks before what a clause has.
         pad: Blanks before what brackets have.
         max_text_width: Characters of a line, from which on lists and conditions are broken.
-        leading_comma: Whether commas begin lines.
         normalize_functions: `upper` or `lower` for names of functions; they stay as they are
             written otherwise.
         keywords: Whether keywords are written in capitals.
@@ -88,10 +87,8 @@ def text_of(leaf: Leaf, before: Leaf | None, following: Leaf | None, options: La
     """Return a leaf's text, keywords in capitals where the options say so.
 
     Args:
-        leaf: The leaf.
         before: The one before it.
         following: The one behind it.
-        options: How it shall look.
     """
     word = leaf.word
     if not word or _is_name(leaf, before, following):

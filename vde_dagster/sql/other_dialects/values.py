@@ -207,7 +207,6 @@ def spark_date_part(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str 
     """Write a part of a date as Spark counts it.
 
     Args:
-        node: A call.
         dialect: SQLGlot dialect that it was written in.
 
     Returns:

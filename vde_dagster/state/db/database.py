@@ -216,7 +216,6 @@ class Database:
     Args:
         engine: SQLAlchemy's engine.
         clock: Who tells the time; the server of PostgreSQL, or this machine, by default.
-        effects: The port for side effects.
     """
 
     def __init__(
@@ -422,7 +421,6 @@ def announce_statements(connection: Connection, effects: Effects, transaction: s
     Args:
         connection: The transaction's connection.
         effects: The port; the one of production costs a statement nothing.
-        transaction: What the transaction is for.
     """
     if isinstance(effects, NoEffects):
         return

@@ -58,11 +58,7 @@ def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStore:
-    """Acquiring, renewing, checking and giving back leases.
-
-    Args:
-        database: Where they are.
-    """
+    """Acquiring, renewing, checking and giving back leases."""
 
     database: Database
 
@@ -179,7 +175,6 @@ class LeaseStore:
 
         Args:
             resource: What to lock.
-            owner: Who locks it.
             ttl_seconds: How long it outlives this process; renewed every third of it.
             wait_seconds: How long to wait for another owner.
 
@@ -203,7 +198,6 @@ class LeaseStore:
 
         Args:
             resources: What to lock.
-            owner: Who locks it.
             ttl_seconds: How long they outlive this process.
 
         Raises:

@@ -82,7 +82,6 @@ def run_migrations(connection: Connection, target: str) -> None:
     """Bring the tables to a revision inside the connection's transaction.
 
     Args:
-        connection: A writing transaction.
         target: A revision's number or `head`.
     """
     from alembic import command

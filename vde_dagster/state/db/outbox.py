@@ -68,11 +68,7 @@ class NewsPlace:
 
 @dataclass(frozen=True, slots=True)
 class NewsStore:
-    """Reading news.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading news."""
 
     database: Database
 
@@ -112,7 +108,6 @@ class NewsStore:
         """Return what one origin told.
 
         Args:
-            origin: The origin.
             after: Only greater numbers; by default, what has no number yet is among them.
             until: Only numbers up to this one.
         """
@@ -131,7 +126,6 @@ class NewsStore:
         """Write news that no change of the store comes with, in a transaction of their own.
 
         Args:
-            kind: What happened.
             subjects: What each is about, as JSON has it.
         """
 
@@ -165,9 +159,6 @@ def tell(database: Database, connection: Connection, kind: NewsKind, **subject: 
     """Write news, in the transaction that makes them true.
 
     Args:
-        database: Says on whose behalf.
-        connection: The transaction.
-        kind: What happened.
         subject: The keys of what it is about, as JSON has them.
     """
     row = {

@@ -19,7 +19,6 @@ class ProjectStore:
     """Comparing a project with the one that the state belongs to, and writing down whose it is.
 
     Args:
-        database: Where that is.
         own: The project that the store was opened for, or None for nobody's.
     """
 

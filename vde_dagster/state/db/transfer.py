@@ -37,7 +37,6 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
     """Write everything in the store to a file.
 
     Args:
-        database: The store.
         path: The file; replaced when it exists.
 
     Returns:

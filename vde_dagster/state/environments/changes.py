@@ -37,11 +37,7 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class ChangePoints:
-    """Reading them.
-
-    Args:
-        database: Where entries and pins are.
-    """
+    """Reading them."""
 
     database: Database
 
@@ -89,12 +85,8 @@ class ChangeCursor:
     """A consumer's place in the changes of a model.
 
     Args:
-        environment: The environment.
-        model: The model.
-        name: What the consumer calls it.
         version: The last version whose changes it has.
         moved_at: When it said so (UTC).
-        moved_by: Who.
     """
 
     environment: str
@@ -107,11 +99,7 @@ class ChangeCursor:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursorStore:
-    """Reading and moving cursors.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and moving cursors."""
 
     database: Database
 

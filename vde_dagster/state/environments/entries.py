@@ -174,11 +174,7 @@ _SHOWING = (
 
 @dataclass(frozen=True, slots=True)
 class ShownStore:
-    """Asking which environments show what.
-
-    Args:
-        database: Where that is.
-    """
+    """Asking which environments show what."""
 
     database: Database
 

@@ -38,12 +38,9 @@ class EnvironmentSummary:
     Args:
         name: The environment's name.
         version: Counts publications, from 1.
-        models: How many models it has.
         published_at: When (UTC).
-        published_by: Who.
         plan_id: The plan that was applied, or None for a rollback.
         expires_at: When the janitor may drop it (UTC), or None for never.
-        note: Text for people.
         frozen: The version that it shows for ever (`prod@41`); None for one that may change.
         held: How many models it shows as they were, if it is not frozen.
     """
@@ -62,12 +59,7 @@ class EnvironmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStore:
-    """Reading and writing environments.
-
-    Args:
-        database: Where they are.
-        tables: The tables that they show.
-    """
+    """Reading and writing environments."""
 
     database: Database
     tables: TableStore
@@ -206,7 +198,6 @@ class EnvironmentStore:
         """Write an environment's next version, as part of the publication's transaction.
 
         Args:
-            connection: The transaction.
             environment: What it becomes; its version number is assigned here.
             base_version: The version that it was made from, 0 when there was no environment.
             ends: Whether this is the environment's end.
@@ -264,9 +255,7 @@ class EnvironmentStore:
         """Write that an environment ends, as part of the transaction that drops its views.
 
         Args:
-            connection: The transaction.
             environment: Who drops it, when and why; its entries are ignored.
-            base_version: The version that is dropped.
 
         Returns:
             The number of the version that records the end.
@@ -292,7 +281,6 @@ class EnvironmentStore:
         """Set when the janitor may drop an environment.
 
         Args:
-            name: The environment.
             at: When (UTC), or None for never.
             connection: A transaction to take part in.
 

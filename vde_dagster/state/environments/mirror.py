@@ -33,8 +33,6 @@ class WantedView:
     """What a view is to be.
 
     Args:
-        ref: Its place in the catalog.
-        environment: Whose it is.
         hash: The hash of its definition; None where it is to be gone.
         definition: The definition as JSON; None where it is to be gone.
     """
@@ -91,7 +89,6 @@ class MirrorStore:
     """Reading and writing the journal.
 
     Args:
-        database: Where it is.
         leases: Says who may write.
     """
 
@@ -196,9 +193,7 @@ class MirrorStore:
         """Say how the writes of views ended, whether or not somebody else writes by now.
 
         Args:
-            catalog: The catalog.
             done: What was written, and why it was not; then it stays behind.
-            writer: Who wrote.
         """
 
         def work(conn: Connection) -> None:

@@ -41,8 +41,6 @@ class PinChange:
     """A table that a version pins otherwise than the version before.
 
     Args:
-        version: The version.
-        table_id: The physical table.
         snapshot_id: The Iceberg snapshot that it pins; None for a table without any.
         rows: Rows in it, when known.
         is_new: Whether the version before did not show the table.
@@ -65,11 +63,7 @@ class PinChange:
 
 @dataclass(frozen=True, slots=True)
 class PinHistory:
-    """Reading the pins of many versions.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading the pins of many versions."""
 
     database: Database
 
@@ -267,7 +261,6 @@ def pin_filled(
 
     Args:
         connection: The transaction; it has written the version's pins, and what it fills.
-        environment: The environment.
         version: Its new version.
         said: By table id, what is filled once the catalog has followed; it may come later.
     """
@@ -312,8 +305,6 @@ def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -
     """Let just these ranges of a table count as filled, and nothing wait for being so.
 
     Args:
-        connection: A transaction.
-        table_id: The table.
         filled: The ranges (UTC).
     """
     for table in (schema.intervals, schema.pending):

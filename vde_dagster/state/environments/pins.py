@@ -58,7 +58,6 @@ class Head:
 
     Args:
         table_id: The physical table; a preview has one of its own.
-        location: The metadata file.
         snapshot_id: The Iceberg snapshot that readers see; None for a table without any.
         schema_id: The table's schema, whose columns readers may name.
         rows: Rows in the table, when the snapshot's summary says.
@@ -91,11 +90,9 @@ class Pin:
     """What a version of an environment shows of one table.
 
     Args:
-        table_id: The physical table.
         snapshot_id: The Iceberg snapshot; None for a table without any row.
         schema_id: The table's schema at the publication.
         rows: Rows in it, when known.
-        since: The version that pinned it.
         filled: What counted as filled, as `pinned_fills` writes it; None when not known.
     """
 
@@ -118,11 +115,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class PinStore:
-    """Reading and writing pins.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and writing pins."""
 
     database: Database
 
@@ -195,8 +188,6 @@ class PinStore:
         """Pin what a version shows, in the transaction that writes its entries.
 
         Args:
-            connection: The transaction.
-            environment: The environment.
             version: Its new version.
             shown: By table id, what the version shows of tables that may differ from its pins.
             gone: Tables that it no longer shows.

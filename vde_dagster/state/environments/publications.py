@@ -49,7 +49,6 @@ class PublishedFile:
     """A metadata file of a publication.
 
     Args:
-        location: Where it was written.
         previous: The file that its pointer named before, or None.
         kind: `view`, `table` or `data`.
         ref: Whose pointer; None for data files, and in records of older code.
@@ -73,12 +72,9 @@ class PublicationRecord:
     """A publication as it is known to the state store.
 
     Args:
-        id: Unique id.
-        environment: The environment.
         status: Whether it happened; `unused` marks files noted for deletion, no publication.
         version: The environment's version that it made, once committed.
         plan_id: The plan, or None.
-        published_by: Who.
         files: The files that it wrote or meant to write.
         started_at: When it was announced (UTC).
         decided_at: When it was committed or aborted (UTC), or None.
@@ -97,11 +93,7 @@ class PublicationRecord:
 
 @dataclass(frozen=True, slots=True)
 class PublicationStore:
-    """Announcing and deciding publications.
-
-    Args:
-        database: Where they are.
-    """
+    """Announcing and deciding publications."""
 
     database: Database
 
@@ -141,8 +133,6 @@ class PublicationStore:
         """Decide, inside the publish transaction, that the publication happens.
 
         Args:
-            connection: The transaction.
-            publication_id: The publication.
             version: The environment's version that it makes.
             settled: Whether the catalog's pointers move in the same transaction.
 

@@ -39,11 +39,7 @@ class WaitingStatement:
 
 @dataclass(frozen=True, slots=True)
 class VirtualUpdateStore:
-    """Writing down and crossing off statements.
-
-    Args:
-        database: Where they are.
-    """
+    """Writing down and crossing off statements."""
 
     database: Database
 
@@ -128,11 +124,7 @@ def _step(environment: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatementStore:
-    """Reading and writing them.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and writing them."""
 
     database: Database
 

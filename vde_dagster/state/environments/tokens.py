@@ -28,7 +28,6 @@ class Token:
         environment: The environment that it reads, and its versions.
         row_filter: The rows that it reads, in PyIceberg's words; None for all.
         created_at: When (UTC).
-        created_by: Who.
         expires_at: From when on it is void (UTC); None for never.
         revoked_at: When it was revoked (UTC), or None.
     """
@@ -48,11 +47,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Reading and writing tokens.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and writing tokens."""
 
     database: Database
 
@@ -62,8 +57,6 @@ class TokenStore:
         """Make a token.
 
         Args:
-            environment: The environment.
-            who: Who makes it.
             expires_at: From when on it is void (UTC); None for never.
             row_filter: The rows that it reads; None for all.
 

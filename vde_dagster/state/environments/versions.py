@@ -28,13 +28,9 @@ class EnvironmentVersion:
     """One line of an environment's history.
 
     Args:
-        environment: The environment.
         version: Counts publications, from 1; goes on counting after a drop.
-        publication_id: The publication that made it.
         plan_id: The plan that was applied, or None.
         published_at: When (UTC).
-        published_by: Who.
-        note: Text for people.
         added: Models that the version before had not.
         changed: Models with another snapshot or table than before.
         removed: Models that only the version before had.
@@ -56,11 +52,7 @@ class EnvironmentVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionStore:
-    """Reading the history of environments.
-
-    Args:
-        database: Where it is.
-    """
+    """Reading the history of environments."""
 
     database: Database
 
@@ -98,7 +90,6 @@ class VersionStore:
         """Return the versions of an environment, newest first.
 
         Args:
-            name: The environment.
             limit: The most versions to return.
             until: The last version; None for the newest.
         """
@@ -131,7 +122,6 @@ class VersionStore:
         """Return the version that an environment was at, or None when it had none that is kept.
 
         Args:
-            name: The environment.
             at: The instant (UTC).
         """
         known = schema.environment_versions.c
@@ -150,7 +140,6 @@ class VersionStore:
         such neighbours only the newest is named.
 
         Args:
-            name: The environment.
             version: The version, which is in the history.
             data: Whether versions differ, too, whose tables have other rows.
 
@@ -207,8 +196,6 @@ class VersionStore:
         """Say whether an environment was dropped since a version: what that pinned is not kept.
 
         Args:
-            name: The environment.
-            version: The version.
             connection: A transaction to read in.
         """
         known = schema.environment_versions.c
@@ -230,13 +217,7 @@ class VersionStore:
     def first_change(
         self, name: str, version: int, model: ModelName
     ) -> tuple[datetime, str | None] | None:
-        """Return when (UTC), and by which plan, a model was first shown otherwise after a version.
-
-        Args:
-            name: The environment.
-            version: The version.
-            model: The model.
-        """
+        """Return when (UTC), and by which plan, a model first looked otherwise after a version."""
         known, entry = schema.environment_versions.c, schema.entries.c
         query = (
             select(known.published_at, known.plan_id)
@@ -261,7 +242,6 @@ class VersionStore:
         had then: runs and backfills publish versions that differ in their tables' rows alone.
 
         Args:
-            name: The environment.
             base_version: The version that the plan was made against, 0 for none.
 
         Returns:

@@ -28,7 +28,6 @@ class World:
 
     Args:
         environment: The environment when it is there now, else None.
-        rows: Its entries.
     """
 
     environment: str | None
@@ -58,7 +57,6 @@ class OpenPlan:
     """A plan that may still be applied.
 
     Args:
-        entries: Its target.
         computing: What an apply that is under way computes, by table.
     """
 

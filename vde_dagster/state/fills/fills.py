@@ -60,11 +60,7 @@ _REDATE_FILL = update(schema.fills).where(_THIS_FILL).values(recorded_at=bindpar
 
 @dataclass(frozen=True, slots=True)
 class FillStore:
-    """Reading and writing what is filled in tables.
-
-    Args:
-        database: Where that is.
-    """
+    """Reading and writing what is filled in tables."""
 
     database: Database
 
@@ -86,9 +82,7 @@ class FillStore:
         What became outdated after the plan was begun to be applied stays to be filled again.
 
         Args:
-            table_id: The table.
             interval: What was filled (UTC, half-open).
-            plan_id: The plan that filled it.
             iceberg_snapshot_id: The commit that holds the rows, when there was one.
             rows: Rows in the range, when counted.
             connection: A transaction to take part in.
@@ -215,9 +209,6 @@ class FillStore:
 
         Args:
             connection: The rollback's transaction.
-            table_id: The table.
-            commits: The Iceberg snapshots.
-            undone: Whether they were taken back.
         """
         for part in chunks(sorted(commits)):
             connection.execute(
@@ -290,7 +281,6 @@ class LastFill:
         recorded_at: When it was recorded (UTC).
         bytes: Bytes of the files that it added, when known.
         seconds: How long it took, when known.
-        facts: What it read and wrote.
     """
 
     commit: int | None
@@ -309,11 +299,7 @@ class LastFill:
 
 @dataclass(frozen=True, slots=True)
 class FactStore:
-    """Reading what fills remember.
-
-    Args:
-        database: Where that is.
-    """
+    """Reading what fills remember."""
 
     database: Database
 
@@ -358,7 +344,6 @@ class FactStore:
         """Return the fills of ranges that overlap one, newest first.
 
         Args:
-            table_id: The table.
             interval: The range (UTC).
             plan_id: A plan whose fills count, too, that wait for its publication.
         """

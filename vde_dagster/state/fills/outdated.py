@@ -45,14 +45,7 @@ _STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bin
 
 @dataclass(frozen=True, slots=True)
 class OutdatedStore:
-    """Finding what a restatement makes outdated, and remembering it.
-
-    Args:
-        database: Where everything is.
-        tables: Physical tables.
-        snapshots: Their definitions.
-        fills: What is filled.
-    """
+    """Finding what a restatement makes outdated, and remembering it."""
 
     database: Database
     tables: TableStore
@@ -68,7 +61,6 @@ class OutdatedStore:
         """Return what a restatement makes outdated, as everything stands now.
 
         Args:
-            changed: What it computes again.
             known: Snapshots that need not be read, by id.
             connection: A transaction to read in.
         """
@@ -93,8 +85,6 @@ class OutdatedStore:
         """Give up, in a publication's transaction, what it makes outdated.
 
         Args:
-            connection: The transaction.
-            changed: What is restated.
             known: Snapshots that need not be read, by id.
         """
         for found in self.find(changed, known, connection):
@@ -115,8 +105,6 @@ class OutdatedStore:
         """Remember that ranges of a table have to be computed again.
 
         Args:
-            connection: A transaction.
-            table_id: The table.
             intervals: The ranges (UTC).
             since: Who begins after that (UTC) does it; by default from now on.
         """
@@ -217,8 +205,6 @@ def still_outdated(
     """Settle, in the transaction that records a fill, what it computed in good time.
 
     Args:
-        conn: The transaction.
-        table_id: The table.
         interval: What was filled (UTC).
         plan_id: The plan that filled it; it began when it was last begun to be applied.
 

@@ -33,7 +33,6 @@ def shown_by_production(subject: str, environment: str) -> ConflictError:
     """Return the error of an environment that would write what production reads.
 
     Args:
-        subject: The table.
         environment: The environment that would write it.
     """
     return ConflictError(
@@ -203,9 +202,6 @@ class PendingInterval:
     """A range that is written to a branch and becomes filled with the publication.
 
     Args:
-        plan_id: The plan that wrote it.
-        table_id: The table.
-        branch: The Iceberg branch.
         interval: The range (UTC, half-open).
         iceberg_snapshot_id: The commit that holds it, when there was one.
         rows: Rows in it, when counted.
@@ -245,7 +241,6 @@ class PendingStore:
     """Reading and writing what waits for a publication.
 
     Args:
-        database: Where that is.
         fills: Where it goes with the publication.
     """
 

@@ -62,11 +62,7 @@ class OldRecords:
 
 @dataclass(frozen=True, slots=True)
 class RecordStore:
-    """Forgetting old records.
-
-    Args:
-        database: Where they are.
-    """
+    """Forgetting old records."""
 
     database: Database
 

@@ -67,9 +67,7 @@ class RetentionStore:
     """Deciding what may be forgotten, and giving it up.
 
     Args:
-        database: Where everything is.
         plans: What may still be applied.
-        leases: Who works on what.
     """
 
     database: Database

@@ -27,11 +27,9 @@ class AuditRecord:
         number: Grows with every result of the store.
         plan_id: The plan on whose behalf it ran.
         table_id: The physical table, or None for a view.
-        model: The audited model.
         audit: The audit's label.
         blocking: Whether failing rows stop a publication.
         interval: The audited range (UTC).
-        result: What was found.
         recorded_at: When (UTC).
         environment: The environment that was audited by itself, or None: the plan's.
         version: Its version then, or None.
@@ -56,7 +54,6 @@ class AuditRun:
 
     Args:
         id: Takes the place of a plan's id.
-        environment: The environment.
         version: Its version then.
     """
 
@@ -67,11 +64,7 @@ class AuditRun:
 
 @dataclass(frozen=True, slots=True)
 class AuditStore:
-    """Reading and writing audit results.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and writing audit results."""
 
     database: Database
 
@@ -87,9 +80,7 @@ class AuditStore:
         """Keep what an audit found; a repetition for the same plan and range replaces it.
 
         Args:
-            task: The audit.
             table_id: The physical table, or None for a view.
-            result: What it found.
             connection: A transaction to take part in.
             run: The audits that ran by themselves, or None when a plan's did.
         """
@@ -146,9 +137,6 @@ class AuditStore:
 
         Left out is what was found on a branch that nobody published, and what newer results of
         the same audit cover.
-
-        Args:
-            table_id: The table.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
@@ -236,8 +224,6 @@ class AuditStore:
 
         Args:
             plan_id: The plan, or the run of audits.
-            table_id: The table.
-            failed: Only those that found rows.
             after: Only those with a greater number.
 
         Raises:

@@ -43,11 +43,8 @@ class PlanRecord:
     """What is known of a plan without reading it.
 
     Args:
-        id: The plan.
-        environment: Its environment.
         kind: `plan` or `run`.
         base_version: The environment's version that it was made against.
-        status: How far it got.
         created_at: When it was made (UTC).
         started_at: When it was last begun to be applied (UTC), or None.
         finished_at: When that ended (UTC), or None.
@@ -67,12 +64,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanStore:
-    """Reading and writing plans.
-
-    Args:
-        database: Where they are.
-        snapshots: What they are made of.
-    """
+    """Reading and writing plans."""
 
     database: Database
     snapshots: SnapshotStore
@@ -81,7 +73,6 @@ class PlanStore:
         """Store a plan and its snapshots; a plan is never changed once stored.
 
         Args:
-            plan: The plan.
             held: Ids of snapshots that environments hold: nobody need look whether they are stored.
         """
         row = {
@@ -296,11 +287,6 @@ class PlanStore:
 
     def reject(self, plan_id: str, who: str, why: str = "") -> PlanRecord:
         """Reject a plan, so that nobody can apply it.
-
-        Args:
-            plan_id: The plan.
-            who: Who rejects it.
-            why: What its author should know.
 
         Raises:
             UsageError: No plan has this id.

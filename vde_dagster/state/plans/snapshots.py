@@ -18,11 +18,7 @@ from vde_dagster.state.db.rows import chunks, insert_if_absent
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """Reading and writing snapshots.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and writing snapshots."""
 
     database: Database
 
@@ -62,7 +58,6 @@ class SnapshotStore:
         """Read snapshots by id in one go; unknown ids are left out.
 
         Args:
-            ids: The snapshots.
             connection: A transaction to take part in.
             unreadable: Gets the ids of those that cannot be read, which is no error then.
 

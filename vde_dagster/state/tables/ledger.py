@@ -21,8 +21,6 @@ class LedgerTable:
     """A physical table as the ledger has it, whatever its status.
 
     Args:
-        id: Its unique id.
-        ref: Its place in the catalog.
         status: `live`, `tombstoned`, `dropping` or `dropped`.
         created: Whether it was created in the catalog.
         location: Where its files are, once that was needed to drop it.
@@ -41,12 +39,7 @@ class LedgerTable:
 
 @dataclass(frozen=True, slots=True)
 class LedgerStore:
-    """Reading physical tables of any status, and dropping those that were given up.
-
-    Args:
-        database: Where they are.
-        leases: Who works on what.
-    """
+    """Reading physical tables of any status, and dropping those that were given up."""
 
     database: Database
     leases: LeaseStore
@@ -61,7 +54,6 @@ class LedgerStore:
 
         Args:
             connection: The transaction that also removes it from the catalog.
-            table_id: The table.
             location: Where its files are; kept, so that a repetition can go on.
 
         Returns:

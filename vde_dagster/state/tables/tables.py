@@ -81,11 +81,7 @@ def content_version(table: PhysicalTable) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """Reading and writing physical tables.
-
-    Args:
-        database: Where they are.
-    """
+    """Reading and writing physical tables."""
 
     database: Database
 
@@ -197,7 +193,6 @@ class TableStore:
         """Record that a table exists in the catalog, with the types that it really has.
 
         Args:
-            table: The table.
             columns: (name, Spark SQL type) of its columns; others than its own are ignored.
             connection: A transaction to take part in.
 
@@ -254,8 +249,6 @@ class TableStore:
         """Record that a preview has ranges of its table's rows no more; nothing of other tables.
 
         Args:
-            connection: A transaction.
-            table_id: The table.
             intervals: The ranges (UTC).
         """
         known = self.load([table_id], connection).get(table_id)
@@ -269,7 +262,6 @@ class TableStore:
         """Record, in a publication's transaction, that another definition fills a table now.
 
         Args:
-            connection: The transaction.
             table: The table with its types and the definition; columns that others added meanwhile
                 stay.
 
