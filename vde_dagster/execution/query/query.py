@@ -115,9 +115,7 @@ def query_environment(
     Spark loads a query's views one by one, so a query can straddle a publication. The
     publication's id is compared before and after, and the query is run again when it moved.
     """
-    from sqlglot.errors import SqlglotError
-
-    from vde_dagster.execution.query.query_rules import check_query, refuse_substitution
+    from vde_dagster.execution.query.query_rules import check_query
     from vde_dagster.planning.rendering.render import render_environment_query
 
     written = sql
@@ -162,15 +160,7 @@ def query_environment(
         if not raw:
             # What production alone has is told apart below, with a message of its own.
             check_query(sql, names | elsewhere | changes.keys(), table_names)
-        try:
-            rendered = render_environment_query(sql, view, table_names)
-        except SqlglotError as error:
-            raise UsageError(
-                f"the query cannot be read: {str(error).splitlines()[0]}",
-                hint="write it in Spark SQL",
-            ) from error
-        if not raw:
-            refuse_substitution(rendered)  # What was escaped in a string is written out here.
+        rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
         with warehouse.lakehouse.naming_damage(partial(_read, warehouse, before)):
             columns, rows = warehouse.engine().query(rendered, limit)
         after = warehouse.store.environments.get(environment)
@@ -180,6 +170,24 @@ def query_environment(
         f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
         hint="query again",
     )
+
+
+def _rendered(render: Callable[[], str], raw: bool) -> str:
+    """Return a query as Spark gets it; what SQLGlot cannot read is its author's mistake."""
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.execution.query.query_rules import refuse_substitution
+
+    try:
+        rendered = render()
+    except SqlglotError as error:
+        raise UsageError(
+            f"the query cannot be read: {str(error).splitlines()[0]}",
+            hint="write it in Spark SQL",
+        ) from error
+    if not raw:
+        refuse_substitution(rendered)  # What was escaped in a string is written out here.
+    return rendered
 
 
 def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> set[TableRef]:
@@ -206,9 +214,7 @@ def query_version(
         UsageError: The query cannot be read, does more than to read models, or reads a model whose
             data of that version are not known or gone.
     """
-    from sqlglot.errors import SqlglotError
-
-    from vde_dagster.execution.query.query_rules import check_query, refuse_substitution
+    from vde_dagster.execution.query.query_rules import check_query
 
     sql, changes = expand(warehouse, version, sql)
     names = names_in_queries(warehouse.settings, externals_of(warehouse, version).values())
@@ -219,15 +225,7 @@ def query_version(
     def relation_of(name: ModelName) -> str | None:
         return f"SELECT * FROM {changes[name]}" if name in changes else reader.relation(name)
 
-    try:
-        rendered = replace_tables(sql, relation_of, names)
-    except SqlglotError as error:
-        raise UsageError(
-            f"the query cannot be read: {str(error).splitlines()[0]}",
-            hint="write it in Spark SQL",
-        ) from error
-    if not raw:
-        refuse_substitution(rendered)
+    rendered = _rendered(partial(replace_tables, sql, relation_of, names), raw)
 
     def may_have_failed(error: Exception) -> set[TableRef]:
         return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
