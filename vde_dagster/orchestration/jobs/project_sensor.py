@@ -160,23 +160,15 @@ def evaluate(
     except VdeError as error:
         raise dg.Failure(str(error)) from error
     withdrawn = idle(instance, replaced) if instance else []
-    if instance and found != known:
+    never_rejected: list[str] = []
+    if instance and (withdrawn or found != known):
         with Workspace.open(root) as workspace:
-            others = past_plans(workspace, instance, names.plans)
-        withdrawn = list(dict.fromkeys([*withdrawn, *others]))
+            others = past_plans(workspace, instance, names.plans) if found != known else []
+            withdrawn = list(dict.fromkeys([*withdrawn, *others]))
+            statuses = workspace.store.plans.statuses(withdrawn)
+        never_rejected = [one for one in withdrawn if statuses.get(one) != "rejected"]
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
-    return _result(names, found, plans, left, withdrawn, _never_rejected(root, withdrawn))
-
-
-def _never_rejected(root: Path, plan_ids: Sequence[str]) -> list[str]:
-    """Return those of the plans that leave `vde/reject`, too."""
-    if not plan_ids:
-        return []
-    from vde_dagster.execution.workspace import Workspace
-
-    with Workspace.open(root) as workspace:
-        statuses = workspace.store.plans.statuses(plan_ids)
-    return [plan_id for plan_id in plan_ids if statuses.get(plan_id) != "rejected"]
+    return _result(names, found, plans, left, withdrawn, never_rejected)
 
 
 def _result(
