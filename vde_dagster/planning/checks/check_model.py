@@ -102,6 +102,10 @@ def _column(query: str, sent: str, refusal: Refusal) -> int:
 
 
 _INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
+_OF_A_FILL = re.compile(
+    r"[@$]\{?(start|end|execution|latest)_(date|ds|dt|dtntz|ts|tstz|epoch|millis|hour)\b\}?",
+    re.IGNORECASE,
+)
 _ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
 """Where an interval begins, if it is no argument of a call."""
 _PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
@@ -151,6 +155,29 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
         place_in_header(model, "kind"),
         certain=False,
     )
+
+
+def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a view that asks for an interval or for the time of a run, which views have not."""
+    model = known.model
+    if model.query is None or model.kind.owns_table or not model.kind.is_shown:
+        return
+    embedded = [one.model for one in _inlined(parents) if not one.model.kind.is_shown]
+    for one in (model, *embedded):
+        found = _OF_A_FILL.search(one.query or "")
+        if found is None:
+            continue
+        through = f" through {one.name}" if one is not model else ""
+        yield Problem(
+            f"{model.name} is of kind {model.kind.name} and asks for {found.group()}{through}: a "
+            "view is read at any time, and no fill says which",
+            "leave the condition to who reads it, ask current_date() or current_timestamp(), or "
+            "make it a kind with a table",
+            place_in_query(model, found.start() + 1)
+            if one is model
+            else place_in_header(model, "kind"),
+        )
+        return
 
 
 def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
@@ -450,6 +477,7 @@ _CHECKS = (
     audited_columns,
     reads_itself,
     unfiltered,
+    view_of_interval,
     parts_of_partitions,
     time_columns,
     read_in_other_zone,

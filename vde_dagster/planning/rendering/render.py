@@ -64,11 +64,10 @@ def render_query(
         Spark SQL without any project name left in it.
     """
     assert model.query is not None
-    sql = model.query
-    if interval is not None:
-        values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
-        sql = substitute_time_variables(sql, values)
-    return replace_tables(sql, lambda name: relation(name, resolver, catalog))
+    if interval is None:
+        return replace_tables(model.query, lambda name: relation(name, resolver, catalog))
+    values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
+    return _of_interval(model.query, values, lambda name: relation(name, resolver, catalog))
 
 
 def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
@@ -203,8 +202,13 @@ def render_audit(
     rows = meaning_of(kind).audited_rows(kind, rows, interval, time_type)
     query = audit.query.replace("@this_model", f"({rows})")
     values = time_variable_values(interval.start, interval.end, interval.end)
-    query = substitute_time_variables(query, values)
-    return replace_tables(query, lambda name: relation(name, resolver, catalog))
+    return _of_interval(query, values, lambda name: relation(name, resolver, catalog))
+
+
+def _of_interval(sql: str, values: Mapping[str, str], relation_of: Relation) -> str:
+    """Replace a query's tables and time variables, also those of queries that it takes in."""
+    text = replace_tables(substitute_time_variables(sql, values), relation_of)
+    return substitute_time_variables(text, values)
 
 
 _QUOTED = r"`(?:[^`]|``)*`"
@@ -314,7 +318,10 @@ def render_statements(
     values = time_variable_values(interval.start, interval.end, execution_time)
     values |= this_model_values(this_model)
     return tuple(
-        _over_tables(substitute_time_variables(one, values), relation_of) for one in statements
+        substitute_time_variables(
+            _over_tables(substitute_time_variables(one, values), relation_of), values
+        )
+        for one in statements
     )
 
 
