@@ -243,3 +243,19 @@ def test_what_asks_for_the_time(sql: str, frozen: str) -> None:
     now = datetime(2024, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 
     assert with_frozen_time(sql, now) == frozen
+
+
+def test_a_model_that_reads_itself_begins_with_none_of_its_rows(
+    folder: ProjectFolder, engine: AnsweringSpark
+) -> None:
+    folder.write(
+        "models/double.sql",
+        """
+        MODEL (name db.double, kind INCREMENTAL_BY_UNIQUE_KEY (unique_key n), columns (n INT));
+        SELECT n * 2 AS n FROM db.raw WHERE n NOT IN (SELECT n FROM db.double)
+        """,
+    )
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace) == [("test_doubles", False)]
+    (sql,) = engine.tested
+    assert "(SELECT n FROM (SELECT CAST(NULL AS INT) AS `n` WHERE FALSE)" in sql

@@ -9,9 +9,12 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.engine_tasks import AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.planning.rendering.render import render_environment_query, replace_tables
 from vde_dagster.project.table_names import TableNames
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.project.test_query_text import QUERIES
+from vde_dagster_tests.projects import ProjectFolder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 TABLE = "SELECT * FROM `lake`.`p`.`t1`"
@@ -86,3 +89,50 @@ def test_names_with_dots_and_quotes_are_found() -> None:
     replace_tables("SELECT a FROM `d`.`odd.name`, d.`o``clock`", lambda name: seen.append(name))
 
     assert [name.name for name in seen] == ["odd.name", "o`clock"]
+
+
+RANGED = "start '2024-01-01', end '2024-01-01', kind INCREMENTAL_BY_TIME_RANGE (time_column day)"
+READERS = {
+    "query.sql": f"MODEL (name m.query, {RANGED}); SELECT day FROM m.part WHERE day <= @end_date",
+    "jinja.sql": f"MODEL (name m.jinja, {RANGED}); JINJA_QUERY_BEGIN; SELECT day FROM m.part "
+    "WHERE day <= '{{ end_ds }}' JINJA_END;",
+    "view.sql": f"""MODEL (name m.view, {RANGED});
+        CREATE TEMP VIEW some AS SELECT day FROM m.part;
+        SELECT day FROM some WHERE day <= @end_date""",
+    "audited.sql": f"""MODEL (name m.audited, {RANGED}, audits (all_known));
+        SELECT DATE '2024-01-01' AS day, @start_date AS a, @end_date AS b;
+        AUDIT (name all_known); SELECT * FROM @this_model EXCEPT SELECT day, a, b FROM m.part""",
+    "code.py": """
+        from vde_dagster import model
+        @model("m.code", kind={"name": "INCREMENTAL_BY_TIME_RANGE", "time_column": "day"},
+               start="2024-01-01", end="2024-01-01", columns={"day": "date"})
+        def rows(context):
+            return context.table("m.part")
+        """,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_query_that_is_taken_in_has_its_readers_interval(tmp_path: Path, reader: str) -> None:
+    part = """
+        MODEL (name m.part, kind EMBEDDED);
+        SELECT d AS day, d AS a, d AS b FROM (SELECT @start_date AS d) WHERE d <= @execution_date
+        """
+    files = {"models/part.sql": part, f"models/{reader}": READERS[reader]}
+    asked: list[str] = []
+
+    class Listening(FakeSpark):
+        def fill(self, task: FillTask) -> FillResult:
+            asked.extend([task.query or "", *task.before, *task.sources.values()])
+            return super().fill(task)
+
+        def audit(self, task: AuditTask) -> AuditResult:
+            asked.append(task.query)
+            return super().audit(task)
+
+    with open_fake(ProjectFolder(tmp_path, files).root, Listening()) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+    text = "\n".join(asked)
+    assert "SELECT CAST('2024-01-01' AS DATE) AS d" in text
+    assert "@" not in text

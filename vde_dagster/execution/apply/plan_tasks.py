@@ -83,23 +83,21 @@ class PlanTasks:
         resolver = replace(self._resolver(), commits=commits)
         if model.reads_itself:
             resolver = resolver.with_itself(filler, table)
+
+        def relation_of(parent: ModelName) -> str | None:
+            return relation(parent, resolver, self.catalog, interval, self.plan.created_at)
+
         if model.query is not None:
             query = render_query(model, resolver, self.catalog, interval, self.plan.created_at)
         elif model.python is not None:
             own = (model.name,) if model.reads_itself else ()
             for parent in (*model.depends_on, *own):
-                sql = relation(parent, resolver, self.catalog)
+                sql = relation_of(parent)
                 if sql is not None:
                     sources[parent] = sql
         name = qualified(table.ref, self.catalog)
         before, after = (
-            render_statements(
-                statements,
-                lambda parent: relation(parent, resolver, self.catalog),
-                name,
-                interval,
-                self.plan.created_at,
-            )
+            render_statements(statements, relation_of, name, interval, self.plan.created_at)
             for statements in (model.pre_statements, model.post_statements)
         )
         return FillTask(
@@ -189,7 +187,7 @@ class PlanTasks:
         named = table.ref if table is not None else resolver.views.ref(snapshot.name)
         before = render_statements(
             tuple(filter(only_of_session, snapshot.model.pre_statements)),
-            lambda parent: relation(parent, resolver, self.catalog),
+            lambda parent: relation(parent, resolver, self.catalog, interval, self.plan.created_at),
             qualified(named, self.catalog),
             interval,
             self.plan.created_at,

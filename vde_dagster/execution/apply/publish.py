@@ -180,7 +180,7 @@ def _statements(
     before, after = (
         render_statements(
             statements,
-            lambda parent: relation(parent, resolver, catalog),
+            lambda parent: relation(parent, resolver, catalog, slot, now),
             resolver.views.quoted(model.name, catalog),
             slot,
             now,

@@ -280,12 +280,14 @@ class _Analyser:
     def _before(self, snapshot: Snapshot) -> tuple[str, ...]:
         """Render the statements before a query; they change only the session."""
         resolver, catalog = self._resolver(), self.warehouse.settings.catalog
+        now = self.plan.created_at
+        slot = snapshot.cadence.latest_slot(now)
         return render_statements(
             snapshot.model.pre_statements,
-            lambda name: relation(name, resolver, catalog),
+            lambda name: relation(name, resolver, catalog, slot, now),
             resolver.views.quoted(snapshot.name, catalog),
-            snapshot.cadence.latest_slot(self.plan.created_at),
-            self.plan.created_at,
+            slot,
+            now,
         )
 
     def _resolver(self) -> Resolver:

@@ -123,7 +123,8 @@ def evaluate_model(
         sources = {
             parent: query
             for parent in definition.depends_on
-            if (query := relation(parent, planned.resolver, catalog)) is not None
+            if (query := relation(parent, planned.resolver, catalog, interval, planned.now))
+            is not None
         }
         columns, rows = warehouse.engine().run_python(
             planned.snapshot, sources, interval, planned.now

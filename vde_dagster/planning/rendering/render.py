@@ -64,14 +64,30 @@ def render_query(
         Spark SQL without any project name left in it.
     """
     assert model.query is not None
-    if interval is None:
-        return replace_tables(model.query, lambda name: relation(name, resolver, catalog))
-    values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
-    return _of_interval(model.query, values, lambda name: relation(name, resolver, catalog))
+    sql = model.query
+    if interval is not None:
+        values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
+        sql = substitute_time_variables(sql, values)
+
+    def relation_of(name: ModelName) -> str | None:
+        return relation(name, resolver, catalog, interval, execution_time)
+
+    return replace_tables(sql, relation_of)
 
 
-def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Return the query that a model's name stands for; None for what is no model's name."""
+def relation(
+    name: ModelName,
+    resolver: Resolver,
+    catalog: str,
+    interval: Interval | None = None,
+    execution_time: datetime | None = None,
+) -> str | None:
+    """Return the query that a model's name stands for; None for what is no model's name.
+
+    Args:
+        interval: What the time variables of a query without a table say: its reader's range (UTC).
+        execution_time: What `@execution_ts` and its like say there (UTC).
+    """
     if name not in resolver.entries:
         return None
     binding = resolver.resolve(name)
@@ -82,7 +98,7 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
         return select_physical(binding, catalog)
     if binding.snapshot.model.query is None:
         return None  # A standalone audit has no rows.
-    return render_query(binding.snapshot.model, resolver, catalog)
+    return render_query(binding.snapshot.model, resolver, catalog, interval, execution_time)
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
@@ -202,13 +218,8 @@ def render_audit(
     rows = meaning_of(kind).audited_rows(kind, rows, interval, time_type)
     query = audit.query.replace("@this_model", f"({rows})")
     values = time_variable_values(interval.start, interval.end, interval.end)
-    return _of_interval(query, values, lambda name: relation(name, resolver, catalog))
-
-
-def _of_interval(sql: str, values: Mapping[str, str], relation_of: Relation) -> str:
-    """Replace a query's tables and time variables, also those of queries that it takes in."""
-    text = replace_tables(substitute_time_variables(sql, values), relation_of)
-    return substitute_time_variables(text, values)
+    query = substitute_time_variables(query, values)
+    return replace_tables(query, lambda name: relation(name, resolver, catalog, interval))
 
 
 _QUOTED = r"`(?:[^`]|``)*`"
@@ -318,10 +329,7 @@ def render_statements(
     values = time_variable_values(interval.start, interval.end, execution_time)
     values |= this_model_values(this_model)
     return tuple(
-        substitute_time_variables(
-            _over_tables(substitute_time_variables(one, values), relation_of), values
-        )
-        for one in statements
+        _over_tables(substitute_time_variables(one, values), relation_of) for one in statements
     )
 
 
