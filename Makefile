@@ -7,7 +7,7 @@ ENVIRONMENT ?= prod
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test test-fast test-proof test-sqlglot test-slow sweep trino check format bench pictures lock clean machine
+.PHONY: run ui test test-fast test-proof test-sqlglot test-slow sweep trino check format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -68,6 +68,9 @@ format: $(STAMP)
 
 bench: $(STAMP)  ## Every benchmark, as one table
 	@$(BIN)/python -m benchmarks
+
+docs: $(STAMP)  ## The documentation as a site in build/site; links and anchors that lead nowhere fail. Needs Python 3.11
+	$(BIN)/zensical build --clean --strict
 
 pictures: $(STAMP)  ## Take the docs' pictures of the example anew, with Debian's chromium
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures

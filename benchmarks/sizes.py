@@ -42,6 +42,7 @@ SIZES = {
     "large_state": Size("--environments 8 --versions 5 --models 40"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
+    "planning_beside_sqlmesh": Size(needs="ENVIRONMENT, a folder in which SQLMesh is installed"),
     "planning_intervals": Size("--models 2 --holes 1000"),
     "planning_oracle": Size("--projects 5"),
     "planning_scale": Size("--models 50 --runs 1"),

@@ -11,10 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/[\w/.]*)`")
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*DOCS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
 INSTALL = re.compile(r"pip install '(vde-dagster[^']*)'")
-LINK = re.compile(r"\]\(([\w/.-]+)(?:#[\w-]+)?\)")
+LINK = re.compile(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
 def _examples() -> list[str]:
@@ -31,8 +34,44 @@ def test_files_and_links_that_a_page_names_are_there(page: Path) -> None:
     named = {path for path in NAMED.findall(text) if not (ROOT / path).exists()}
     if page.name == "tutorial.md":  # its models are those of a new project; test_tutorial runs it
         named = {path for path in named if not path.startswith("models/")}
-    links = {path for path in LINK.findall(text) if not (page.parent / path).exists()}
+    links = {path for path, _ in LINK.findall(text) if not (page.parent / path).exists()}
     assert (named, links) == (set(), set())
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings that GitHub and the site have alike."""
+    headings = [
+        re.sub(r"[^\w\s-]", "", h.lower()) for h in HEADING.findall(FENCE.sub("", page.read_text()))
+    ]
+    github = {heading.strip().replace(" ", "-") for heading in headings}
+    return github & {re.sub(r"[-\s]+", "-", heading.strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_that_a_page_names_are_there(page: Path) -> None:
+    links = {link for link in LINK.findall(page.read_text()) if link[1]}
+    pages = {path: page.parent / path if path else page for path, _ in links}
+    anchors = {path: _anchors(file) for path, file in pages.items()}
+    assert {link for link in links if link[1] not in anchors[link[0]]} == set()
+
+
+def test_every_page_and_picture_is_part_of_the_site() -> None:
+    named = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == [page.name for page in DOCS]
+    shown = {path for page in DOCS for path, _ in LINK.findall(page.read_text())}
+    there = {f"pictures/{path.name}" for path in (ROOT / "docs" / "pictures").iterdir()}
+    assert there - shown == set()
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
+def test_the_table_of_edits_says_what_its_page_says(page: str) -> None:
+    lines = (ROOT / "docs" / "edits.md").read_text().splitlines()
+    rows = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines]
+    computed = {row[0]: row[2:] for row in rows if len(row) == 4 and row[2].isdigit()}
+    assert len(computed) == 5
+    text = (ROOT / page).read_text().replace("**", "").replace("vde-dagster |", "this package |")
+    for tool, (count, recognised) in computed.items():
+        assert f"| {tool} | {count} | {recognised}".strip() in text
 
 
 def test_this_package_is_installed_as_it_can_be_from_no_index() -> None:

@@ -1,4 +1,4 @@
-"""The JSON shapes that several commands share; docs/reference.md describes them."""
+"""The JSON shapes that several commands share; docs/cli.md describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/dagster.md says of reading a published model, run as it stands."""
+"""What docs/dagster_code.md says of reading a published model, run as it stands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
-PAGE = Path(__file__).parents[2] / "docs" / "dagster.md"
+PAGE = Path(__file__).parents[2] / "docs" / "dagster_code.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_documentation_has_the_table_that_kinds_declare() -> None:
-    assert kinds_table() in (ROOT / "docs" / "reference.md").read_text()
+    assert kinds_table() in (ROOT / "docs" / "models.md").read_text()
 
 
 def test_the_schema_has_every_kind_with_its_required_properties() -> None:
