@@ -2,10 +2,10 @@
 
     python -m benchmarks.planning_beside_sqlmesh ENVIRONMENT [--models 1000] [--runs 1]
 
-ENVIRONMENT is a folder with SQLMesh in it; it is made, with the newest one, where there is none. The
-project is that of `planning_scale`: ten layers of views, full and incremental models. SQLMesh has
-DuckDB as its engine and state, and publishes without computing rows, as this package does here. The
-edit appends a column to the model that most others read.
+ENVIRONMENT is a folder with SQLMesh in it; where there is none, the newest SQLMesh is installed
+into it. The project is that of `planning_scale`: ten layers of views, full and incremental models.
+SQLMesh has DuckDB as its engine and state, and publishes without computing rows, as this package
+does here. The edit appends a column to the model that most others read.
 """
 
 from __future__ import annotations

@@ -23,7 +23,10 @@ class View(Kind):
 
     name: Literal["VIEW"] = "VIEW"
 
-    summary = "no table: readers inline the query, the environment's view holds it"
+    summary = (
+        "no table: readers inline the query, the environment's view holds it; it has no interval, "
+        "so time variables are refused"
+    )
     allows_python = False
     owns_table = False
     ignored = frozenset({"materialized"})
@@ -35,7 +38,9 @@ class Embedded(Kind):
 
     name: Literal["EMBEDDED"] = "EMBEDDED"
 
-    summary = "neither table nor view: readers inline it"
+    summary = (
+        "neither table nor view: readers inline it; its time variables are those of its reader"
+    )
     allows_python = False
     owns_table = False
     is_shown = False
