@@ -353,6 +353,32 @@ def test_a_day_that_was_filled_by_hours_is_filled_whole_once_the_cron_is_daily(
     assert spark.parts == ["06 00-10", "06 00-00"]
 
 
+def test_hours_of_a_day_that_goes_on_are_filled_again_once_the_unit_is_an_hour(
+    tmp_path: Path,
+) -> None:
+    parts = """
+        MODEL (name db.m, start '2024-01-05', cron '@hourly', interval_unit day,
+          allow_partials true, kind INCREMENTAL_BY_TIME_RANGE (time_column ts));
+        SELECT @start_dt AS ts, 1 AS n
+        """
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": parts})
+    spark = PartsSpark()
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW.replace(hour=10, minute=30)))
+    folder.write("models/m.sql", parts.replace("interval_unit day", "interval_unit hour"))
+    with open_fake(folder.root, spark) as workspace:
+        plan = workspace.plan("prod", now=NOW.replace(hour=10, minute=40))
+        workspace.apply(plan)
+        workspace.apply(workspace.plan_run("prod", now=NOW.replace(hour=11, minute=30)))
+        (model,) = plan.models
+        assert model.table is not None
+        assert workspace.store.tables.get(model.table.id).intervals.ranges[-1].end.hour == 11
+        waiting = workspace.store.outdated.of_tables([model.table.id])
+        # Of the day only what is still to come cannot be what an attempt of before left.
+        assert waiting[model.table.id].ranges[0].start.hour == 11
+    assert spark.parts == ["05 00-10", "06 00-11"]
+
+
 class PartsSpark(FakeSpark):
     """Notes which hours of which days are filled."""
 

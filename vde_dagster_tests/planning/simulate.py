@@ -242,7 +242,10 @@ class Warehouse:
                     known = deployed(model.table, snapshot, widened)
                 if known.preview is not None and not known.created:
                     known = self._branched(known, known.preview, plan.snapshots[model.snapshot_id])
-                filled = known.intervals | model.intervals
+                filled = known.intervals
+                if model.longer_unit is not None:
+                    filled = model.longer_unit.align_inward(filled)
+                filled = filled | model.intervals
                 without = lacks.get(known.id, {}) if model.builds else known.lacks
                 self.tables[known.id] = replace(
                     known, created=True, intervals=filled, lacks=without

@@ -113,8 +113,7 @@ class History:
     def step(self) -> None:
         """Let time pass and run, perhaps by another cron, perhaps with a death in between."""
         self.now += timedelta(minutes=self.rng.choice((7, 31, 60, 61, 120, 333, 600, 1440, 1507)))
-        # What took parts of a parent's unit keeps them when its own unit becomes shorter.
-        changed = (n for n, m in self.models.items() if m.kind != "added" and m.parent is None)
+        changed = (n for n, m in self.models.items() if m.kind != "added")
         hourly = [n for n in changed if self.models[n].sums < timedelta(days=1)]
         if hourly and self.rng.random() < 0.1:
             name = self.rng.choice(hourly)
@@ -128,6 +127,9 @@ class History:
         """Do what an apply does, model by model; of a process that dies one commit is left."""
         self.said.append(f"{self.now:%d %H:%M} {plan.kind.value}{' dies' * dies}")
         before = {name: made.rows for name, made in self.models.items()}
+        for model in plan.models:
+            if model.longer_unit is not None and model.table is not None:
+                self.dead.pop(model.table.id, None)
         for model in plan.builds:
             assert model.snapshot_id is not None
             assert model.table is not None
@@ -148,6 +150,8 @@ class History:
         assert model.table is not None
         known = self.warehouse.tables.get(model.table.id)
         filled = known.intervals if known else IntervalSet()
+        if model.longer_unit is not None:
+            filled = model.longer_unit.align_inward(filled)
         if model.catches_up:
             filled = IntervalSet()
         missing = left_to_fill(snapshot, model.intervals, filled)

@@ -161,6 +161,9 @@ class Applier:
             if model.table is not None and (model.builds or model.layout or model.deploys):
                 target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
+        units = {m.table.id: m.longer_unit for m in plan.models if m.table and m.longer_unit}
+        if units:
+            self.warehouse.store.outdated.give_up_parts(units, plan.created_at)
         catalog = self.warehouse.settings.catalog
         sets = digest_sets(plan, target, catalog) if plan.builds else {}
         tasks = PlanTasks(plan, target, Written(), catalog, sets, self._lacks(plan))

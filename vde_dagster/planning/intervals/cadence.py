@@ -56,6 +56,11 @@ class IntervalUnit(Enum):
             return boundary.replace(year=month // 12, month=month % 12 + 1)
         return boundary + _STEPS[self] * steps
 
+    def align_inward(self, intervals: IntervalSet) -> IntervalSet:
+        """Shrink every range to whole units, dropping what holds none."""
+        ranges = ((self.ceil(r.start), self.floor(r.end)) for r in intervals)
+        return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
+
     def count(self, interval: Interval) -> int:
         """Count the units of an interval, parts of them at its ends too."""
         start, end = self.floor(interval.start), self.ceil(interval.end)
@@ -145,9 +150,7 @@ class Cadence:
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
         """Shrink every range to whole units, dropping what holds none."""
-        unit = self.unit
-        ranges = ((unit.ceil(r.start), unit.floor(r.end)) for r in intervals)
-        return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
+        return self.unit.align_inward(intervals)
 
     def align_outward(self, intervals: IntervalSet) -> IntervalSet:
         """Widen every range to whole units."""

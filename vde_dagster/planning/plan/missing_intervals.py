@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.cadence import FAR, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -125,6 +125,21 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
     if not fills_parts_again(snapshot):
         return wanted - filled
     return wanted - snapshot.cadence.whole(filled, wanted)
+
+
+def longer_unit(snapshot: Snapshot, before: Snapshot) -> IntervalUnit | None:
+    """Return the unit by which a table was filled so far, where it is longer than the new one.
+
+    What was filled of such a unit in part may be made of parts of its parents' units. It would
+    have been filled again with the unit; to a shorter one its hours are whole, so they must not
+    count as filled any more.
+
+    Args:
+        before: The definition that filled the table so far.
+    """
+    was = before.cadence.unit
+    longer = was.value > snapshot.cadence.unit.value
+    return was if longer and fills_parts_again(before) else None
 
 
 def fills_parts_again(snapshot: Snapshot) -> bool:

@@ -16,6 +16,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
 from vde_dagster.planning.environments.contracts import ContractBreak, Reader
 from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.plan.plan import (
     NO_STATEMENTS,
@@ -226,6 +227,7 @@ def _work_to_json(model: PlannedModel) -> Json:
         **({"catches_up": True} if model.catches_up else {}),
         **({"in_place": _change_to_json(model.in_place)} if model.in_place else {}),
         **({"batches": astuple(model.batches)} if model.batches else {}),
+        **({"longer_unit": model.longer_unit.name} if model.longer_unit else {}),
     }
 
 
@@ -258,6 +260,7 @@ def _model_from_json(data: Json) -> PlannedModel:
         in_place=_change_from_json(does["in_place"]) if "in_place" in does else None,
         catches_up=does.get("catches_up", False),
         batches=Batches(*does["batches"]) if "batches" in does else None,
+        longer_unit=IntervalUnit[does["longer_unit"]] if "longer_unit" in does else None,
     )
 
 

@@ -10,6 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
@@ -22,6 +23,7 @@ from vde_dagster.planning.plan.compare_snapshots import REMOVED, Reasons, become
 from vde_dagster.planning.plan.missing_intervals import (
     Readiness,
     infer_starts,
+    longer_unit,
     missing_intervals,
     refills,
 )
@@ -159,6 +161,7 @@ def _planned(
             skippable=skippable,
             always=always,
             in_place=work.in_place,
+            longer_unit=work.longer_unit,
         )
         if work.intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)
@@ -343,12 +346,14 @@ class ModelWork:
         catches_up: Whether a table that is made whole is made again for what it lacks alone.
         again: Whether a definition that goes on in place fills again what the earlier one filled.
         in_place: What becomes of a table of production's that the model goes on with, or None.
+        longer_unit: The unit by which its table was filled so far, where that is longer.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
     catches_up: bool = False
     again: bool = False
     in_place: TableChange | None = None
+    longer_unit: IntervalUnit | None = None
 
 
 class PlannedWork:
@@ -378,13 +383,26 @@ class PlannedWork:
         Args:
             table: The table that serves it; None for one that is a query.
         """
+        longer = self._longer_unit(snapshot, table) if table is not None else None
+        if table is not None and longer is not None:
+            table = replace(table, intervals=longer.align_inward(table.intervals))
         work = self._asked(snapshot, table) if table is not None else ModelWork()
         intervals = self._readiness.let_pass(snapshot, work.intervals)
         self._holdings.note(snapshot, table, intervals)
         # What fills more than the slot that the table has is no mere catching up.
         has = table.intervals if table is not None else IntervalSet()
         catches_up = work.catches_up and bool(intervals) and not intervals - has
-        return replace(work, intervals=intervals, catches_up=catches_up)
+        return replace(work, intervals=intervals, catches_up=catches_up, longer_unit=longer)
+
+    def _longer_unit(self, snapshot: Snapshot, table: PhysicalTable) -> IntervalUnit | None:
+        """Return the unit by which the environment's table was filled, if it is longer."""
+        base = self._state.base
+        shown = base.entries.get(snapshot.name) if base is not None else None
+        same = shown is not None and shown.table_id == table.id
+        before = self._state.snapshots.get(shown.snapshot_id if same else table.snapshot_id)
+        if before is None or not self.owns(table):
+            return None
+        return longer_unit(snapshot, before)
 
     def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> ModelWork:
         """Say what would be done, if no signal held anything back."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.cadence import FAR, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, Made, outdated
 from vde_dagster.planning.plan.plan import Outdated
@@ -135,6 +135,28 @@ class OutdatedStore:
                 self.note(conn, table_id, intervals, since)
 
         self.database.run_transaction(work, name="state.remember_outdated")
+
+    def give_up_parts(self, units: Mapping[str, IntervalUnit], planned_at: datetime) -> None:
+        """Give up what is filled of units in part, and what attempts left of the one that goes on.
+
+        Args:
+            units: The unit by which a table was filled so far, by table.
+            planned_at: When the plan was made (UTC) that fills it by a shorter one.
+        """
+        since = planned_at - timedelta(microseconds=1)  # What the plan itself fills counts.
+
+        def work(conn: Connection) -> None:
+            for table_id, table in self.tables.load(units, conn).items():
+                unit, filled = units[table_id], table.intervals
+                parts = filled - unit.align_inward(filled)
+                for interval in parts:
+                    self.fills.remove(table_id, interval, conn)
+                end = unit.shift(unit.floor(planned_at), 1)
+                last = min(filled.ranges[-1].end, planned_at) if filled else planned_at
+                going_on = Interval(unit.floor(last), end)
+                self.note(conn, table_id, parts | IntervalSet((going_on,)), since)
+
+        self.database.run_transaction(work, name="state.give_up_parts")
 
     def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
         """Forget what of a table became outdated after an instant (UTC)."""
