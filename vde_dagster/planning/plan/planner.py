@@ -398,8 +398,10 @@ class PlannedWork:
         """Return the unit by which the environment's table was filled, if it is longer."""
         base = self._state.base
         shown = base.entries.get(snapshot.name) if base is not None else None
-        same = shown is not None and shown.table_id == table.id
-        before = self._state.snapshots.get(shown.snapshot_id if same else table.snapshot_id)
+        filler = table.snapshot_id
+        if shown is not None and shown.table_id == table.id:
+            filler = shown.snapshot_id
+        before = self._state.snapshots.get(filler)
         if before is None or not self.owns(table):
             return None
         return longer_unit(snapshot, before)
