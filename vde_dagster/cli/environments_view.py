@@ -32,6 +32,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
     """
     from importlib.metadata import version
 
+    from vde_dagster.base.plugins import installed
     from vde_dagster.state.db.database import without_password
 
     settings = workspace.settings
@@ -55,6 +56,16 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
             for model in models
         ],
         "environments": [environment_json(environment) for environment in environments],
+        "plugins": [
+            {
+                "seam": plugin.seam,
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "error": plugin.problem(),
+            }
+            for plugin in installed()
+        ],
     }
 
 
@@ -78,6 +89,10 @@ def show_info(console: Console, info: dict[str, Any]) -> None:
         rows.append((model["name"], model["kind"], model["file"], *first))
         rows += [("", "", "", *version) for version in more]
     console.print(simple_table(("model", "kind", "file", "version", "shown by"), rows))
+    if info["plugins"]:
+        keys = ("seam", "name", "distribution", "version", "error")
+        found = [tuple(one[key] or "" for key in keys) for one in info["plugins"]]
+        console.print(simple_table(("plug-ins of", *keys[1:]), found))
 
 
 def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:

@@ -222,7 +222,13 @@ class Settings:
         catalog: Name of the Iceberg catalog in Spark.
         catalogs: Spark's names of catalogs by the names that files call them by; an empty text
             is the project's own.
+        catalog_type: The catalog of another distribution that holds tables and views, by its
+            name, in place of the state's database.
+        catalog_options: What that catalog needs to know; `${NAME}` in a value is read from the
+            environment when used.
         trino_catalog: Name of the same catalog in Trino, when views are to be readable there.
+        view_catalogs: Its names in further dialects, in which views are to be written, too.
+        sources: Sources of models from other distributions, by their names.
         state_url: SQLAlchemy URL of the state database; `${NAME}` is read from the environment.
         warehouse: Folder or URL of the tables' files.
         io: PyIceberg's settings for object stores; `${NAME}` in a value is read from the
@@ -288,7 +294,11 @@ class Settings:
     tests_dir: str = "tests"
     catalog: str = "lakehouse"
     catalogs: dict[str, str] = field(default_factory=dict)
+    catalog_type: str = ""
+    catalog_options: dict[str, str] = field(default_factory=dict, repr=False)
     trino_catalog: str | None = None
+    view_catalogs: dict[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
     state_url: str | None = field(default=None, repr=False)
     warehouse: str | None = None
     io: dict[str, str] = field(default_factory=dict, repr=False)
@@ -367,7 +377,18 @@ class Settings:
     @property
     def catalog_names(self) -> dict[str, str]:
         """The catalog's name by dialect of views, where it differs from that in Spark."""
-        return {"trino": self.trino_catalog} if self.trino_catalog else {}
+        return {
+            **self.view_catalogs,
+            **({"trino": self.trino_catalog} if self.trino_catalog else {}),
+        }
+
+    def resolved_catalog_options(self) -> dict[str, str]:
+        """Return `catalog_options` with `${NAME}` replaced from the environment.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        return {key: expand_secrets(value) for key, value in self.catalog_options.items()}
 
     def resolved_io(self) -> dict[str, str]:
         """Return the settings for object stores with `${NAME}` replaced from the environment.

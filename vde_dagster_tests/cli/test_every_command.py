@@ -38,6 +38,7 @@ SAMPLES = {
     "B": "marts.daily",
     "VERSION": "prod",
     "NAME": "kept",
+    "EXPORTER": "kept",
 }
 """What stands for a required argument, by its metavar."""
 
@@ -51,6 +52,7 @@ WRONG = {
     "B": ("marts.nosuch",),
     "VERSION": ("nosuch", "no-such@1"),
     "NAME": ("no-such",),
+    "EXPORTER": ("no-such",),
     **dict.fromkeys(
         ("MODEL", "MODELS", "[MODELS]...", "[FILES|MODELS]...", "MODEL[.COLUMN]"),
         ("marts.nosuch",),

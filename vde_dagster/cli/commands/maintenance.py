@@ -1,4 +1,4 @@
-"""`vde janitor`, `clean`, `fsck`, `sync`, `state export` and `state import`."""
+"""`vde janitor`, `clean`, `fsck`, `sync`, `export`, `state export` and `state import`."""
 
 from __future__ import annotations
 
@@ -127,6 +127,38 @@ def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
                 f"{report.wiped} partitions shown as missing again"
                 if not report.is_empty
                 else "Dagster is up to date"
+            ),
+        )
+
+
+ExporterName = Annotated[
+    str, typer.Argument(metavar="EXPORTER", help="A plug-in; `vde info` lists those installed.")
+]
+
+
+def export(
+    exporter: ExporterName,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Give an exporter, a plug-in, what the state has recorded since its last call.
+
+    Each call goes on where the last one ended. Example: vde export openlineage
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.execution.export import export as export_news
+
+        done = export_news(workspace, exporter)
+        if done.forgotten:
+            output.note(
+                f"{done.forgotten} records were forgotten before '{exporter}' came for them"
+            )
+        output.result(
+            {"exporter": exporter, "news": done.news, "last": done.last, "missed": done.forgotten},
+            lambda console: console.print(
+                f"{exporter} took {done.news} records, up to number {done.last}"
             ),
         )
 

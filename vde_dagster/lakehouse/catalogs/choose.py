@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.project.settings import Settings
 from vde_dagster.state.db.effects import Effects, NoEffects
 
@@ -12,11 +14,15 @@ if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
 
 
+_PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
+
+
 def other_catalog(settings: Settings, store: StateStore) -> Catalog | None:
     """Return the catalog of a project, or None for the one in its state's database.
 
     Raises:
         ProjectError: A setting names an environment variable that is not set.
+        UsageError: The catalog's distribution is not installed, or broken.
     """
     return _other(settings, store.database.effects)
 
@@ -26,12 +32,15 @@ def reached_by_spark(settings: Settings) -> SparkCatalog | None:
 
     Raises:
         ProjectError: A setting names an environment variable that is not set.
+        UsageError: The catalog's distribution is not installed, or broken.
     """
     catalog = _other(settings, NoEffects())
     return catalog.for_spark() if catalog is not None else None
 
 
 def _other(settings: Settings, effects: Effects) -> Catalog | None:
+    if settings.catalog_type:
+        return _PLUGINS.require(settings.catalog_type)(settings, effects)
     return _rest(settings, effects) or _nessie(settings, effects)
 
 

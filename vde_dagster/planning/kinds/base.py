@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.intervals.interval import Interval
@@ -136,6 +137,7 @@ def version_of(
 
 
 _MEANINGS: dict[type[Kind], Meaning] = {}
+_PLUGINS: Seam[type[Meaning]] = Seam("kind_meanings")
 
 
 def register(meaning: Meaning, *kinds: type[Kind]) -> None:
@@ -145,5 +147,13 @@ def register(meaning: Meaning, *kinds: type[Kind]) -> None:
 
 
 def meaning_of(kind: Kind) -> Meaning:
-    """Return what a kind means."""
-    return _MEANINGS[type(kind)]
+    """Return what a kind means.
+
+    Raises:
+        UsageError: The kind's distribution does not say it, or is broken.
+    """
+    meaning = _MEANINGS.get(type(kind))
+    if meaning is None:
+        meaning = _PLUGINS.require(kind.name)()
+        register(meaning, type(kind))
+    return meaning

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import TableRef
 
@@ -179,6 +180,20 @@ WRITERS: Mapping[str, ViewWriter] = {
     "trino": ViewWriter(trino_select, trino_query),
 }
 """By the dialect's name in Iceberg's view metadata, in the order of representations."""
+_PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
+
+
+def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
+    """Return the writers of a project's views by dialect: every project's, and those it asks for.
+
+    Args:
+        catalog_names: Dialects for which the project names its catalog.
+
+    Raises:
+        UsageError: None is installed for one of them, or it is broken.
+    """
+    more = {name: _PLUGINS.require(name) for name in catalog_names if name not in WRITERS}
+    return {**WRITERS, **more}
 
 
 def write_out_stars(tree: exp.Expr) -> bool:

@@ -13,7 +13,7 @@ from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, TableForView, 
 from vde_dagster.planning.environments.contracts import ViewTypes
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Binding, Resolver, select_physical
-from vde_dagster.planning.rendering.view_dialects import WRITERS
+from vde_dagster.planning.rendering.view_dialects import view_writers
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.macros.variables import (
     substitute_time_variables,
@@ -78,6 +78,7 @@ def define_view(
     if not has_view(binding):
         return None
     snapshot = binding.snapshot
+    writers = view_writers(catalog_names)
     descriptions = {column.name: column.description for column in snapshot.columns}
     ref = resolver.views.ref(name)
     sql = view_query(binding, resolver, catalog)
@@ -93,7 +94,7 @@ def define_view(
                 catalog_names.get(dialect, catalog),
                 binding.pinned,
             )
-            for dialect, writer in WRITERS.items()
+            for dialect, writer in writers.items()
             # A preview is for whoever develops, in Spark.
             if binding.branch is None
         }
@@ -103,7 +104,7 @@ def define_view(
         query_columns = tuple(out for out, _ in analysed)
         translated = {
             dialect: text
-            for dialect, writer in WRITERS.items()
+            for dialect, writer in writers.items()
             if (text := writer.query(sql, analysed, catalog, catalog_names.get(dialect, catalog)))
             is not None
         }

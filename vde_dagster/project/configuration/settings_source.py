@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.watching import Seen
@@ -294,6 +295,7 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
     if settings.nessie.uri and not settings.nessie.uri.rstrip("/").endswith("/api/v2"):
         message = "setting 'nessie.uri' is no base of Nessie's API, version 2"
         raise places.problem("nessie.uri", message, "write http://localhost:19120/api/v2")
+    _check_plugins(settings, places)
     _check_rest(settings, places)
     _check_dialect(settings, places)
     if settings.time_column_format is not None:
@@ -312,6 +314,26 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
         ]
         if mistakes:
             raise ProjectError.of(mistakes)
+
+
+def _check_plugins(settings: Settings, places: SettingPlaces) -> None:
+    """Make sure that the parts of other distributions which settings name are installed."""
+    dialects = settings.view_catalogs.keys() - {"trino"}
+    asked = [("sources", "sources", name) for name in settings.sources]
+    asked += [("view_catalogs", "view_dialects", name) for name in sorted(dialects)]
+    if settings.catalog_type:
+        asked.append(("catalog_type", "catalogs", settings.catalog_type))
+    for key, seam, name in asked:
+        parts: Seam[Any] = Seam(seam)
+        try:
+            parts.require(name)
+        except UsageError as error:
+            hint = error.hint or "correct it"
+            raise places.problem(key, f"setting '{key}': {error.message}", hint) from error
+    if settings.catalog_type and (settings.rest.uri or settings.nessie.uri):
+        other = "rest.uri" if settings.rest.uri else "nessie.uri"
+        message = f"settings 'catalog_type' and '{other}' name two catalogs"
+        raise places.problem("catalog_type", message, "take one of them out")
 
 
 def _check_rest(settings: Settings, places: SettingPlaces) -> None:
@@ -370,4 +392,4 @@ def _is_secret(key: str) -> bool:
     secret = ("nessie.token", "rest.token", "rest.credential")
     if key in secret or key.startswith(("spark.config", "rest.properties")):
         return True
-    return key.split(".")[0] in ("state_url", "io", "served_io", "variables")
+    return key.split(".")[0] in ("state_url", "io", "served_io", "catalog_options", "variables")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from vde_dagster.base.plugins import Seam
+
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
     from vde_dagster.project.properties.header import Value
@@ -276,11 +278,14 @@ class Registry:
     """The kinds that there are, in the order in which people are told of them.
 
     Args:
+        by_name: Those of the product.
         unwritten: Those that models have by the way in which they are defined.
+        plugins: Those of other distributions.
     """
 
     by_name: dict[str, type[Kind]] = field(default_factory=dict)
     unwritten: dict[str, type[Kind]] = field(default_factory=dict)
+    plugins: Seam[type[Kind]] = field(default_factory=lambda: Seam("kinds"))
 
     def add_unwritten(self, kind: type[Kind]) -> None:
         """Let a kind be read from JSON, of models that name no kind."""
@@ -294,7 +299,7 @@ class Registry:
     def named(self, name: str) -> type[Kind] | None:
         """Return the kind that a header calls by a name, or by an older one."""
         found = (kind for kind in self.by_name.values() if name in kind.aliases)
-        return self.by_name.get(name) or next(found, None)
+        return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
     def remove(self, kind: type[Kind]) -> None:
         """Forget a kind."""
@@ -311,24 +316,29 @@ def kind_name(kind: type[Kind]) -> str:
 
 
 def kind_names() -> tuple[str, ...]:
-    """Return the names of all kinds."""
-    return tuple(KINDS.by_name)
+    """Return the names of all kinds, the product's and those that are installed."""
+    return (*KINDS.by_name, *KINDS.plugins.names())
 
 
 def column_properties() -> frozenset[str]:
-    """Return the properties, of whatever kind, whose values name columns."""
+    """Return the properties, of whatever kind that is used, whose values name columns."""
     return frozenset(
         item.name
-        for kind in KINDS.by_name.values()
+        for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())
         for item in kind.properties
         if item.names_columns
     )
 
 
 def kind_from_json(data: Json) -> Kind:
-    """Read what `Kind.to_json` wrote."""
+    """Read what `Kind.to_json` wrote.
+
+    Raises:
+        UsageError: The kind is of a distribution that is not installed any more, or is broken.
+    """
     values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
-    kind = KINDS.by_name.get(data["name"]) or KINDS.unwritten[data["name"]]
+    name = data["name"]
+    kind = KINDS.by_name.get(name) or KINDS.unwritten.get(name) or KINDS.plugins.require(name)
     return kind(**values)
 
 
@@ -348,8 +358,9 @@ def kinds_table() -> str:
 
 def kind_schema() -> dict[str, Any]:
     """Return the JSON Schema of a kind as Python models write it: a name, or a dictionary."""
-    bare = [name for name, kind in KINDS.by_name.items() if not _required(kind)]
-    return {"anyOf": [{"enum": bare}, *(_schema(kind) for kind in KINDS.by_name.values())]}
+    kinds = {**KINDS.plugins.working(), **KINDS.by_name}
+    bare = [name for name, kind in kinds.items() if not _required(kind)]
+    return {"anyOf": [{"enum": bare}, *(_schema(kind) for kind in kinds.values())]}
 
 
 def _schema(kind: type[Kind]) -> dict[str, Any]:

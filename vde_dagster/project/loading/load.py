@@ -107,7 +107,7 @@ class ProjectLoad:
             ParsedQueries(0) if parsed is None else parsed,
             {name: Memory(values) for name, values in self.cache.memories.items()},
         )
-        factories = registry.SOURCES if sources is None else sources
+        factories = registry.sources_of(self.settings) if sources is None else sources
         made = (factory(self._folder) for factory in factories)
         self._sources: list[Source] = [source for source in made if source is not None]
         self.known_problems: list[ProjectError] | None = None

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
 from vde_dagster.project.kinds.base import kind_schema
 from vde_dagster.project.model import Column
@@ -71,20 +71,22 @@ def read_kind(
     Raises:
         ProjectError: The kind or a property is unknown, or one is missing.
     """
-    known = kind_names()
     if not value.tokens:
-        raise value.error("property 'kind' has no value", f"kinds: {', '.join(known)}")
+        raise value.error("property 'kind' has no value", f"kinds: {', '.join(kind_names())}")
     name = value.tokens[0].text.upper().strip("'\"")
     if name in _NEVER:
         why, hint = _NEVER[name]
         raise value.error(f"kind {name} is not supported: {why}", hint)
-    kind = KINDS.named(name)
+    try:
+        kind = KINDS.named(name)
+    except UsageError as error:  # a plug-in that is broken
+        raise value.error(error.message, error.hint) from error
     if name in NOT_YET and kind is None:
         raise value.error(
-            f"kind {name} is not supported yet", f"supported kinds: {', '.join(known)}"
+            f"kind {name} is not supported yet", f"supported kinds: {', '.join(kind_names())}"
         )
     if kind is None:
-        raise value.error(f"unknown kind '{name}'", suggest(name, known, "kinds"))
+        raise value.error(f"unknown kind '{name}'", suggest(name, kind_names(), "kinds"))
     written = dataclasses.replace(value, dialect=dialect).properties(after=1)
     _check_kind_names(name, kind, written)
     written = {**defaults, **written}

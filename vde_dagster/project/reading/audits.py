@@ -10,13 +10,13 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, Unknown
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.functions import list_items
 from vde_dagster.project.macros.variables import TABLE_PARTS
 from vde_dagster.project.model import Audit, PythonSource, Signal
 from vde_dagster.project.properties.header import Value
-from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS, Items
+from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS, PLUGINS, BuiltinAudit, Items
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.statements import Block, Statement
 from vde_dagster.project.table_names import TableNames
@@ -187,11 +187,11 @@ def resolve_audit(
     if definition is not None:
         sql, reads = _render_custom(definition, call, arguments, context)
         default = definition.blocking
-    elif base in BUILTIN_AUDITS:
-        sql, reads = _render_builtin(base, call, arguments, context)
+    elif (builtin := _without_definition(base, call)) is not None:
+        sql, reads = _render_builtin(builtin, base, call, arguments, context)
         default = True
     else:
-        known = [*context.definitions, *BUILTIN_AUDITS]
+        known = [*context.definitions, *PLUGINS.names()]
         raise ProjectError(
             f"unknown audit '{call.name}'",
             hint=suggest(base, known, "audits"),
@@ -219,10 +219,21 @@ def _blocking_argument(call: AuditCall, arguments: dict[str, str]) -> bool | Non
     return text.lower() == "true"
 
 
+def _without_definition(name: str, call: AuditCall) -> BuiltinAudit | None:
+    """Return an audit that no file of the project defines: a built-in one, or a plug-in's."""
+    try:
+        return BUILTIN_AUDITS.get(name) or PLUGINS.find(name)
+    except UsageError as error:
+        raise _error(call, error.message, error.hint) from error
+
+
 def _render_builtin(
-    name: str, call: AuditCall, arguments: dict[str, str], context: AuditContext
+    builtin: BuiltinAudit,
+    name: str,
+    call: AuditCall,
+    arguments: dict[str, str],
+    context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    builtin = BUILTIN_AUDITS[name]
     for other, meant in builtin.also.items():
         if other in arguments and meant not in arguments:
             arguments[meant] = arguments.pop(other)

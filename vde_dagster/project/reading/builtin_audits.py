@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from vde_dagster.base.plugins import Seam
+
 
 def sequential(items: Items) -> str:
     """Find values that are not the one before plus `interval`."""
@@ -293,6 +295,7 @@ BUILTIN_AUDITS: dict[str, BuiltinAudit] = {
         {"column": "column_a", "target_column": "column_b"},
     ),
 }
+PLUGINS: Seam[BuiltinAudit] = Seam("audits", tuple(BUILTIN_AUDITS))
 
 
 Items = dict[str, tuple[str, ...]]

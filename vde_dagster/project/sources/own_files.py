@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import DIGEST_BYTES
 from vde_dagster.base.names import split_identifier
+from vde_dagster.base.plugins import plugin_files
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import FoundFiles, find_files
 from vde_dagster.project.model import LoadedFile
@@ -361,6 +362,8 @@ class OwnFiles:
         return self._with_macros(loaded)
 
     def _with_macros(self, file: LoadedFile) -> LoadedFile:
+        # Which plug-in a file needs is not noted: what any of those imported means may decide it.
+        file = replace(file, uses=(*file.uses, *plugin_files()))
         return with_what_was_read(file, self._macros_saw, self._folder.root)
 
     def _externals(self, path: Path, text: str) -> LoadedFile:

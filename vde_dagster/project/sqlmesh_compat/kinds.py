@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from vde_dagster.project.kinds import kind_names
+from vde_dagster.project.kinds import KINDS
 
 ModelKindName = enum.Enum(  # type: ignore[misc]
     "ModelKindName",
-    {name: name for name in (*kind_names(), "MANAGED", "DBT_CUSTOM")},
+    {name: name for name in (*KINDS.by_name, "MANAGED", "DBT_CUSTOM")},
     type=str,
 )
 """The names of kinds; those that are none here are mistakes of the models that have them."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from vde_dagster.base.names import quote
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
 from vde_dagster.planning.engine_tasks import FillTask
@@ -182,6 +183,7 @@ class Strategy(ABC):
 StrategyClass = TypeVar("StrategyClass", bound="type[Strategy]")
 
 _strategies: dict[type, Strategy] = {}
+_PLUGINS: Seam[type[Strategy]] = Seam("kind_writers")
 
 
 def strategy_for(*kinds: type) -> Callable[[StrategyClass], StrategyClass]:
@@ -200,9 +202,12 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
 
     Raises:
         ExecutionError: The kind owns no table.
+        UsageError: The kind's distribution is broken.
     """
     kind = snapshot.model.kind
     strategy = _strategies.get(type(kind))
+    if strategy is None and (plugin := _PLUGINS.find(kind.name)) is not None:
+        strategy = _strategies[type(kind)] = plugin()
     if strategy is None:
         raise ExecutionError(
             f"{snapshot.name} is of kind {kind.name}, which has no table to fill",

@@ -25,7 +25,12 @@ NewsKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
 _POSTGRES_LOCK = 7_033_221_702
 _NEWS = schema.news.c
-_UNNUMBERED = select(_NEWS.seq).where(_NEWS.number.is_(None)).order_by(_NEWS.seq)
+_CURSOR = "cursor"
+_IS_NEWS = _NEWS.kind.not_in(("store", _CURSOR))
+"""Beside news there are the store's name and, as their origins, exporters with how far they are."""
+_UNNUMBERED = (
+    select(_NEWS.seq).where(_NEWS.number.is_(None), _NEWS.kind != _CURSOR).order_by(_NEWS.seq)
+)
 _INSERT = insert(schema.news)
 
 
@@ -78,10 +83,9 @@ class NewsStore:
             waiting = conn.execute(_UNNUMBERED.limit(1)).first()
         if waiting is not None:
             self.database.run_transaction(self._number, name="news.number")
-        told = _NEWS.kind != "store"
         query = select(
             select(_NEWS.subject).where(_NEWS.kind == "store").scalar_subquery(),
-            select(func.min(_NEWS.number)).where(told).scalar_subquery(),
+            select(func.min(_NEWS.number)).where(_IS_NEWS).scalar_subquery(),
             select(func.max(_NEWS.number)).scalar_subquery(),
         )
         with self.database.reading() as conn:
@@ -101,7 +105,7 @@ class NewsStore:
             number: The last number that is known.
             limit: The most to return.
         """
-        query = select(schema.news).where(_NEWS.number > number, _NEWS.kind != "store")
+        query = select(schema.news).where(_NEWS.number > number, _IS_NEWS)
         return self._read(query.order_by(_NEWS.number).limit(limit))
 
     def by(self, origin: str, after: int | None = None, until: int | None = None) -> list[News]:
@@ -117,6 +121,24 @@ class NewsStore:
         if until is not None:
             query = query.where(_NEWS.number <= until)
         return self._read(query.order_by(_NEWS.seq))
+
+    def exported(self, exporter: str) -> int:
+        """Return the number of the last news that an exporter was given; 0 for none."""
+        query = select(_NEWS.subject).where(_NEWS.kind == _CURSOR, _NEWS.origin == exporter)
+        with self.database.reading() as conn:
+            return int(conn.execute(query).scalar() or 0)
+
+    def set_exported(self, exporter: str, number: int) -> None:
+        """Remember the last news that an exporter was given; never goes back."""
+
+        def work(conn: Connection) -> None:
+            own = (_NEWS.kind == _CURSOR, _NEWS.origin == exporter)
+            known = int(conn.execute(select(_NEWS.subject).where(*own)).scalar() or 0)
+            conn.execute(delete(schema.news).where(*own))
+            row = {"kind": _CURSOR, "subject": str(max(known, number)), "origin": exporter}
+            conn.execute(_INSERT, {**row, "at": self.database.clock.now()})
+
+        self.database.run_transaction(work, name="news.export")
 
     def of_kind(self, kind: NewsKind) -> list[News]:
         """Return all news of a kind that are kept, oldest first."""
@@ -174,5 +196,5 @@ def forget_news(connection: Connection, before: datetime) -> None:
     """Delete old news; the newest stay, so that readers can tell that they missed some."""
     newest = connection.execute(select(func.max(_NEWS.number))).scalar() or 0
     connection.execute(
-        delete(schema.news).where(_NEWS.at < before, _NEWS.number < newest, _NEWS.kind != "store")
+        delete(schema.news).where(_NEWS.at < before, _NEWS.number < newest, _IS_NEWS)
     )

@@ -1,0 +1,186 @@
+"""Plug-ins: parts that installed distributions add to this one's seams by entry points.
+
+An entry point of the group `vde_dagster.<seam>` names a part and the object that is it. What is
+installed is looked through when a name is asked for that the core does not have, or when all are
+listed; an object is imported when its own name is asked for. So neither a start nor a project that
+uses no plug-in pays for those that are there, and a broken one hurts its users alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "vde_dagster."
+"""How the groups of entry points begin, each with a seam's name behind it."""
+
+SEAMS = {
+    "kinds": "kind",
+    "kind_meanings": "meaning of a kind",
+    "kind_writers": "writer of a kind",
+    "sources": "source",
+    "audits": "audit",
+    "catalogs": "catalog",
+    "view_dialects": "dialect of views",
+    "exporters": "exporter",
+}
+"""Every seam, with the noun for one of its parts."""
+
+Part = TypeVar("Part")
+
+_OWN = "vde-dagster"
+_imported: list[Plugin] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One part that a distribution adds.
+
+    Args:
+        seam: The seam's name, one of `SEAMS`.
+        distribution: Who adds it, as packages are named.
+    """
+
+    seam: str
+    name: str
+    distribution: str
+    version: str
+    entry: EntryPoint
+
+    def load(self) -> Any:
+        """Import the part.
+
+        Raises:
+            UsageError: It cannot be imported, or no such seam is known; says whose it is.
+        """
+        what = f"plug-in '{self.name}' ({self.seam}) of {self.distribution} {self.version}"
+        if self.seam not in SEAMS:
+            raise UsageError(
+                f"{what} is for a seam that is not known",
+                hint=f"seams: {', '.join(SEAMS)}; is it made for another version of vde-dagster?",
+            )
+        try:
+            return self.entry.load()
+        except Exception as error:
+            raise UsageError(
+                f"{what} cannot be imported: {type(error).__name__}: {error}",
+                hint=f"install {self.distribution} anew, or a version that works with this one",
+            ) from error
+
+    def problem(self) -> str | None:
+        """Return why the part cannot be imported; None where it can."""
+        try:
+            self.load()
+        except UsageError as error:
+            return error.message
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Seam(Generic[Part]):
+    """A place where other distributions add parts of one type.
+
+    Args:
+        name: One of `SEAMS`.
+        core: Names of parts that need no plug-in, for messages.
+    """
+
+    name: str
+    core: Sequence[str] = ()
+    _loaded: dict[str, tuple[Plugin, Part]] = field(default_factory=dict, repr=False)
+
+    def names(self) -> list[str]:
+        """Return the names of the core's parts and of those that are installed."""
+        return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
+
+    def find(self, name: str) -> Part | None:
+        """Return an installed part, or None where there is none of the name.
+
+        Raises:
+            UsageError: It cannot be imported, or two distributions have one of the name.
+        """
+        found = [plugin for plugin in self._plugins() if plugin.name == name]
+        if not found:
+            return None
+        if len(found) > 1:
+            owners = " and ".join(plugin.distribution for plugin in found)
+            raise UsageError(
+                f"two distributions have the {SEAMS[self.name]} '{name}': {owners}",
+                hint="uninstall one of them",
+            )
+        known = self._loaded.get(name)
+        if known is None or known[0] != found[0]:
+            known = self._loaded[name] = (found[0], found[0].load())
+            _imported.append(found[0])
+        return known[1]
+
+    def require(self, name: str) -> Part:
+        """Return an installed part.
+
+        Raises:
+            UsageError: There is none of the name; says which there are. Or as `find`.
+        """
+        part = self.find(name)
+        if part is None:
+            noun, names = SEAMS[self.name], self.names()
+            raise UsageError(
+                f"no {noun} '{name}' is installed",
+                hint=suggest(name, names, "installed")
+                if names
+                else "none is; `vde info` lists plug-ins",
+            )
+        return part
+
+    def loaded(self) -> list[Part]:
+        """Return the parts that were asked for in this process."""
+        return [part for _, part in self._loaded.values()]
+
+    def working(self) -> dict[str, Part]:
+        """Return all installed parts that can be imported, by name."""
+        parts = {}
+        for plugin in self._plugins():
+            try:
+                parts[plugin.name] = self.require(plugin.name)
+            except UsageError:
+                continue
+        return parts
+
+    def _plugins(self) -> Sequence[Plugin]:
+        return [plugin for plugin in installed() if plugin.seam == self.name]
+
+
+def plugin_files() -> set[str]:
+    """Return the modules of other distributions' plug-ins that were imported in this process."""
+    modules = {plugin.entry.module for plugin in _imported if plugin.distribution != _OWN}
+    return {str(file) for name in modules if (file := sys.modules[name].__file__)}
+
+
+def installed() -> tuple[Plugin, ...]:
+    """Return every plug-in that is installed, by seam and name; imports none of them."""
+    return _installed(tuple(sys.path))
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
+    from importlib.metadata import distributions
+
+    found: dict[str, list[Plugin]] = {}
+    for distribution in distributions(path=list(path)):
+        entries = [one for one in distribution.entry_points if one.group.startswith(GROUP)]
+        if entries and distribution.metadata["Name"] not in found:
+            name, version = distribution.metadata["Name"], distribution.version
+            found[name] = [
+                Plugin(one.group.removeprefix(GROUP), one.name, name, version, one)
+                for one in entries
+            ]
+    every = [plugin for plugins in found.values() for plugin in plugins]
+    return tuple(sorted(every, key=lambda one: (one.seam, one.name, one.distribution)))

@@ -1,0 +1,259 @@
+"""A distribution adds parts to every seam by its entry points; no product code knows of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.plugins import SEAMS, Seam
+from vde_dagster.errors import ExecutionError, ProjectError, UsageError, VdeError
+from vde_dagster.execution.export import export
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.cli.conftest import Vde, vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.lakehouse.oracle import load
+from vde_dagster_tests.projects import ProjectFolder
+
+__all__ = ["vde"]
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+SETTINGS = "[tool.vde]\nname = 'toys'\nstart = '2024-01-01'\nsources = ['toy']\n"
+FILES = {
+    "pyproject.toml": SETTINGS,
+    "models/orders.sql": """
+        MODEL (name raw.orders, kind DISTINCT_ROWS (copies 2), audits (no_negatives(column := id)));
+        SELECT id, CAST(amount AS INT) AS amount FROM VALUES (1, 5), (1, 5), (2, 7) AS t(id, amount)
+    """,
+    "views.toy": "marts.large = SELECT id FROM raw.orders WHERE amount > 6\n",
+}
+LARGE = ModelName("marts", "large")
+
+
+def install(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Put distributions on the path, as an installer would."""
+    for name in names:
+        monkeypatch.syspath_prepend(str(FIXTURES / f"{name}_distribution"))
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, "toy")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.mark.usefixtures("toy")
+def test_its_parts_plan_apply_and_export_what_the_state_records(
+    folder: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pointers, exported = tmp_path / "pointers", tmp_path / "exported"
+    folder.write(
+        "pyproject.toml",
+        f"{SETTINGS}catalog_type = 'folder'\ncatalog_options = {{ folder = '${{TOY}}' }}\n"
+        "view_catalogs = { toydb = 'lake' }\n",
+    )
+    monkeypatch.setenv("TOY", str(pointers))
+    monkeypatch.setenv("TOY_EXPORT", str(exported))
+    with open_fake(folder.root) as workspace:
+        assert workspace.project.models[LARGE].location.path == Path("views.toy")
+        assert workspace.apply(workspace.plan("prod")).published
+        assert workspace.plan("prod").is_empty
+        (version,) = load(json.loads((pointers / "raw" / "orders").read_text())["location"])[
+            "versions"
+        ]
+        written = {one["dialect"]: one["sql"] for one in version["representations"]}
+        assert written["toydb"].startswith("read lake/vde__")
+
+        first = export(workspace, "lines")
+        lines = [json.loads(line) for line in exported.read_text().splitlines()]
+        assert (first.news, first.last, first.forgotten) == (len(lines), lines[-1][0], 0)
+        assert {kind for _, kind, _ in lines} >= {"plan", "fill", "published"}
+
+        # It goes on where it was, also in another process; what fails comes again.
+        assert export(workspace, "lines").news == 0
+        folder.write("more.toy", "marts.small = SELECT id FROM raw.orders WHERE amount < 6\n")
+        workspace.reload()
+        workspace.apply(workspace.plan("prod"))
+        monkeypatch.setenv("TOY_FAILS", "1")
+        with pytest.raises(ExecutionError, match=r"exporter .lines. failed at news .* is full"):
+            export(workspace, "lines")
+        monkeypatch.delenv("TOY_FAILS")
+    with open_fake(folder.root) as workspace:
+        again = export(workspace, "lines")
+        numbers = [json.loads(line)[0] for line in exported.read_text().splitlines()]
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) == first.news + again.news > first.news
+        assert {news.kind for news in workspace.store.news.since(0, 1000)} >= {"plan", "published"}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine", "toy")
+def test_spark_writes_its_kind_and_reads_its_source(folder: ProjectFolder) -> None:
+    with Workspace.open(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        found = workspace.query("prod", "SELECT id, amount FROM raw.orders ORDER BY 1").rows
+        assert [tuple(row) for row in found] == [(1, 5), (2, 7)]
+        assert [tuple(r) for r in workspace.query("prod", "SELECT * FROM marts.large").rows] == [
+            (2,)
+        ]
+
+
+def loaded(folder: ProjectFolder, path: Path, expression: str) -> str:
+    """Load a project in a process of its own, and return what an expression of it is."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(path)!r}); from pathlib import Path\n"
+        "from vde_dagster.base import plugins\n"
+        "from vde_dagster.project.loading.loader import load_project\n"
+        f"project = load_project(Path({str(folder.root)!r})); print({expression})"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not ran.returncode, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_a_file_is_read_again_when_a_plug_in_that_it_uses_has_changed(
+    folder: ProjectFolder, tmp_path: Path
+) -> None:
+    toy = shutil.copytree(FIXTURES / "toy_distribution", tmp_path / "toy")
+    query = "[a.query for m in project.models.values() for a in m.audits]"
+    assert "id < 0" in loaded(folder, toy, query)
+    rest = toy / "vde_toy" / "rest.py"
+    rest.write_text(rest.read_text().replace("< 0", "<= -1"))
+    assert "id <= -1" in loaded(folder, toy, query)
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "message", "hint"),
+    [
+        (
+            "models/orders.sql",
+            "DISTINCT_ROWS (copies 2)",
+            "DISTINCT",
+            "unknown kind",
+            "DISTINCT_ROWS",
+        ),
+        ("models/orders.sql", "(copies 2)", "(copy 2)", "has no property 'copy'", "copies"),
+        ("models/orders.sql", "no_negatives(", "no_negative(", "unknown audit", "no_negatives"),
+        ("pyproject.toml", "['toy']", "['json']", "no source 'json' is installed", "toy"),
+        ("pyproject.toml", "start", "catalog_type = 'x'\nstart", "no catalog 'x'", "folder"),
+        (
+            "pyproject.toml",
+            "start",
+            "view_catalogs = { duck = 'a' }\nstart",
+            "no dialect of views 'duck' is installed",
+            "toydb",
+        ),
+        (
+            "pyproject.toml",
+            "start",
+            "catalog_type = 'folder'\nrest.uri = 'http://a'\nstart",
+            "'catalog_type' and 'rest.uri' name two catalogs",
+            "take one of them out",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("toy")
+def test_a_name_that_is_not_installed_is_a_mistake_in_its_place_that_lists_those_that_are(
+    folder: ProjectFolder, path: str, old: str, new: str, message: str, hint: str
+) -> None:
+    folder.edit(path, old, new)
+    with pytest.raises(ProjectError) as raised:
+        load_project(folder.root)
+    assert message in raised.value.message
+    assert hint in str(raised.value.hint)
+    assert raised.value.location is not None
+    assert raised.value.location.path == Path(path)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_stored_kind_whose_distribution_is_gone_is_one_message(
+    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    monkeypatch.undo()
+    folder.write("pyproject.toml", SETTINGS.replace("['toy']", "[]"))
+    folder.write("models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 1 AS id")
+    with (
+        open_fake(folder.root) as workspace,
+        pytest.raises(VdeError, match="no kind 'DISTINCT_ROWS' is installed"),
+    ):
+        workspace.plan("prod")
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("models/orders.sql", "DISTINCT_ROWS (copies 2)", "BROKEN"),
+        ("models/orders.sql", "no_negatives(", "no_breaks("),
+        ("pyproject.toml", "['toy']", "['toy', 'broken']"),
+    ],
+)
+def test_a_broken_plug_in_is_told_with_its_distribution_and_hurts_only_its_users(
+    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch, path: str, old: str, new: str
+) -> None:
+    install(monkeypatch, "toy", "broken")
+    assert load_project(folder.root).models
+    folder.edit(path, old, new)
+    with pytest.raises(ProjectError) as raised:
+        load_project(folder.root)
+    assert "of vde-broken 0.3 cannot be imported: ModuleNotFoundError" in raised.value.message
+    assert "install vde-broken anew" in str(raised.value.hint)
+
+
+def test_two_distributions_with_one_name_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        info = tmp_path / f"vde_{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vde-{name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[vde_dagster.exporters]\nlines = json:dumps\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        UsageError, match="two distributions have the exporter 'lines': vde-one and"
+    ):
+        Seam("exporters").find("lines")
+
+
+def test_info_lists_every_plug_in_and_why_one_is_broken(
+    folder: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, "toy", "broken")
+    found = vde("info", "--project", folder.root, "--json").json["plugins"]
+    by_name = {(one["seam"], one["name"]): one for one in found}
+    toys = {one["seam"] for one in found if one["distribution"] == "vde-toy"}
+    assert toys == set(SEAMS) - {"publishers", "formatters", "configurations", "python_modules"}
+    assert by_name["exporters", "lines"] == {
+        "seam": "exporters",
+        "name": "lines",
+        "distribution": "vde-toy",
+        "version": "1.2",
+        "error": None,
+    }
+    assert "No module named 'vde_broken'" in by_name["kinds", "BROKEN"]["error"]
+    assert "a seam that is not known" in by_name["no_such_seam", "anything"]["error"]
+    own = [one for one in found if one["distribution"] == "vde-dagster"]
+    assert not [one["error"] for one in own if one["error"]]
+    shown = vde("info", "--project", folder.root)
+    assert "vde-toy" in shown.out
+    assert "vde-broken" in shown.out
+
+
+def test_a_project_that_uses_none_looks_for_none(folder: ProjectFolder) -> None:
+    """Neither what is installed nor a plug-in is looked at by a warm load of a project."""
+    folder.write("pyproject.toml", SETTINGS.replace("['toy']", "[]"))
+    folder.write("models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 1 AS id")
+    for _ in range(2):
+        looked = loaded(folder, FIXTURES, "plugins._installed.cache_info().misses")
+    assert looked == "0"
