@@ -1,1 +1,1 @@
-"""What every layer may use, and what uses none of them."""
+"""Names, times, hashes and small helpers for every layer; it imports no other layer."""

@@ -1,4 +1,4 @@
-"""What is known of a failure, as values that every layer can hand on."""
+"""Failures as values: message, place, and the engine's position."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_no_space(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlace:
-    """Where in a query an engine found a mistake.
+    """The position of an engine's error in a query.
 
     Args:
         query: The query as the engine got it.

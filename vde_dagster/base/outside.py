@@ -1,4 +1,4 @@
-"""What a project's Python code reads when it runs, as far as its strings tell.
+"""Files and environment variables read by a project's Python code, found in its strings.
 
 A string that could be the path of a file is looked for below the project's folder; where code
 reads the environment, a word of a string that could be a variable's name is looked up there.
@@ -24,7 +24,7 @@ _MOST_FOLDERS = 50
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What code may read.
+    """The files and environment variables that code may read.
 
     Args:
         hashes: Hashes of the files and variables that are there, by `file path` and

@@ -1,4 +1,4 @@
-"""Where a command's words go: results to stdout, everything else to stderr."""
+"""Output of commands: results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an apply is doing, as bars on stderr: all intervals, and a line per model at work."""
+"""Progress of an apply as bars on stderr: all intervals, and a line per model at work."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Columns = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What was declared.
+    """The declared tables.
 
     Args:
         file: The file, relative to the root.

@@ -151,7 +151,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What an apply did.
+    """The result of an apply.
 
     Args:
         plan: The plan with the tables that it really used.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Formatted:
-    """What became of files.
+    """The outcome of formatting files.
 
     Args:
         texts: New texts of those that were not laid out, by path.

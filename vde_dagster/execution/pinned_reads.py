@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PinnedVersion:
-    """What the models of a version stand for; reads the definitions of those that are asked for.
+    """The relations of a version's models; definitions are read as they are asked for.
 
     Args:
         warehouse: The project's warehouse.

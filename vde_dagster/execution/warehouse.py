@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Warehouse:
-    """What a project's settings lead to, each opened when it is needed first.
+    """State, catalog and engine of a project's settings, each opened at its first use.
 
     Args:
         root: The project's folder.

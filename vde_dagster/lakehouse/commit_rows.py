@@ -33,7 +33,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a commit added to a range.
+    """Rows and bytes that a commit added to a range.
 
     Args:
         bytes: Bytes of the files that hold them; None when one of them holds another range's too.

@@ -75,7 +75,7 @@ class FillTask:
 
 @dataclass(frozen=True, slots=True)
 class FillResult:
-    """What a fill wrote.
+    """The result of a fill.
 
     Args:
         rows: Rows in the interval after the fill, or None when not counted.
@@ -114,7 +114,7 @@ class AuditTask:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What an audit found.
+    """The result of an audit.
 
     Args:
         failed_rows: How many rows fail; 0 is success.

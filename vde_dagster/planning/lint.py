@@ -22,7 +22,7 @@ from collections import Counter
 
 
 class Violation(NamedTuple):
-    """What a rule says of a model.
+    """A violation of a rule by a model.
 
     Args:
         message: What is wrong, in one sentence.

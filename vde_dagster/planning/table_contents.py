@@ -37,7 +37,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a fill wrote, as digests.
+    """Digests of the rows that a fill wrote.
 
     Args:
         sets: The sets of columns of which digests were taken.
@@ -66,7 +66,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class InputState:
-    """What a table held of the columns that somebody read.
+    """The state of a table's columns when a fill read them.
 
     Args:
         snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
@@ -95,7 +95,7 @@ class InputState:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """That a slot was recorded as filled because nothing new was there to compute.
+    """A slot recorded as filled because nothing new was there to compute.
 
     Args:
         since: When the rows were computed that stay (UTC).
@@ -126,7 +126,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class FillFacts:
-    """What a recorded fill remembers of its inputs and its output.
+    """The inputs and the output of a recorded fill.
 
     Args:
         inputs: By table, what was read; None when it is not known.

@@ -105,7 +105,7 @@ def _reach(
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """What is filled before the audits of models are run.
+    """The order of audits: the models to be filled before each.
 
     Args:
         before: By model, the models that its audits read and that do not wait for it: they come

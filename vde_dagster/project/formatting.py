@@ -86,7 +86,7 @@ _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM")
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a semicolon ends, or a block of Jinja.
+    """A statement, or a block of Jinja.
 
     Args:
         tokens: Its tokens, comments included; none of a block.

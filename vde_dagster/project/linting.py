@@ -1,4 +1,4 @@
-"""What rules of the linter are made of: `Rule`, for those of a project in `linter/`."""
+"""The base class of linter rules, `Rule`, for those of a project in `linter/`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 
 class RuleViolation:
-    """That a model does not keep a rule.
+    """A violation of a rule by a model.
 
     Args:
         violation_msg: What is wrong, in one sentence.
@@ -62,7 +62,7 @@ class Rule(ABC):
 
     @property
     def summary(self) -> str:
-        """What the rule asks for: its docstring."""
+        """The rule's summary: its docstring."""
         return " ".join((self.__doc__ or self.name).split())
 
     def violation(

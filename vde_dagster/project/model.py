@@ -188,7 +188,7 @@ class Model:
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """What its author says makes another table of the same rows."""
+        """Marks by which the author asks for another table of the same rows."""
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version

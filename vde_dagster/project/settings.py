@@ -52,7 +52,7 @@ _HOW_IT_RUNS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How Spark sessions are made.
+    """Settings of Spark sessions.
 
     Args:
         master: Spark's master URL.
@@ -95,7 +95,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class DagsterSettings:
-    """How the project behaves in Dagster.
+    """Settings of the project in Dagster.
 
     Args:
         auto_apply: Per environment, which plans the sensor applies without being asked.
@@ -127,7 +127,7 @@ class DagsterSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinterSettings:
-    """Which rules the project's models are to keep, by their names; `all` is every rule.
+    """Settings of the linter: rules by name; `all` is every rule.
 
     Args:
         rules: Rules whose violation is a mistake.
@@ -403,7 +403,7 @@ class Settings:
         return {key: expand_secrets(value) for key, value in self.served_io.items()}
 
     def time_to_live(self, environment: str) -> timedelta | None:
-        """How long an environment is kept after its last change; None for ever."""
+        """The lifetime of an environment after its last change; None for ever."""
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
             return None
         return timedelta(days=self.environment_ttl_days)

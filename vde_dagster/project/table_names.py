@@ -1,4 +1,4 @@
-"""What names of tables mean in a project's files, and where tables of other catalogs lie."""
+"""Resolution of table names in a project's files, with tables of other catalogs."""
 
 from __future__ import annotations
 

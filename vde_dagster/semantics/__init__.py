@@ -1,4 +1,4 @@
-"""What a query means: row and column versions, column lineage, output types.
+"""The meaning of a query: row and column versions, column lineage, output types.
 
 The functions read SQL and never run it. `analyze` gives everything from one reading;
 `semantic_version` and `column_lineage` are its parts. Importing this package does not import

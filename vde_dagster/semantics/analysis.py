@@ -31,7 +31,7 @@ Parents = Mapping[str, SemanticVersion]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What one reading of a query finds out.
+    """The result of one reading of a query: version, lineage and types.
 
     Args:
         output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.

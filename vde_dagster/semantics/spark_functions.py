@@ -1,4 +1,4 @@
-"""What Spark 4.1's built-in functions are: which kind each name is of, and which names are equal.
+"""Spark 4.1's built-in functions: the kind of each name, and names of one function.
 
 Every name that ``SHOW FUNCTIONS`` lists stands in exactly one of the lists below, which
 ``vde_dagster_tests/spark/test_spark_functions.py`` holds against Spark's own registry. That two

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may."""
+"""Authentication and access: the token behind a request and its rights."""
 
 from __future__ import annotations
 

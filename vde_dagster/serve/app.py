@@ -1,4 +1,4 @@
-"""The application: its routes, its errors, and who may ask.
+"""The application: routes, errors, access.
 
 It runs no script. One from elsewhere would run as a page of this server, and could read all of it.
 

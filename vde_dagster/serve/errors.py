@@ -39,7 +39,7 @@ _AWAY = "the state cannot be read now; why is in the server's output"
 
 
 class ServeError(Exception):
-    """What a request is answered with in place of what it asked for.
+    """An error answer with its HTTP status.
 
     Args:
         message: What happened, and what to do next.

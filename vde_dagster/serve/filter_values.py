@@ -1,4 +1,4 @@
-"""What a filter's values are in a column's type, exactly: whole numbers of its units, or nothing.
+"""Values of filters converted exactly to a column's type, or refused.
 
 Integers, decimals, dates, times and instants are all ordered as whole numbers are: of ones, of
 10^-scale, of days, of micro- or nanoseconds. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5` is of

@@ -1,4 +1,4 @@
-"""What loading a table or a view answers: metadata made for the answer."""
+"""Answers to loading a table or a view, with metadata made for them."""
 
 from __future__ import annotations
 

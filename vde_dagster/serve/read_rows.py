@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """Which rows are wanted.
+    """A request for rows: columns, filter, order, page.
 
     Args:
         columns: Its columns, in order; none for all.
@@ -66,7 +66,7 @@ class RowRequest:
 
     @property
     def known_by(self) -> str:
-        """What tells it from requests whose pages are others."""
+        """The identity of the request that its pages and cursors belong to."""
         parts = (str(self.model), self.condition or "", self.allowed or "", *self.sort)
         return digest("rows", *parts)[:16]
 

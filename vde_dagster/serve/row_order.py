@@ -135,7 +135,7 @@ def _one(mask: Any) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page ended.
+    """A cursor: the end of a page.
 
     Args:
         request: What tells the request from others.

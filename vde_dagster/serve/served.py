@@ -1,4 +1,4 @@
-"""What one version of an environment has for clients: its tables, views and external tables."""
+"""One version of an environment for clients: its tables, views and external tables."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ServedVersion:
 
     @cached_property
     def pins(self) -> dict[str, Pin]:
-        """What each physical table held, by its id."""
+        """The pins of the version, by physical table's id."""
         return self.warehouse.store.pins.at(self.version.name, self.version.version)
 
     def has(self, name: ModelName) -> bool:
@@ -230,7 +230,7 @@ _CATALOG = re.compile(r"[\w.-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class WarehouseName:
-    """What the name of a warehouse, or the prefix of a path, says.
+    """A warehouse's name or a path's prefix, parsed: environment, version, engine's catalog.
 
     Args:
         meant: The version's number or a time (UTC), as it was written; None for the newest.

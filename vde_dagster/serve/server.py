@@ -98,7 +98,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """The URL for clients."""
         assert self._socket is not None
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._socket.getsockname()[1]}"
@@ -126,7 +126,7 @@ def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is let through.
+    """Limits on requests and connections.
 
     Args:
         head_bytes: Bytes of a request's line and headers.

@@ -1,4 +1,4 @@
-"""Which tables a version's catalog has: those of models, and those that views only select from."""
+"""The tables of a version's catalog: models with tables, and views that only select columns."""
 
 from __future__ import annotations
 

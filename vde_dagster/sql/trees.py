@@ -115,7 +115,7 @@ def _tables(tree: exp.Expr) -> list[exp.Table]:
 
 
 class _Withs:
-    """Which names a query's WITHs define where; each WITH is gone through once."""
+    """The scopes of names defined by a query's WITH clauses, each clause visited once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}

@@ -193,7 +193,7 @@ class StateStore:
 
     @cached_property
     def environment_statements(self) -> EnvironmentStatementStore:
-        """What environments run before and after all else."""
+        """Statements of environments before and after all else."""
         from vde_dagster.state.environments.statements import EnvironmentStatementStore
 
         return EnvironmentStatementStore(self.database)

@@ -250,7 +250,7 @@ _OF_EVERY_FOLDER = frozenset({".gitignore", "README.md", "pyproject.toml"})
 
 @dataclass(frozen=True, slots=True)
 class NewProject:
-    """What `new_project` did, as paths relative to the folder, sorted.
+    """The result of `new_project`, as sorted paths relative to the folder.
 
     Args:
         kept: Files that were there already and are as they were.

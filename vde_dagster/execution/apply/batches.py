@@ -249,7 +249,7 @@ def _weighed(
 
 
 class _Cumulative:
-    """How many bytes lie before an instant."""
+    """Cumulative bytes before an instant."""
 
     def __init__(self, weights: list[Weight]) -> None:
         slopes: dict[datetime, float] = {}
@@ -316,7 +316,7 @@ def _memory(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkEstimate:
-    """What computing something again is likely to take.
+    """The estimated work of computing something again.
 
     Args:
         rows: Rows to write.

@@ -38,7 +38,7 @@ from vde_dagster.state import Lease
 
 @dataclass(slots=True)
 class _Batches:
-    """How a model's work is cut once memory has lacked.
+    """Batches of a model, halved once memory has lacked.
 
     Args:
         most: Units of a batch, or None where nothing failed.

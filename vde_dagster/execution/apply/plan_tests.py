@@ -145,7 +145,7 @@ _NOWHERE = SourceLocation(Path())
 
 
 class PassedTests:
-    """Which tests passed last, and on what; kept in one JSON file.
+    """The tests that passed last, with hashes of their inputs, in one JSON file.
 
     It holds nothing that cannot be found out again, so a file that cannot be read is an empty one.
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a fill's tables held before it began.
+    """The contents of a fill's tables before it began.
 
     Args:
         commits: What is read of parents of which not all rows are read, as of that look.
@@ -187,7 +187,7 @@ NOTHING_KNOWN: Mapping[str, InputState] = {}
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What tables hold.
+    """The contents of input tables.
 
     Args:
         states: By the tables' keys.

@@ -47,7 +47,7 @@ from vde_dagster.state.fills.table_commits import (
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """What earlier attempts left of a table.
+    """Branches that earlier attempts left on a table.
 
     Args:
         recorded: What need not be filled again (UTC).
@@ -62,7 +62,7 @@ class LeftOver:
 
 @dataclass(slots=True)
 class Target:
-    """Where one attempt writes one table.
+    """The target of one attempt: table and branch.
 
     Args:
         branches: The table's branches, as the holder of its lease changes them.

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 
 @dataclass
 class GraphResult(Generic[K]):
-    """How the nodes ended.
+    """The outcome of each node.
 
     Args:
         done: Nodes whose work succeeded, in order of completion.

@@ -130,7 +130,7 @@ def changes_by_version(
 
 
 class _GoneError(Exception):
-    """What a version in between showed cannot be read."""
+    """The content of a version in between cannot be read."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

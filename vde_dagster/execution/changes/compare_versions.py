@@ -49,7 +49,7 @@ Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
 
 @dataclass(frozen=True, slots=True)
 class ModelChanges:
-    """What changed in a model from one version of an environment to another.
+    """Changes of a model from one version of an environment to another.
 
     Who has the rows of the earlier version, makes `events` of its columns, takes away the rows
     that are `delete` or `update_before` and adds those that are `insert` or `update_after`, has the
@@ -322,7 +322,7 @@ class TableAtPin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a version shows of a model.
+    """One side of a comparison: a model as a version shows it.
 
     Args:
         query: Spark SQL that reads its rows as they were.

@@ -37,7 +37,7 @@ _POINTS, _FORM = "vde.changes_since", 1
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """What became of the views of changes.
+    """The outcome of writing the views of changes.
 
     Args:
         changed: The views that were written or removed.

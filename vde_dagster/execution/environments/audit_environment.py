@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuditedRange:
-    """What one audit found in one range of a model.
+    """The result of one audit in one range of a model.
 
     Args:
         interval: The range (UTC).
@@ -45,7 +45,7 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What the audits of an environment found.
+    """The results of an environment's audits.
 
     Args:
         results: By model in order of the graph, then by audit and range.

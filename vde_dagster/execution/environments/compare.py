@@ -182,7 +182,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two tables differ.
+    """Differences between two tables.
 
     Args:
         source: The one, as it is called in Spark.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """What was frozen.
+    """The result of a freeze.
 
     Args:
         live: External tables that its models without tables read: they are read as they are.

@@ -120,7 +120,7 @@ def published_entry(
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """Where an environment has a model.
+    """The view and table by which an environment has a model.
 
     Args:
         view: Its view in Spark, quoted; None for what has none.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoingBack:
-    """What becomes of the tables of an old version.
+    """The tables of an old version: restored, held or gone.
 
     Args:
         returns: By table id, those that go back, or whose filled ranges do.
@@ -243,7 +243,7 @@ class _Looking:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """What lies between two snapshots of a table.
+    """The commits between two snapshots of a table.
 
     Args:
         left: Where the commits wrote that readers find now, and will not (UTC).
@@ -259,7 +259,7 @@ class _Lines:
 
     @property
     def ranges(self) -> IntervalSet:
-        """Where readers find other rows (UTC)."""
+        """Ranges in which readers find other rows (UTC)."""
         return self.left | self.found
 
     @classmethod

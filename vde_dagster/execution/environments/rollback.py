@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback published, or would publish.
+    """The result of a rollback, or of its dry run.
 
     Args:
         environment: The environment's new version, equal to an old one.

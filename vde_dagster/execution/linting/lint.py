@@ -29,7 +29,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """That a model does not keep a rule.
+    """A violation of a rule, with its place and severity.
 
     Args:
         rule: The rule's name.

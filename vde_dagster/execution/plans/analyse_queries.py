@@ -42,7 +42,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What an engine said of a plan's queries.
+    """The engine's findings on a plan's queries.
 
     Args:
         analysed: The models whose queries and audits were analysed.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What nobody has computed yet, by the environment whose run computes it.
+    """Missing ranges, by the environment whose run computes them.
 
     Args:
         by_environment: Ranges (UTC) by model; production's tables are production's to fill.

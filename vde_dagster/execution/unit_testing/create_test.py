@@ -29,7 +29,7 @@ Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What test is to be made.
+    """The unit test to be made.
 
     Args:
         queries: Queries for rows of parents, by their names; others give their first rows.

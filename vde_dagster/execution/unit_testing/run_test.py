@@ -30,7 +30,7 @@ LONGEST_SUMMARY = 300
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """How a unit test ended.
+    """The result of a unit test.
 
     Args:
         differences: What differs, by the query (`query`) or common table expression.
@@ -50,7 +50,7 @@ class TestResult:
 
     @property
     def summary(self) -> str:
-        """What went wrong, in a few words."""
+        """The failure in a few words."""
         if self.error is not None:
             return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
         missing = sum(len(found.missing) for _, found in self.differences)
@@ -231,7 +231,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """How two multisets of rows differ.
+    """The difference between two multisets of rows.
 
     Args:
         missing: Rows that were expected and not returned.

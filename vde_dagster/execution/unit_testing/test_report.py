@@ -22,7 +22,7 @@ Cells = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class ToldDifference:
-    """How the rows of a query, or of one of its CTEs, differ from the expected ones.
+    """The difference of a query's or CTE's rows from the expected ones.
 
     Args:
         part: `query`, or the CTE.
@@ -52,7 +52,7 @@ class ToldDifference:
 
 @dataclass(frozen=True, slots=True)
 class ToldTest:
-    """How a unit test ended, and on whose behalf it ran.
+    """The result of a unit test, and the plan it ran for.
 
     Args:
         test: The test's name.

@@ -1,4 +1,4 @@
-"""Where files lie, and the settings of object stores in PyIceberg's names and in Iceberg's own.
+"""Locations of files, and object-store settings under PyIceberg's and Iceberg's names.
 
 Sources: https://py.iceberg.apache.org/configuration/#fileio and
 https://iceberg.apache.org/docs/latest/aws/#s3-fileio.

@@ -90,7 +90,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What the catalog and the state say at one time.
+    """One consistent reading of the catalog and the state.
 
     Args:
         pointers: Every table and view of the catalog.

@@ -1,4 +1,4 @@
-"""Which files that pointers and kept versions lead to are missing or damaged.
+"""Missing and damaged files among those reachable from pointers and kept versions.
 
 From the metadata files down: manifest lists, manifests, data files. What several pointers share
 is read once, files in object stores several at a time. Each damaged file is said once, and what

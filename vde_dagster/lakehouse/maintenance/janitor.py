@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JanitorReport:
-    """What the janitor decided and did.
+    """The janitor's report: decisions and outcomes.
 
     Args:
         dry_run: Whether it only told.
@@ -51,7 +51,7 @@ class JanitorReport:
 
     @property
     def bytes(self) -> int:
-        """What was freed, or in a dry run would be (bytes, as far as known)."""
+        """Bytes freed, or in a dry run to be freed, as far as known."""
         return sum(
             decision.bytes or 0
             for decision in self.decisions

@@ -51,7 +51,7 @@ class Orphans:
 
     @property
     def bytes(self) -> int:
-        """How much they take."""
+        """Their size in bytes."""
         return sum(file.bytes for file in self.files)
 
 
@@ -119,7 +119,7 @@ def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a snapshot, or the metadata itself, names."""
+    """The files that a snapshot or the metadata names."""
 
     data: Set[str]
     others: Set[str]

@@ -1,4 +1,4 @@
-"""What the commit of a fill says in its summary, and the branches that fills are written to."""
+"""Summary properties of a fill's commit, and the names of the branches that fills write."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 @dataclass(frozen=True, slots=True)
 class BranchName:
-    """What a branch's name says.
+    """The parts of a branch's name.
 
     An attempt that stalls past its lease goes on writing to its own branch, which nobody
     publishes: whoever took over has another one. That is what fences Iceberg's own commits.

@@ -1,4 +1,4 @@
-"""Which files only forgotten Iceberg snapshots have: manifest lists, manifests, data files."""
+"""Files of forgotten Iceberg snapshots alone: manifest lists, manifests, data files."""
 
 from __future__ import annotations
 

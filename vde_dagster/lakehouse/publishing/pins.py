@@ -1,4 +1,4 @@
-"""Which Iceberg snapshots a publication pins, read from the metadata of what it moves or shows.
+"""The Iceberg snapshots that a publication pins, read from the metadata of its tables.
 
 Of a table that the environment showed before, and that this publication does not move, the state
 knows what it holds: whoever moved it noted that in its own publication's transaction.
@@ -28,7 +28,7 @@ Place = tuple[TableRef, "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedPins:
-    """What a publication knows of its tables before its transaction.
+    """Pins worked out before a publication's transaction.
 
     Args:
         heads: By table id, of what it moves, shows first, or changes the columns of.

@@ -63,7 +63,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """What another environment's new version needs beside the pointers' changes.
+    """A new version of another environment that holds tables, beside the changes of pointers.
 
     Args:
         published: The ledger's new rows.
@@ -76,7 +76,7 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """How definitions differ from the catalog.
+    """Differences between definitions and the catalog.
 
     Args:
         created: Views that the catalog has not.
@@ -253,7 +253,7 @@ def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What becomes of one table: its branch moves, its types widen, or both; or it goes back."""
+    """The change of one table: its branch moves, its types widen, or both; or it goes back."""
 
     ref: TableRef
     table_id: str

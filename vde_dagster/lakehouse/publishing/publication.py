@@ -1,4 +1,4 @@
-"""What is to become visible together, as a value."""
+"""A publication as a value: everything that becomes visible together."""
 
 from __future__ import annotations
 

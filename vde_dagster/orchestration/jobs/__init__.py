@@ -1,1 +1,1 @@
-"""What starts work: jobs, schedules and the sensor, and who is told of it."""
+"""Jobs, schedules and the sensor, and notifications of their runs."""

@@ -56,7 +56,7 @@ class LiveVersion:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Who shows it, in words: environments, those that build it, the working copy."""
+        """Labels of who shows it: environments, those that build it, the working copy."""
         found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
         return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 
@@ -167,7 +167,7 @@ def live_models(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What somebody refers to, or will when an approved plan is done."""
+    """The versions of models that an environment or an approved plan refers to."""
 
     reader: str
     served: Served

@@ -1,4 +1,4 @@
-"""How a model looks in Dagster: the one place where users customise it."""
+"""The translation of a model to Dagster: the one place where users customise it."""
 
 from __future__ import annotations
 

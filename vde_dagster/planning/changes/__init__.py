@@ -1,4 +1,4 @@
-"""What changed in a published view between two versions of an environment, row by row.
+"""Changes of a published view between two versions of an environment, row by row.
 
 Rows are counted with weights: a version's rows weigh one, those of the version before minus one.
 What a query of any kind sums up to zero has not changed, so every way to read changes (two whole

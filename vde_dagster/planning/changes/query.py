@@ -26,7 +26,7 @@ MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the columns in front of a change say of when it happened.
+    """The step of a change: its ordinal, snapshot, version and publication.
 
     Args:
         ordinal: Counts the steps from 0.
@@ -262,7 +262,7 @@ def _as(name: str, has: str, wanted: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsOfSteps:
-    """How the columns of a view went on from step to step.
+    """The columns of a view from step to step.
 
     Args:
         first: The columns before the first step; none where there was no view.

@@ -91,7 +91,7 @@ def _hint(refusal: Refusal) -> str:
 
 
 def _column(query: str, sent: str, refusal: Refusal) -> int:
-    """Where in a query stands what is refused of its other form: behind the same words."""
+    """The place in the author's query of a mistake found in its translated form."""
     if not refusal.text:
         return len(query.rstrip())
     for width in _CONTEXTS:

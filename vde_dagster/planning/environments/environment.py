@@ -16,7 +16,7 @@ PRODUCTION = "prod"
 
 @dataclass(frozen=True, slots=True)
 class ViewNames:
-    """Where the views of an environment are: `db.model` in production, else with its name.
+    """Names of an environment's views: `db.model` in production, else with its name.
 
     Args:
         environment: The environment's name.
@@ -92,7 +92,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one model is in one version of an environment.
+    """The entry of one model in one version of an environment.
 
     Args:
         table_id: The physical table that serves it; None for views and external tables.
@@ -138,7 +138,7 @@ class Environment:
 
     @property
     def views(self) -> ViewNames:
-        """Where its views are."""
+        """The names of its views."""
         return ViewNames(self.name, self.suffix, self.mode)
 
     @property

@@ -16,7 +16,7 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a model's name stands for in an environment.
+    """The relation that a model's name stands for in an environment.
 
     Exactly one of `table` and `external` is set, or neither: then the model is a query that its
     readers inline.
@@ -72,7 +72,7 @@ class Resolver:
 
     @property
     def views(self) -> ViewNames:
-        """Where the environment's views are."""
+        """The names of the environment's views."""
         return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:

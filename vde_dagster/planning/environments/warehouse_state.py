@@ -25,7 +25,7 @@ from vde_dagster.project.model import Model
 
 @dataclass(frozen=True, slots=True)
 class Previewed:
-    """That an environment shows a definition as a change in place, on a branch.
+    """A definition that an environment shows as a change in place, on a branch.
 
     Args:
         forward: What the definition goes on with, and what it means on its own.
@@ -39,7 +39,7 @@ class Previewed:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseState:
-    """What the planner has to know of what has been built and published.
+    """The built tables and published versions that the planner works with.
 
     Args:
         target: The environment's current version; None when it does not exist.

@@ -14,7 +14,7 @@ from vde_dagster.semantics import SemanticVersion
 
 
 class Meaning:
-    """What a kind means for plans; the answers here are those of a table that is made whole.
+    """A kind's rules for plans; the defaults are those of a table that is made whole.
 
     Attributes:
         filled_once: Whether a table that was filled is complete for ever.

@@ -132,7 +132,7 @@ def check_steady(
 
 
 class ScdMeaning(Meaning):
-    """Which versions a key has is decided by all that tells them apart, and by when it is looked.
+    """SCD type 2: rows depend on the columns compared and on the time of the load.
 
     A table of the same content goes on with the history that it has; one that is made anew begins
     with what its sources say today. Whatever makes it anew is therefore in the version of its

@@ -38,7 +38,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Where a restatement shows other rows (UTC).
+    """Ranges in which a restatement shows other rows (UTC).
 
     Args:
         tables: By table that it computes again.
@@ -81,7 +81,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What is there to become outdated.
+    """Filled ranges that a restatement may outdate.
 
     Args:
         scopes: Everything that is shown, can be shown again, or may be applied; of each at least
@@ -243,7 +243,7 @@ EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
 
 
 class Redo(NamedTuple):
-    """What a change of rows asks of a table that is made of them.
+    """The ranges of a table to be filled again after rows that it reads changed.
 
     Args:
         intervals: What of the table has to be computed again (UTC).

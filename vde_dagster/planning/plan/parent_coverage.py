@@ -45,7 +45,7 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class Holdings:
-    """What models hold, as far as they have been told of.
+    """Filled ranges of the models told so far.
 
     Args:
         starts: First instant of data by model (UTC).

@@ -24,7 +24,7 @@ AFTER_ALL = ModelName("settings", "after_all")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatements:
-    """What runs before and after everything else that is done to an environment.
+    """Statements before and after everything else that is done to an environment.
 
     Args:
         before: Spark SQL in which only time variables are left.
@@ -62,7 +62,7 @@ NO_STATEMENTS = EnvironmentStatements()
 
 
 class Change(str, Enum):
-    """How a model differs between the project and the environment."""
+    """The difference of a model between the project and the environment."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -72,7 +72,7 @@ class Change(str, Enum):
 
 
 class Category(str, Enum):
-    """What a change means for the model's data."""
+    """The effect of a change on the model's data."""
 
     METADATA = "metadata"
     REUSE = "reuse"
@@ -83,7 +83,7 @@ class Category(str, Enum):
 
 
 class PlanKind(str, Enum):
-    """What made the plan."""
+    """The origin of a plan."""
 
     PLAN = "plan"
     RUN = "run"
@@ -252,7 +252,7 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What makes a plan one that waits for an approval.
+    """The proposal by which a plan waits for an approval.
 
     Args:
         files: Hash of the project's files that it was made of; empty where that was not recorded.
@@ -269,7 +269,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to compute and publish to bring an environment to a project's state.
+    """A plan: everything to compute and publish to bring an environment to a project's state.
 
     Args:
         id: Unique id; also names branches and Dagster's partition.
@@ -337,7 +337,7 @@ class Plan:
 
     @property
     def complete_statements(self) -> EnvironmentStatements:
-        """What runs before and after all else, as Spark gets it."""
+        """Statements before and after all else, as Spark gets them."""
         return self.statements.at(self.created_at, self.start, self.end)
 
     def version_of(self, model: PlannedModel) -> str | None:

@@ -122,7 +122,7 @@ NOTHING_SAID = PlanOptions()
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the caller asks for.
+    """The options of a plan.
 
     Args:
         environment: The environment's name.

@@ -171,7 +171,7 @@ def _planned(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a plan says of a model's definition.
+    """The verdict on a model's definition: change, category, reasons.
 
     Args:
         change: How it differs from the one that is shown.
@@ -339,7 +339,7 @@ def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class ModelWork:
-    """What a plan does with a model's table.
+    """The work on a model's table.
 
     Args:
         intervals: What it fills (UTC).

@@ -155,7 +155,7 @@ def require_what_is_shown(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -
 
 
 class _Seen:
-    """What is known of the models so far, parents first."""
+    """The models worked out so far, parents first."""
 
     def __init__(self, plan: Plan, protected: Set[str]) -> None:
         self.plan, self.protected = plan, protected
@@ -297,7 +297,7 @@ def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) ->
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a model asks to be filled again, and since when.
+    """An automatic restatement that a model is due for, and since when.
 
     Args:
         at: The tick at which it asks (UTC).

@@ -130,7 +130,7 @@ _KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What such a query selects.
+    """The columns that such a query selects.
 
     Args:
         items: (name, column of the relation) in order; None for a star.

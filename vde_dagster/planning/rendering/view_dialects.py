@@ -162,7 +162,7 @@ def _quote(identifier: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ViewWriter:
-    """How views are written in one dialect.
+    """A writer of views in one dialect.
 
     Args:
         select: Writes the query that reads a table: from the table, its (output column, physical

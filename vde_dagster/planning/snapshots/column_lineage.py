@@ -12,7 +12,7 @@ from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
 
 
 class Flow(NamedTuple):
-    """That a column of one model is made of a column of another.
+    """The flow of a column of one model into a column of another.
 
     Args:
         column: Its column; None where all its rows depend on what is read.

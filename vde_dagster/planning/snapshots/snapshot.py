@@ -51,7 +51,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """That a snapshot goes on with a table of production's instead of making its own.
+    """The table of production's that a forward-only snapshot goes on with.
 
     The one exception to content addressing: the table's rows are a mixture by policy. Children see
     the versions of what production shows, so they are not computed anew.
@@ -115,7 +115,7 @@ class Snapshot:
 
     @property
     def cadence(self) -> Cadence:
-        """When its data falls due, and the units that its intervals are cut to."""
+        """Its cadence: when data falls due, and the unit of its intervals."""
         return Cadence.of(self.model)
 
     @property

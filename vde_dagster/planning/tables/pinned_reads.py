@@ -116,7 +116,7 @@ class CommitRange:
 
     @property
     def clause(self) -> str:
-        """What follows the table's name in Spark SQL.
+        """The clause behind the table's name in Spark SQL.
 
         Iceberg reads the rows that were added between two snapshots by options of the read
         (https://iceberg.apache.org/docs/latest/spark-queries/#incremental-read).

@@ -22,7 +22,7 @@ Lacks = Mapping[ModelName, IntervalSet]
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """Where a physical table or a view lies in the catalog.
+    """The name of a physical table or a view in the catalog.
 
     Args:
         namespace: The namespace, one level.
@@ -59,7 +59,7 @@ class PhysicalColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """That a table is a branch of another one, on which a change in place is tried.
+    """A branch of another table, on which a change in place is previewed.
 
     Args:
         of: Id of the table that it is a branch of.
@@ -109,7 +109,7 @@ class PhysicalTable:
 
     @property
     def available(self) -> IntervalSet:
-        """What its readers find: what was filled, and what a preview has of its table."""
+        """Ranges that readers find: those filled, and those a preview has from its table."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     @property
@@ -223,7 +223,7 @@ ColumnChanges = tuple[ColumnChange, ...]
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """How a plan goes on with a table that production shows.
+    """The change in place of a table that production shows.
 
     Args:
         deploys: Whether the table itself changes; else a branch of it shows the change.

@@ -16,7 +16,7 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """How the columns of two tables differ.
+    """Differences between the columns of two tables.
 
     Args:
         added: Types of columns that only the target has.

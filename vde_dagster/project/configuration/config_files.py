@@ -1,4 +1,4 @@
-"""Which of SQLMesh's configuration files a project has, and what is written there."""
+"""The SQLMesh configuration file of a project, found and read."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ _OF_MODELS = ("dialect", "cron", "owner", "start")
 
 @dataclass(slots=True)
 class MeantConfig:
-    """What a configuration means.
+    """A configuration translated to settings, with its warnings.
 
     Args:
         table: Keys and values of `[tool.vde]`.

@@ -65,7 +65,7 @@ class IntervalColumn:
 
 @dataclass(frozen=True, slots=True)
 class AutoRestatement:
-    """When runs of production fill again what is filled, by themselves.
+    """Automatic restatements: when runs of production fill filled intervals again.
 
     Args:
         cron: Five-field cron expression: the first run after each tick does it.
@@ -78,7 +78,7 @@ class AutoRestatement:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """How tables of a kind may change while their rows stay.
+    """Rules for changes in place of a kind's tables.
 
     Args:
         forward_only: Whether every change of a model of it is made in place.
@@ -100,7 +100,7 @@ class InPlace:
 
     @property
     def policies(self) -> tuple[bool, str, str]:
-        """What its author said: what of it may change, not what it is."""
+        """The policies that the author set, which are not part of the kind's identity."""
         return self.forward_only, self.on_destructive_change, self.on_additive_change
 
 
@@ -108,7 +108,8 @@ POLICIES = ("error", "warn", "allow", "ignore")
 
 
 class Kind:
-    """What decides how a model's table is filled; a frozen dataclass a kind, `name` its last field.
+    """A kind of model, which decides how its table is filled: a frozen dataclass, `name` its last
+    field.
 
     The core asks a kind these questions and never which one it is. What a kind means for plans is
     in `planning.kinds`, how its tables are written in `spark.strategies`.
@@ -169,7 +170,7 @@ class Kind:
 
     @property
     def assignments(self) -> tuple[tuple[str, str], ...]:
-        """What merging sets: (output column, Spark SQL over columns of `source` and `target`)."""
+        """Assignments of a merge: (output column, Spark SQL over columns of `source` and `target`)."""
         return ()
 
     @property
@@ -193,12 +194,12 @@ class Kind:
 
     @property
     def in_place(self) -> InPlace | None:
-        """How its tables may change in place; None when a change always makes a new table."""
+        """Rules for changes in place of its tables; None when every change makes a new table."""
         return None
 
     @property
     def earlier_intervals(self) -> int:
-        """How many earlier intervals each new one fills again."""
+        """The number of earlier intervals that each new one fills again."""
         return 0
 
     @property
@@ -208,7 +209,7 @@ class Kind:
 
     @property
     def batches_at_once(self) -> int:
-        """How many such jobs may run at the same time; more than one where none needs another."""
+        """The number of such jobs that may run at once; more than one where none needs another."""
         return 1
 
     @property
@@ -226,7 +227,7 @@ class Kind:
 
     @property
     def auto_restatement(self) -> AutoRestatement | None:
-        """When runs fill again what is filled; None for never."""
+        """The automatic restatements of runs; None for never."""
         return None
 
     @property

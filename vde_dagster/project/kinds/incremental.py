@@ -80,7 +80,7 @@ class ChangesInPlace(Incremental):
 
     @property
     def in_place(self) -> InPlace:
-        """What its properties say."""
+        """As its properties say."""
         return InPlace(
             self.forward_only,
             self.on_destructive_change,
@@ -229,7 +229,7 @@ class IncrementalByTimeRange(ChangesInPlace):
 
     @property
     def batches_at_once(self) -> int:
-        """What is said: each batch replaces rows of its own."""
+        """The property's value: each batch replaces rows of its own."""
         return self.batch_concurrency or 1
 
     @property
@@ -274,7 +274,7 @@ class IncrementalByPartition(ChangesInPlace):
 
     @property
     def in_place(self) -> InPlace:
-        """What its properties say; what it is partitioned by has to stay."""
+        """As its properties say; its partitioning has to stay."""
         return replace(super(IncrementalByPartition, self).in_place, by_partitions=True)
 
 
@@ -331,7 +331,7 @@ class IncrementalUnmanaged(ChangesInPlace):
 
     @property
     def batches_at_once(self) -> int:
-        """What is said: rows are only added."""
+        """The property's value: rows are only added."""
         return self.batch_concurrency or 1
 
     @property
@@ -341,7 +341,7 @@ class IncrementalUnmanaged(ChangesInPlace):
 
     @property
     def in_place(self) -> InPlace:
-        """What its properties say; whether rows are added or replaced has to stay."""
+        """As its properties say; `insert_overwrite` has to stay."""
         replaces = self.insert_overwrite
         return replace(
             super(IncrementalUnmanaged, self).in_place,
@@ -436,5 +436,5 @@ class Custom(Incremental):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the model says to the function."""
+        """The model's arguments for the function."""
         return dict(self.materialization_properties)

@@ -101,7 +101,7 @@ _FLAG = {"type": "boolean"}
 
 
 class ScdType2(Kind):
-    """What both have in common.
+    """The common base of both kinds.
 
     Attributes:
         unique_key: Columns and expressions over columns that say which rows are versions of one
@@ -177,7 +177,7 @@ class ScdType2(Kind):
 
     @property
     def in_place(self) -> InPlace:
-        """What its properties say; the key and what tells the time have to stay."""
+        """As its properties say; the key and the source of time have to stay."""
         updated = (self.updated_at,) if self.updated_at else ()
         fixed = (*self.unique_key, *updated, *(column.name for column in self.added_columns))
         return InPlace(

@@ -212,7 +212,7 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """How the file is read, as far as it is not read as usual."""
+        """Settings of reading that differ from the defaults."""
         usual = Seed("")
         names = ("quotechar", "doublequote", "escapechar", "skipinitialspace", "lineterminator")
         found = [

@@ -310,7 +310,7 @@ class IncrementalByUniqueKey(ChangesInPlace):
 
     @property
     def in_place(self) -> InPlace:
-        """What its properties say; the key has to stay, how rows are merged may change."""
+        """As its properties say; the key has to stay, the merge may change."""
         key = (*self.unique_key, *self.key_expressions)
         # What is made of the table's own values is another one when it is merged once more.
         adds_up = any(

@@ -157,7 +157,7 @@ class ProjectLoad:
 
     @property
     def names(self) -> TableNames:
-        """What names of tables mean, with the catalogs that any of the sources knows."""
+        """The resolution of table names, with the catalogs that any of the sources knows."""
         catalogs: dict[str, str] = {}
         for source in reversed(self._sources):
             catalogs.update(source.names.catalogs)

@@ -30,7 +30,7 @@ _UNKNOWN = {
 
 
 class MacroEvaluator:
-    """What a Python macro gets as its first argument.
+    """The evaluator, the first argument of a Python macro.
 
     Args:
         expander: The expansion that is going on.
@@ -46,7 +46,7 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """What the macro's text is for: it is written once, before it runs.
+        """The stage that the macro's text is for; it is written once, before it runs.
 
         `evaluating` in queries and the statements around them, `promoting` in those on virtual
         update, `auditing`, `testing` for a unit test, `before_all`, `after_all`.

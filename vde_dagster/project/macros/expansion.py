@@ -65,7 +65,7 @@ UserMacro = Callable[..., Any]
 
 @dataclass(slots=True)
 class MacroScope:
-    """What a query's macros and variables mean.
+    """The macros and variables in scope of a query.
 
     Args:
         macros: User macros by name in lower case.
@@ -92,7 +92,7 @@ class MacroScope:
 
     @property
     def stage(self) -> str:
-        """What the text is for, in SQLMesh's words: it is written before it runs."""
+        """The stage that the text is for, in SQLMesh's words; it is written before it runs."""
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class PythonModelDefinition:
-    """What `@model(…)` was called with.
+    """The arguments of `@model(…)`.
 
     Args:
         name: The model's name as written.
@@ -35,7 +35,7 @@ class PythonModelDefinition:
 
 @dataclass(slots=True)
 class Collector:
-    """What the decorators of one module have noted, in order."""
+    """The decorated functions of one module, in order."""
 
     macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
     models: list[PythonModelDefinition] = field(default_factory=list)

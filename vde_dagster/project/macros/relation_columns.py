@@ -39,7 +39,7 @@ class ColumnsWantedError(BaseException):
 
 @dataclass(slots=True)
 class KnownColumns:
-    """What is known of models' columns during a load.
+    """Columns of models known during a load.
 
     Args:
         columns: By model; None where the files do not tell them.

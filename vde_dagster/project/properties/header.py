@@ -32,7 +32,7 @@ class Value:
 
     @property
     def offset(self) -> int:
-        """Where the value begins, or its property when it has none."""
+        """The offset of the value, or of its property when it has none."""
         return self.tokens[0].start if self.tokens else self.start
 
     @property

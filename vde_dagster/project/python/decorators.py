@@ -33,7 +33,7 @@ STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is read of a decorator's statements, and of a function that returns SQL.
+    """The parsed statements of a decorator, and the SQL that its function returns.
 
     Args:
         query: The rendered query; None for a function that returns rows.

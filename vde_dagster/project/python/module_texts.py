@@ -48,7 +48,7 @@ class Module:
 
     @cached_property
     def futures(self) -> frozenset[str]:
-        """What it imports from `__future__`, which changes how all of it is compiled."""
+        """Its imports from `__future__`, which change how all of it is compiled."""
         return frozenset(
             statement.names[0].name
             for statement in self.statements
@@ -243,7 +243,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 @dataclass(slots=True)
 class Mentions:
-    """What statements mention.
+    """Names and strings that statements mention.
 
     Args:
         chains: Dotted names as they stand (`lib.rates.FACTOR`), a plain name being a chain of one.

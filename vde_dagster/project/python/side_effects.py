@@ -18,7 +18,7 @@ from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules, i
 
 
 class Effect(IntEnum):
-    """What running a statement may do beyond binding names."""
+    """Side effects of a statement beyond binding names."""
 
     NONE = 0
     FOREIGN = 1  # it imports a package that may change other packages
@@ -43,7 +43,7 @@ class Inertness:
         self.import_effect = cache(self._import_effect)
 
     def _effect(self, module: Module, index: int) -> Effect:
-        """What a statement does when its module is imported, apart from binding names."""
+        """The side effect of a statement when its module is imported."""
         statement = module.statements[index]
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             return self.import_effect(module, index)

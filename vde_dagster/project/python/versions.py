@@ -33,7 +33,7 @@ from vde_dagster.project.python.side_effects import Effect, Inertness
 
 @dataclass(frozen=True, slots=True)
 class PythonVersion:
-    """What a Python model is made of.
+    """The version of a Python model, with the code, files and variables it covers.
 
     Args:
         text: Canonical text for `opaque_version`: the version of all code below, as hex.

@@ -35,7 +35,7 @@ _FOLDERS = frozenset({"os.listdir", "os.scandir"})
 
 @dataclass(slots=True)
 class Seen:
-    """What was read.
+    """Files and environment variables that were read.
 
     Args:
         paths: Files and folders, absolute.

@@ -18,7 +18,7 @@ from vde_dagster.sql.scanner import SourceText
 
 
 class Shared(Protocol):
-    """What all files of a project share."""
+    """The context shared by all files of a project."""
 
     @property
     def settings(self) -> Settings:

@@ -210,7 +210,7 @@ def _read_again(sql: str, expander: Expander, expanded: Expanded, what: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What is to be changed in an author's words: the names of tables, by their offsets."""
+    """Replacements of table names in the author's text, by offset."""
 
     prefixes: dict[int, str] = field(default_factory=dict)
     qualifiers: set[int] = field(default_factory=set)

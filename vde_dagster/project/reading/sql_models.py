@@ -72,7 +72,7 @@ from vde_dagster.sql.trees import QUERY_WORDS, ParsedQueries, placeholder
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """What all files of a project share.
+    """The context shared by all files of a project.
 
     Args:
         macros: Python macros by name in lower case.

@@ -24,7 +24,7 @@ from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temp
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What stands around a model's query, and the query with what it reads of that.
+    """The statements around a model's query, and the query with the temporary views that it reads.
 
     Args:
         before: Rendered statements that run before it.

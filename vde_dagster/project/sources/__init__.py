@@ -1,1 +1,1 @@
-"""Where models come from: a source takes files of the project and says what they define."""
+"""Sources of models: each takes files of the project and reads their definitions."""

@@ -340,7 +340,7 @@ class OwnFiles:
 
     @property
     def context(self) -> FileContext:
-        """What its files share; there once it is prepared."""
+        """The context shared by its files; there once it is prepared."""
         assert self._shared is not None, "a source is prepared before it reads"
         return self._shared
 

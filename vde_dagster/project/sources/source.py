@@ -1,4 +1,4 @@
-"""What a source of models is, and what it is given to work with."""
+"""The protocol of a source of models, and the folder and memory it works with."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Source(Protocol):
 
     @property
     def names(self) -> TableNames:
-        """What names of tables mean in its files."""
+        """The resolution of table names in its files."""
 
     def files(self) -> Sequence[str]:
         """Return the files that define something; each is read and remembered by itself."""
@@ -72,7 +72,7 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 
 class Memory:
-    """What a source keeps from one process to the next, as plain JSON.
+    """A source's memory between processes, as plain JSON.
 
     Args:
         values: What it kept before.

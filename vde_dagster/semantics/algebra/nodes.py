@@ -76,7 +76,7 @@ UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list"
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Whether a query names columns of those around it, for the sources that stand for it.
+    """Correlation of a subquery: the columns of surrounding queries that it names.
 
     It may be found out after they were made.
     """
@@ -224,7 +224,7 @@ class Output:
 
 @dataclass(slots=True, eq=False)
 class Rel:
-    """What a query returns.
+    """The relation that a query returns.
 
     `local` marks the right side of a semi or anti join, whose conditions name sources beside it.
     `rest` has the columns besides the outputs, where a star stands for columns that are not known.

@@ -1,4 +1,4 @@
-"""Which columns no two rows share: what makes a LEFT JOIN leave the rows alone.
+"""Unique keys of relations: with one, a LEFT JOIN adds no rows.
 
 Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
 …) = 1``. They pass through joins whose other sides have at most one match. An equality counts

@@ -1,4 +1,4 @@
-"""What is shared while one query is read: its expressions, types, tables, and doubts."""
+"""The binder: the expressions, types, tables and doubts shared while one query is read."""
 
 from __future__ import annotations
 

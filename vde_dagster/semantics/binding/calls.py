@@ -120,7 +120,7 @@ def _typed_literal(binder: Binder, name: str, text: str) -> Node:
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """What a word such as CURRENT_DATE means: a column of that name, or the function."""
+    """A word such as CURRENT_DATE as a column of that name, else as the function."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -359,7 +359,7 @@ def _bare(e: exp.Expr) -> exp.Expr:
 
 
 def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
-    """Where a frame begins and ends; without an end it ends with the row at hand."""
+    """The bounds of a window frame; without an end it ends with the current row."""
     parts = [spec.args.get(k) for k in ("start", "start_side", "end", "end_side")]
     return (*parts[:2], parts[2] or "CURRENT ROW", parts[3])
 

@@ -322,7 +322,7 @@ def bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
 
 
 def bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
-    """What a macro's word stands for when the query is run."""
+    """The parameter of the query that a macro's word stands for."""
     if isinstance(e.this, (exp.Var, exp.Identifier, exp.Literal)):
         return binder.terms.make("symbol", e.this.name.lower())
     return binder.give_up("a macro call")

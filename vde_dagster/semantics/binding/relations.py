@@ -489,7 +489,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
 
 
 def read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """What the CTE returns, read anew each time so that every reading is a source of its own."""
+    """The relation of a CTE, bound anew for each reference, as each is a source of its own."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:

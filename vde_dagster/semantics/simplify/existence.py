@@ -68,7 +68,7 @@ def _tells_matches(test: Node, source: Derived) -> bool:
 
 
 def _made_of(node: Node) -> Node:
-    """What a column of a subquery is inside of it, where that has the same value."""
+    """The inner expression of a subquery's column, where it has the same value."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
         if source.op == "left" or len(source.keys) > 1:
@@ -219,7 +219,7 @@ def _takes(source: Derived, parts: Parts) -> bool:
 
 
 def _keys_of(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
-    """What the columns that are asked about are inside a grouping; None if not all are keys."""
+    """The grouping's keys behind the compared columns; None if not all are keys."""
     known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
     if any(value_type(node) is None for node in known.values()):
         return None  # Grouping makes 0.0 of -0.0, and texts of them differ.

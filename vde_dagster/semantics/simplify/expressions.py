@@ -96,7 +96,7 @@ class Simplifier:
         self._memo: dict[Node, Node] = {}
 
     def conditions(self, group: Group) -> list[Node]:
-        """What must be true of a group's rows, one condition each."""
+        """The conditions on a group's rows, one by one."""
         made = [self.put(c) for c in group.conditions]
         if not made:
             return made

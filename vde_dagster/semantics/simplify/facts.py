@@ -218,7 +218,7 @@ def is_null(node: Node) -> bool:
 
 
 def null_test(node: Node) -> Node | None:
-    """What a node asks IS NULL of, or None if it asks anything else."""
+    """The operand of an IS NULL, or None for any other node."""
     if node.tag != "Is":
         return None
     asked: list[Node] = [p for p in node.parts if p.__class__ is Node]

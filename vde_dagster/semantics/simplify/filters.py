@@ -62,7 +62,7 @@ def completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
 
 
 def _complete_optional(source: Derived, around: Group, parts: Parts) -> None:
-    """What holds around an outer join holds for the columns that it compares with."""
+    """Conditions on an outer join's outer columns, copied to the columns compared with them."""
     given = [c for c in around.conditions if not _names(c, source)]
     _complete_inside(source.group, given, parts)
 
@@ -81,7 +81,7 @@ def _asked_for(group: Group) -> list[Group]:
 
 
 def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
-    """What an EXISTS asks of the rows around it is asked of them anyway."""
+    """Conditions of an EXISTS on outer columns alone, moved out of it."""
     if inner in parts.shared:
         return
     own = set(inner.sources)
@@ -125,7 +125,7 @@ def _takes_filters(source: Any, parts: Parts) -> bool:
 
 
 def _known_of(source: Any, parts: Parts) -> list[Node]:
-    """What is true of every row of a grouping, as all rows that it groups have it."""
+    """Conditions that hold for every group, as all of its rows fulfil them."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms

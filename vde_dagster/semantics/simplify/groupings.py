@@ -75,7 +75,7 @@ def _may_dissolve(source: Derived, parts: Parts) -> bool:
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
-    """What stands for the columns that are used if repeated rows do not count."""
+    """Replacements for a grouping's columns where repeated rows do not count."""
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
     if not keys.issuperset(used.values()):
@@ -88,7 +88,7 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
 
 
 def _of_one_row_each(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
-    """What stands for the columns that are used if every group is of one row."""
+    """Replacements for a grouping's columns where every group has one row."""
     terms = parts.terms
     known: dict[Node, Node] = {}
     for i in uses.columns.get(source, ()):

@@ -117,7 +117,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
 
 
 def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
-    """What is said of one column in the fewest words; None if it cannot be.
+    """The shortest equivalent of the conditions on one column; None for a contradiction.
 
     Args:
         present: Whether others say that it is not NULL.

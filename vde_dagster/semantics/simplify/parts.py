@@ -23,7 +23,7 @@ from vde_dagster.semantics.simplify.facts import null_test
 
 @dataclass(slots=True)
 class Parts:
-    """What a query consists of.
+    """The parts of a query by kind.
 
     Args:
         groups: All groups, inner ones first; those that windows look at are not among them.
@@ -163,7 +163,7 @@ class Parts:
 
 
 def _different(keys: tuple[Node, ...]) -> int:
-    """How many key expressions grouping sets have."""
+    """The number of distinct key expressions of grouping sets."""
     return len({key for one in keys for key in one.parts})
 
 

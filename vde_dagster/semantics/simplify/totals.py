@@ -34,7 +34,7 @@ _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
 
 
 def total(body: Node, facts: Facts) -> Node:
-    """What an aggregate function computes, in the form that all ways to write it share.
+    """An aggregate function in its canonical form.
 
     Args:
         body: The function with its arguments and FILTER, or what counts rows.

@@ -102,7 +102,7 @@ class Digester:
     def _asked(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """What the conditions ask of each source, without saying which of equal ones it is."""
+        """The conditions on each source, in a form that equal sources share."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -288,7 +288,7 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """What decides the order in which rows arrive: for functions that see it."""
+        """The ordering of rows as functions that depend on it see it."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):

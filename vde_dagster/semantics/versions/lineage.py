@@ -1,4 +1,4 @@
-"""Where output columns come from, and what a query reads for which purpose."""
+"""Column lineage: the sources of output columns, and the columns read for joins and filters."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CANONICALISER_VERSION = 12
 
 
 def canonicaliser() -> str:
-    """What made the hashes: this package's canonicaliser and SQLGlot's version.
+    """The versions of the canonicaliser and of SQLGlot that made the hashes.
 
     A snapshot stores it; when it differs, the stored definition is hashed again.
     """
@@ -26,7 +26,7 @@ def canonicaliser() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SemanticVersion:
-    """What a model's content is made of.
+    """A semantic version: the hashes of a query's rows and of its columns.
 
     Two models with equal `rows` hold the same rows in the sense that, for any columns whose
     versions are equal too, the multisets of values of those columns are equal on any data.

@@ -115,7 +115,7 @@ def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _TableLayout:
-    """How a table is to be made: everything but where."""
+    """The layout of a table to be created: columns, partitions, sort order, properties."""
 
     table_id: str
     columns: tuple[tuple[str, str, str | None], ...]

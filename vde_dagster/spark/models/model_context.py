@@ -1,4 +1,4 @@
-"""What a Python model's function gets as its first argument."""
+"""The context that a Python model's function gets as its first argument."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """What a Python model's function gets as its first argument.
+    """The context that a Python model's function gets as its first argument.
 
     Args:
         spark: The Spark session, of this run only.
@@ -50,7 +50,7 @@ class ModelContext:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What functions get by name."""
+        """Arguments that functions get by name."""
         return {
             **self._settings,
             "start": self.interval.start,
@@ -61,7 +61,7 @@ class ModelContext:
 
     @property
     def engine_adapter(self) -> ModelAdapter:
-        """What runs SQL, under the names that SQLMesh's engine adapters have."""
+        """An SQL runner with the method names of SQLMesh's engine adapters."""
         return ModelAdapter(self)
 
     @property

@@ -1,4 +1,4 @@
-"""What a fill says of the rows that it wrote: digests, taken as they are written or read again."""
+"""Digests of the rows that a fill wrote, taken while writing or by reading them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose job is it: tags on everything that runs for a plan, so that all of it can be stopped."""
+"""Tags on all Spark jobs of a plan, so that they can be cancelled together."""
 
 from __future__ import annotations
 

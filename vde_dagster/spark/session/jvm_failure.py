@@ -43,7 +43,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class _End:
-    """How a JVM ended, for an error of each thread that used it."""
+    """The end of a JVM, from which each thread that used it makes its error."""
 
     message: str
     hint: str

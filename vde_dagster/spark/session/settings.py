@@ -1,4 +1,4 @@
-"""What a Spark session needs to know, and Spark's own configuration made from it."""
+"""The settings of a Spark session, and the Spark configuration made from them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class SessionSettings:
 
     @property
     def iceberg(self) -> SparkCatalog:
-        """How Spark reaches the catalog.
+        """Spark's settings for the catalog.
 
         Raises:
             UsageError: Spark cannot reach the state's database.

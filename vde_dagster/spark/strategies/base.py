@@ -1,4 +1,4 @@
-"""What a write strategy is, and the registry of one per model kind."""
+"""The base class of write strategies, and the registry with one per model kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _locks: dict[str, threading.Lock] = {}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a kind wants its tables laid out where the user says nothing.
+    """A kind's default table layout.
 
     Args:
         partitioned_by: Iceberg partition transforms over output column names.
@@ -128,7 +128,7 @@ class Write:
 
 
 class Strategy(ABC):
-    """How the tables of one family of kinds are laid out and written.
+    """A write strategy: layout and writing of the tables of one family of kinds.
 
     Attributes:
         own_session: Whether the write needs a session that no other thread uses meanwhile.

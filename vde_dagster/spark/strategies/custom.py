@@ -22,7 +22,7 @@ _RULE = "a materialization makes exactly one commit, on the target that it is gi
 
 @dataclass(frozen=True, slots=True)
 class CustomTarget:
-    """Where the function of a CUSTOM model writes to, its second argument.
+    """The write target that a CUSTOM model's function gets as its second argument.
 
     Args:
         spark: The session, of this fill only.

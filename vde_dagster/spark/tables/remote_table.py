@@ -24,7 +24,7 @@ _ATTEMPTS = 20
 
 
 class RemoteTable:
-    """What `IcebergTable` is for sessions of a Spark Connect server.
+    """An Iceberg table for sessions of a Spark Connect server, with the methods of `IcebergTable`.
 
     Args:
         catalog: The catalog's name in it.

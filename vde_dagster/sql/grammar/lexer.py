@@ -168,7 +168,7 @@ class Lexer:
 
 
 def _comment_end(text: str, at: int) -> int | None:
-    """Where a comment ends that may have others inside."""
+    """The end of a comment that may nest others."""
     depth = 0
     while True:
         opening, closing = text.find(_COMMENT, at), text.find(_END_OF_COMMENT, at)

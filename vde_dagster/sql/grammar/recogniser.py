@@ -1,4 +1,4 @@
-"""Whether tokens are a text of a grammar of ANTLR, found without building a tree.
+"""A recogniser for grammars of ANTLR: it accepts or refuses tokens and builds no tree.
 
 Each rule, with each precedence that is asked of it, is an automaton whose states are made when they
 are met first, so that what alternatives begin with in common is read once. A text is looked at as
@@ -19,7 +19,7 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 
 
 class Barred(NamedTuple):
-    """What a rule is not to take."""
+    """Tokens that a rule is barred from."""
 
     tokens: Collection[int]
     rules: Collection[int]

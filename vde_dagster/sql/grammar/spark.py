@@ -60,7 +60,7 @@ _MOST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Where Spark's grammar does not go on.
+    """The place at which Spark's grammar refuses a text.
 
     Args:
         start: The offset of the token that it does not take; that of the end of the text.
@@ -202,7 +202,7 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
 
 
 def _spelled(network: Network) -> dict[int, str]:
-    """How tokens are written that are always written in the same way."""
+    """The spelling of tokens that have only one."""
     found: dict[int, str] = {}
     for token, start in zip(network.token_types, network.starts, strict=True):
         at, word = start, ""

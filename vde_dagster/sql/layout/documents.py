@@ -39,7 +39,7 @@ HARD, BLANK = Break(lines=1), Break(lines=2)
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """What is indented."""
+    """An indented part."""
 
     by: int
     inside: Document
@@ -47,7 +47,7 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is one line where it fits."""
+    """A part kept on one line where it fits."""
 
     inside: Document
 
@@ -102,7 +102,7 @@ def written(document: Document, width: int) -> str:
 
 
 class _Lines:
-    """What is written so far, and the blank or line end that comes before what follows."""
+    """The output so far, with the pending blank or line end."""
 
     def __init__(self) -> None:
         self.text = ""

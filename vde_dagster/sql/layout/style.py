@@ -13,7 +13,7 @@ from vde_dagster.sql.query_text import CLAUSE_WORDS
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """How laid out SQL shall look.
+    """Layout options.
 
     Args:
         indent: Blanks before what a clause has.

@@ -23,7 +23,7 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """Where side effects announce themselves."""
+    """The port that every side effect passes by name."""
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
         """Return a context to run one side effect in.
@@ -74,7 +74,7 @@ _FRESH_SECONDS = 10.0
 
 
 class Clock(Protocol):
-    """What tells the time and waits."""
+    """A clock, and a way to wait."""
 
     def now(self) -> datetime:
         """Return the current instant (UTC)."""

@@ -1,4 +1,4 @@
-"""What versions of environments show: kept as what changed, and asked without reading entries."""
+"""Entries of environments' versions, stored as differences and queried in SQL."""
 
 from __future__ import annotations
 

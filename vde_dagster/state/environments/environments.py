@@ -33,7 +33,7 @@ from vde_dagster.state.tables.tables import TableStore
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """What is known of an environment without reading its entries.
+    """The summary of an environment, made without reading its entries.
 
     Args:
         name: The environment's name.

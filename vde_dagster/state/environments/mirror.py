@@ -30,7 +30,7 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """What a view is to be.
+    """The target definition of a mirrored view.
 
     Args:
         hash: The hash of its definition; None where it is to be gone.
@@ -45,7 +45,7 @@ class WantedView:
 
 @dataclass(frozen=True, slots=True)
 class MirroredView:
-    """What the state says of a mirrored view.
+    """The state's record of a mirrored view.
 
     Args:
         wanted: What it is to be.
@@ -62,7 +62,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """How an environment's mirror stands.
+    """The lag of an environment's mirror.
 
     Args:
         views: How many views it has, those that are to be gone among them.

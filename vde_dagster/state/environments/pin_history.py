@@ -1,4 +1,4 @@
-"""What pins say together: what versions keep of a table, and what each changed."""
+"""History from pins: the snapshots of a table that versions keep, and the changes of each."""
 
 from __future__ import annotations
 

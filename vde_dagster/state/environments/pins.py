@@ -1,4 +1,4 @@
-"""What the tables of an environment held when it was published.
+"""Pins: the snapshots of an environment's tables when it was published.
 
 A *pin* is the Iceberg snapshot of one table that one publication shows. Pins are kept by
 difference: a row holds from the version that pinned it up to the version that no longer does, so
@@ -54,7 +54,7 @@ _CLOSE = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a metadata file says of a table.
+    """The current snapshot of a table by its metadata file.
 
     Args:
         table_id: The physical table; a preview has one of its own.
@@ -72,7 +72,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How many rows came and went between two snapshots of a table.
+    """Rows added and removed between two snapshots of a table.
 
     Args:
         before: The earlier snapshot, or None for an empty table.
@@ -87,7 +87,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a version of an environment shows of one table.
+    """The snapshot of one table that a version of an environment shows.
 
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without any row.
@@ -105,7 +105,7 @@ class Pin:
 
     @property
     def held(self) -> Held:
-        """What an entry says that goes on showing this."""
+        """The hold of an entry that goes on showing this."""
         return Held(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:

@@ -31,7 +31,7 @@ PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unus
 
 @dataclass(frozen=True, slots=True)
 class ReturnedTo:
-    """Where a table goes back to.
+    """The snapshot that a table goes back to.
 
     Args:
         expected: The Iceberg snapshot that its readers see until then; None for no rows.

@@ -21,7 +21,7 @@ _TOKEN = schema.tokens.c
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token.
+    """The record of a token, without its secret.
 
     Args:
         id: The part of it that is no secret.

@@ -1,1 +1,1 @@
-"""What may be forgotten, and what reaches what is kept."""
+"""Garbage collection: reachability, and the policy of what is kept."""

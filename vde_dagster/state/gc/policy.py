@@ -33,5 +33,5 @@ class Retention:
 
     @property
     def uncommitted_grace(self) -> timedelta:
-        """How old a data file has to be that nobody can commit it any more."""
+        """The age from which nobody can commit a data file any more."""
         return max(self.orphan_grace, self.grace)

@@ -1,4 +1,4 @@
-"""What reaches a physical table: environments, versions to roll back to, plans, leases, its age."""
+"""Reachability of physical tables from environments, kept versions, plans and leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be forgotten: reachability of tables, versions, plans and snapshots.
+"""Retention of tables, versions, plans and snapshots by reachability.
 
 The mark runs in one transaction over every environment, every version kept for a rollback, every
 lease and every plan that may still be applied. What none of them reaches gets a tombstone first:
@@ -41,7 +41,7 @@ _READ = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is reachable, and what is not.
+    """Reachable and unreachable records.
 
     Args:
         reasons: Why a live table is kept, by table id.

@@ -1,4 +1,4 @@
-"""What audits found, with samples of the rows that failed."""
+"""Results of audits, with samples of the rows that failed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ CLOSED = ("superseded", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """What is known of a plan without reading it.
+    """The record of a plan, without its content.
 
     Args:
         kind: `plan` or `run`.
