@@ -170,7 +170,7 @@ class Kind:
 
     @property
     def assignments(self) -> tuple[tuple[str, str], ...]:
-        """Assignments of a merge: (output column, Spark SQL over columns of `source` and `target`)."""
+        """Assignments of a merge: (output column, Spark SQL over `source` and `target`)."""
         return ()
 
     @property
