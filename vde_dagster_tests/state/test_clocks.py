@@ -196,6 +196,37 @@ def test_a_run_one_day_ahead_is_said_and_a_plan_that_only_looks_changes_nothing(
     world.workspace.close()
 
 
+SCD = "SCD_TYPE_2_BY_COLUMN (unique_key n, columns ts"
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "filled", "named"),
+    [
+        (f"{SCD})", "'a'", 0, []),
+        (f"{SCD}, disable_restatement false)", "'a'", 0, []),
+        (f"{SCD})", "@end_ts", 0, ["m.m was filled"]),
+        ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n, disable_restatement true)", "'a'", 0, ["m.m"]),
+        ("INCREMENTAL_UNMANAGED", "'a'", 0, ["m.m was filled"]),
+        ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n)", "'a'", 2, ["1 table be filled"]),
+    ],
+)
+def test_what_cannot_be_made_again_stays_as_a_process_ten_minutes_ahead_has_filled_it(
+    tmp_path: Path, kind: str, query: str, filled: int, named: list[str]
+) -> None:
+    model = f"MODEL (name m.m, start '2024-01-02', kind {kind}); SELECT {query} AS ts, 1 AS n"
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": model})
+    machine = Machine(FakeClock(BEGUN))
+    with open_fake(folder.root, Timed(machine.right), clock=machine) as workspace:
+        machine.off = timedelta(minutes=10)
+        workspace.apply(workspace.plan("prod"))
+        machine.off = timedelta()
+        plan = workspace.plan_run("prod")
+    assert sum((r.end - r.start).days for m in plan.builds for r in m.intervals) == filled
+    said = [text for text in plan.warnings if "ahead of this one" in text]
+    assert len(said) == len(named)
+    assert all(part in text for part, text in zip(named, said, strict=True))
+
+
 def test_a_plan_made_by_a_clock_ahead_is_refused_by_one_that_is_right(tmp_path: Path) -> None:
     world = World(tmp_path, f"sqlite:///{tmp_path / 'vde.db'}")
     world.machine.off = timedelta(days=1)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds.repeatable import reads_clock
 from vde_dagster.planning.plan.missing_intervals import refills
 from vde_dagster.state.db.effects import MOST_APART, STEP
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def without_early(
@@ -41,8 +43,10 @@ def without_early(
     for table_id, (filled, since) in found.items():
         table = state.tables[table_id]
         snapshot = state.snapshots.get(table.snapshot_id)
-        if snapshot is not None and not refills(snapshot):
-            stays.add(str(snapshot.name))
+        if snapshot is not None and not _can_be_filled_again(snapshot, since):
+            query = snapshot.model.query
+            if not snapshot.model.kind.in_order or query is None or reads_clock(query):
+                stays.add(str(snapshot.name))
             continue
         start = snapshot.cadence.unit.floor(since) if snapshot is not None else since
         early[table_id] = table.intervals & filled & IntervalSet((Interval(start, FAR),))
@@ -53,6 +57,20 @@ def without_early(
         for key, table in state.tables.items()
     }
     return replace(state, tables=tables) if early else state, _said(state, now, early, stays)
+
+
+def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
+    """Say whether a table can be filled again from an instant on without losing anything.
+
+    A history (SCD) takes in what its source says by now with its next interval, and would begin
+    anew if nothing of it counted as filled; so would what may not be restated.
+
+    Args:
+        since: When it was last filled (UTC) by a clock that was right; the beginning of all times
+            where that was never.
+    """
+    kind = snapshot.model.kind
+    return refills(snapshot) and not kind.in_order and (since > BEGINNING or kind.restatable)
 
 
 def _said(
@@ -68,8 +86,9 @@ def _said(
     if stays:
         said.append(
             f"a clock was ahead of this one, where it is {instant_text(now)}, when "
-            f"{', '.join(sorted(stays))} was filled: rows that came later are missing there, as "
-            "rows are only added to it; fill it with another definition, or add them yourself"
+            f"{', '.join(sorted(stays))} was filled: rows that came later may be missing there, "
+            "as it cannot be filled again beside what it holds; fill it with another definition, "
+            "or add them yourself"
         )
     current = state.target
     if current is not None and current.published_at > now + MOST_APART:
