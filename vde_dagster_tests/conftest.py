@@ -14,6 +14,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from hypothesis import settings
 
+from vde_dagster.base.plugins import installed
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
@@ -37,6 +38,16 @@ SMALL_SPARK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
 }
+
+
+def pytest_sessionstart() -> None:
+    """Say so where the package was installed before it had the plug-ins that it has now."""
+    if not any(one.distribution == "vde-dagster" for one in installed()):
+        pytest.exit(
+            "entry points are not installed: make .venv/installed, or "
+            ".venv/bin/python -m pip install --no-deps --no-build-isolation -e .",
+            returncode=3,
+        )
 
 
 class NotUnderstood(logging.Handler):

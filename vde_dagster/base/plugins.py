@@ -32,6 +32,10 @@ SEAMS = {
     "catalogs": "catalog",
     "view_dialects": "dialect of views",
     "exporters": "exporter",
+    "publishers": "publisher",
+    "formatters": "formatter",
+    "configurations": "form of configuration",
+    "python_modules": "module that stands in",
 }
 """Every seam, with the noun for one of its parts."""
 
@@ -136,7 +140,7 @@ class Seam(Generic[Part]):
                 f"no {noun} '{name}' is installed",
                 hint=suggest(name, names, "installed")
                 if names
-                else "none is; `vde info` lists plug-ins",
+                else "install the distribution that has it; `vde info` lists those installed",
             )
         return part
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.files import decoded, find_files
-from vde_dagster.project.formatting import format_text
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.selection import select
+from vde_dagster.project.settings import LayoutOptions, Settings
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.snapshots.snapshot import Snapshot
+
+
+_FORMATTERS: Seam[Callable[[Path, str, Settings, LayoutOptions], str | None]] = Seam("formatters")
+"""From a file's path and text to its text laid out; None for one to be left alone."""
 
 
 @dataclass(slots=True)
@@ -102,12 +107,12 @@ def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, 
     content = (workspace.root / path).read_bytes()
     try:
         text = decoded(Path(path), content)
-        made = format_text(Path(path), text, settings, settings.format)
+        made = _FORMATTERS.require("sql")(Path(path), text, settings, settings.format)
         if made is None or made.encode() == content:
             return
         done.texts[path] = made
         as_written = replace(settings.format, keywords=False, normalize_functions="")
-        spare[path] = format_text(Path(path), text, settings, as_written) or made
+        spare[path] = _FORMATTERS.require("sql")(Path(path), text, settings, as_written) or made
     except ProjectError as error:
         done.left_alone.append(error)
         done.texts.pop(path, None)

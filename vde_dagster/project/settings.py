@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.sql.layout.style import LayoutOptions
 
 ENV_PREFIX = "VDE_"
 """How the environment variables begin that win over a project's files."""
@@ -141,6 +140,29 @@ class LinterSettings:
     rules: tuple[str, ...] = ()
     warn_rules: tuple[str, ...] = ()
     ignored_rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOptions:
+    """How laid out SQL shall look, by the names of SQLMesh's `format` section.
+
+    Args:
+        indent: Blanks before what a clause has.
+        pad: Blanks before what brackets have.
+        max_text_width: Characters of a line, from which on lists and conditions are broken.
+        normalize_functions: `upper` or `lower` for names of functions; they stay as they are
+            written otherwise.
+        keywords: Whether keywords are written in capitals.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    indent: int = 2
+    pad: int = 2
+    max_text_width: int = 80
+    leading_comma: bool = False
+    normalize_functions: Literal["", "upper", "lower"] = ""
+    keywords: bool = True
 
 
 @dataclass(frozen=True, slots=True)

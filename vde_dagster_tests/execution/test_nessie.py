@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.catalog import Catalog
-from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog, NessieServer
+from vde_dagster.plugins.nessie import NessieCatalog, NessieServer
 from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution import test_other_catalog as other
 from vde_dagster_tests.execution.change_copies import follow_everywhere

@@ -18,7 +18,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     PointerMovedError,
     Swap,
 )
-from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog, NessieServer
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import encode_metadata
@@ -27,6 +26,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import without_branch
 from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.plugins.nessie import NessieCatalog, NessieServer
 from vde_dagster.state import PendingInterval, StateStore
 from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster.state.fills.table_commits import TableCommit

@@ -13,7 +13,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.configuration.meaning import keys_and_meanings
+from vde_dagster.plugins.sqlmesh.settings import keys_and_meanings
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.loading.loader import Project, read_settings
 from vde_dagster.project.settings import Settings

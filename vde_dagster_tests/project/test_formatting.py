@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from vde_dagster.project.formatting import format_text, laid_out
-from vde_dagster.project.settings import Settings
-from vde_dagster.sql.layout.style import LayoutOptions
+from vde_dagster.plugins.formatter.files import format_text, laid_out
+from vde_dagster.project.settings import LayoutOptions, Settings
 from vde_dagster.sql.scanner import SourceText
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

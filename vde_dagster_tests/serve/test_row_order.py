@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.serve.row_order import Behind, Cursor, SortKey, first_rows, from_keys, to_key
+from vde_dagster.plugins.serve.row_order import (
+    Behind,
+    Cursor,
+    SortKey,
+    first_rows,
+    from_keys,
+    to_key,
+)
 
 SCHEMA = pa.schema([("a", pa.float64()), ("b", pa.string()), ("n", pa.int64())])
 VALUES = st.lists(

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 
-from vde_dagster.serve.catalog_routes import ENDPOINTS
+from vde_dagster.plugins.serve.catalog_routes import ENDPOINTS
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import Served, refused, serving, vde
 from vde_dagster_tests.serve.shops import FILES, publish

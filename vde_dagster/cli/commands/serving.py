@@ -6,18 +6,19 @@ import re
 import signal
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
 from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.errors import UsageError
-from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.state.environments.tokens import Token
 
 
@@ -49,7 +50,57 @@ ByAddress = Annotated[
         help="The most of one address; a proxy is one.",
     ),
 ]
+_HTTP = "http"
+PublisherName = Annotated[
+    str, typer.Option("--publisher", metavar="NAME", help="Another server, a plug-in.")
+]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
+
+
+class Running(Protocol):
+    """A server, within whose block it listens."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        ...
+
+    def run(self) -> None:
+        """Answer until Ctrl-C."""
+        ...
+
+    def __enter__(self) -> Running: ...
+
+    def __exit__(self, *details: object) -> None: ...
+
+
+class Publisher(Protocol):
+    """Shows environments to other programs, as a server."""
+
+    def open(
+        self,
+        warehouse: Warehouse,
+        host: str,
+        port: int,
+        *,
+        log: Path | None,
+        writes_metadata: bool,
+        connections: int,
+        by_address: int,
+    ) -> Running:
+        """Return the server; the port is 0 for one that is free."""
+        ...
+
+    def check_filter(self, text: str) -> None:
+        """Make sure that the rows which a token reads can be told by a condition.
+
+        Raises:
+            UsageError: They cannot.
+        """
+        ...
+
+
+_PUBLISHERS: Seam[Publisher] = Seam("publishers")
 
 
 def ui(
@@ -94,6 +145,7 @@ def serve(
     write_metadata: WriteMetadata = False,
     connections: Connections = 500,
     connections_per_address: ByAddress = 250,
+    publisher: PublisherName = _HTTP,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -106,15 +158,16 @@ def serve(
 
     output = Output(as_json)
     with opened(project) as workspace:
-        try:
-            from vde_dagster.serve.server import Limits, Server
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"`vde serve` needs a package that is not installed: {error.name}",
-                hint=how_to_install("serve"),
-            ) from error
-        limits = Limits(connections=connections, by_address=connections_per_address)
-        with Server(workspace.warehouse, host, port, log, write_metadata, limits) as server:
+        server = _PUBLISHERS.require(publisher).open(
+            workspace.warehouse,
+            host,
+            port,
+            log=log,
+            writes_metadata=write_metadata,
+            connections=connections,
+            by_address=connections_per_address,
+        )
+        with server:
             output.result(
                 {"url": server.url},
                 lambda console: console.print(
@@ -170,9 +223,7 @@ def create(
         from vde_dagster.planning.environments.environment import environment_name
 
         if row_filter is not None:
-            from vde_dagster.serve.row_filters import parse_filter
-
-            parse_filter(row_filter)
+            _PUBLISHERS.require(_HTTP).check_filter(row_filter)
         name, store = environment_name(environment), workspace.store
         if not store.environments.exists(name):
             raise UsageError(

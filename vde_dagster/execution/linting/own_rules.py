@@ -15,8 +15,8 @@ from vde_dagster.planning.lint import Linted, Violation
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import linter_files
 from vde_dagster.project.linting import Rule, RuleViolation
+from vde_dagster.project.python.annotations import Context, Model
 from vde_dagster.project.settings import Settings
-from vde_dagster.project.sqlmesh_compat.annotations import Context, Model
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -41,7 +41,9 @@ def reached_by_spark(settings: Settings) -> SparkCatalog | None:
 def _other(settings: Settings, effects: Effects) -> Catalog | None:
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
-    return _rest(settings, effects) or _nessie(settings, effects)
+    if settings.nessie.uri:
+        return _PLUGINS.require("nessie")(settings, effects)
+    return _rest(settings, effects)
 
 
 def _rest(settings: Settings, effects: Effects) -> Catalog | None:
@@ -67,18 +69,4 @@ def _rest(settings: Settings, effects: Effects) -> Catalog | None:
         effects,
         settings.resolved_io(),
         settings.rest.mirror,
-    )
-
-
-def _nessie(settings: Settings, effects: Effects) -> Catalog | None:
-    if not settings.nessie.uri:
-        return None
-    from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog, NessieServer
-
-    return NessieCatalog(
-        NessieServer(settings.nessie.uri, settings.nessie.ref, settings.nessie.resolved_token),
-        settings.catalog,
-        settings.resolved_warehouse,
-        effects,
-        settings.resolved_io(),
     )

@@ -1,19 +1,45 @@
-"""The SQLMesh configuration file of a project, found and read."""
+"""SQLMesh's configuration files of a project; a plug-in says their meaning."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_values import WrittenConfig
-from vde_dagster.project.files import decoded
+from vde_dagster.base.plugins import Seam
+from vde_dagster.errors import SourceLocation
+from vde_dagster.project.python.watching import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class MergedConfig:
+    """Settings of both files.
+
+    Args:
+        path: The configuration file, relative to the project's folder.
+        table: Keys and values of `[tool.vde]`.
+        places: Places of those that the configuration gives, by dotted name.
+        warnings: What is to be said of the configuration.
+        seen: Files and environment variables that decided what it says.
+    """
+
+    path: Path
+    table: dict[str, Any]
+    places: Mapping[str, SourceLocation]
+    warnings: tuple[str, ...]
+    seen: Seen
+
 
 CONFIG_FILES = ("config.py", "config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
 DOTENV = ".env"
 ENV_PREFIX = "SQLMESH__"
 """How environment variables begin that set keys: `SQLMESH__MODEL_DEFAULTS__DIALECT=duckdb`."""
+
+
+MERGE: Seam[Callable[[Path, Mapping[str, Any]], MergedConfig]] = Seam("configurations")
+"""From a folder with such a file, and `[tool.vde]`, to the settings of both."""
 
 
 def config_files(root: Path) -> list[str]:
@@ -32,62 +58,3 @@ def load_dotenv(root: Path) -> None:
 def variables_that_set() -> list[str]:
     """Return the names of the environment variables that set keys."""
     return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
-
-
-def read_config(root: Path) -> WrittenConfig | None:
-    """Read the configuration file of a folder, a person's own, and the variables that add to it.
-
-    Returns:
-        What is written; None where there is no file.
-
-    Raises:
-        ProjectError: There are two of them, or one cannot be read.
-    """
-    names = config_files(root)
-    if not names:
-        return None
-    if len(names) > 1:
-        raise ProjectError(
-            f"there are {len(names)} configuration files: {', '.join(names)}",
-            hint="keep one of them",
-            location=SourceLocation(Path(names[1])),
-        )
-    from vde_dagster.project.configuration.formats import (
-        personal_environment,
-        personal_files,
-        read_personal_config,
-        with_personal_config,
-    )
-
-    personal = read_personal_config()
-    with personal_environment(personal):
-        written = _read_file(root, Path(names[0]))
-    if personal is not None:
-        written = with_personal_config(written, personal)
-    written.seen.paths.update(map(str, personal_files()))
-    _add_environment(written.values)
-    return written
-
-
-def _read_file(root: Path, path: Path) -> WrittenConfig:
-    text = decoded(path, (root / path).read_bytes())
-    if path.suffix == ".py":
-        from vde_dagster.project.configuration.formats import read_python_config
-
-        return read_python_config(root, path, text)
-    from vde_dagster.project.configuration.formats import read_yaml_config
-
-    return read_yaml_config(path, text)
-
-
-def _add_environment(values: dict[str, Any]) -> None:
-    for name in variables_that_set():
-        *parts, last = name.lower().split("__")[1:]
-        table = values
-        for part in parts:
-            below = table.get(part)
-            below = dict(below) if isinstance(below, dict) else {}
-            table[part] = below
-            table = below
-        if last:
-            table[last] = os.environ[name]

@@ -15,7 +15,7 @@ from typing import Any
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.configuration.config_files import config_files
+from vde_dagster.project.configuration.config_files import MERGE, config_files
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.watching import Seen
 from vde_dagster.project.settings import (
@@ -23,6 +23,7 @@ from vde_dagster.project.settings import (
     NOT_SET,
     PYPROJECT,
     DagsterSettings,
+    LayoutOptions,
     LinterSettings,
     NessieSettings,
     RestSettings,
@@ -31,7 +32,6 @@ from vde_dagster.project.settings import (
     SparkSettings,
     set_in_environment,
 )
-from vde_dagster.sql.layout.style import LayoutOptions
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name not in NOT_SET)
@@ -89,9 +89,7 @@ def read_all(root: Path) -> ReadSettings:
     taken: Mapping[str, SourceLocation] = {}
     if config_files(root):
         # Its types are Pydantic's, which takes a quarter of a second to import.
-        from vde_dagster.project.configuration.meaning import merged_config
-
-        merged = merged_config(root, table)
+        merged = MERGE.require("sqlmesh")(root, table)
         config_file, warnings = merged.path.as_posix(), merged.warnings
         table, taken, seen = merged.table, merged.places, merged.seen
     places = SettingPlaces(text, taken)

@@ -20,7 +20,7 @@ from typing import Any
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import content_digest
 
-_CODE = ("base", "sql", "project")
+_CODE = ("base", "sql", "project", "plugins/sqlmesh")
 """The packages that decide what is read from a file."""
 _LOG = logging.getLogger(__name__)
 

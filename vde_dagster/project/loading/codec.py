@@ -19,13 +19,13 @@ from vde_dagster.project.model_codec import (
 )
 from vde_dagster.project.settings import (
     DagsterSettings,
+    LayoutOptions,
     LinterSettings,
     NessieSettings,
     RestSettings,
     Settings,
     SparkSettings,
 )
-from vde_dagster.sql.layout.style import LayoutOptions
 
 Json = Any
 

@@ -21,11 +21,15 @@ from types import ModuleType
 from typing import Any
 
 from vde_dagster.base.failures import said
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import decoded
 from vde_dagster.project.macros.registry import Collector, collecting
 from vde_dagster.project.model import PythonSource
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
+
+_STAND_INS: Seam[Callable[[str, Sequence[str]], ModuleType]] = Seam("python_modules")
+"""From a module's name, and the names wanted of it, to one in its place."""
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
@@ -243,10 +247,8 @@ class LocalModules:
             module_path(absolute, self._files) or is_package(absolute, self._files)
         ):
             if level == 0 and name.partition(".")[0] == "sqlmesh":
-                from vde_dagster.project.sqlmesh_compat.modules import sqlmesh_module
-
-                found = sqlmesh_module(name, fromlist or ())
-                return found if fromlist else sqlmesh_module("sqlmesh")
+                stand_in = _STAND_INS.require("sqlmesh")
+                return stand_in(name, fromlist or ()) if fromlist else stand_in("sqlmesh", ())
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         with self._lock:
             parts = absolute.split(".")

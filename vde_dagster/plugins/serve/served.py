@@ -19,8 +19,8 @@ from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.served_views import Doubled
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef, external_table
-from vde_dagster.serve.errors import missing
-from vde_dagster.serve.shown_tables import Repeats, ShownTable, doubled, selections
+from vde_dagster.plugins.serve.errors import missing
+from vde_dagster.plugins.serve.shown_tables import Repeats, ShownTable, doubled, selections
 from vde_dagster.state.environments.pins import Pin
 
 if TYPE_CHECKING:

@@ -1,38 +1,10 @@
-"""The style of laid out SQL: options by the names of SQLMesh's `format` section, blanks between
-words, and their case.
-"""
+"""The style of laid out SQL: blanks between words, and their case."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-from vde_dagster.sql.layout.nodes import Leaf
+from vde_dagster.plugins.formatter.nodes import Leaf
+from vde_dagster.project.settings import LayoutOptions
 from vde_dagster.sql.query_text import CLAUSE_WORDS
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutOptions:
-    """Layout options.
-
-    Args:
-        indent: Blanks before what a clause has.
-        pad: Blanks before what brackets have.
-        max_text_width: Characters of a line, from which on lists and conditions are broken.
-        normalize_functions: `upper` or `lower` for names of functions; they stay as they are
-            written otherwise.
-        keywords: Whether keywords are written in capitals.
-    """
-
-    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
-
-    indent: int = 2
-    pad: int = 2
-    max_text_width: int = 80
-    leading_comma: bool = False
-    normalize_functions: Literal["", "upper", "lower"] = ""
-    keywords: bool = True
-
 
 _NONE_BEHIND = frozenset(["(", "[", ".", "::"])
 _NONE_BEFORE = frozenset([")", "]", ",", ";", ".", "::"])

@@ -14,13 +14,62 @@ from typing import Any
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_values import WrittenConfig
+from vde_dagster.plugins.sqlmesh.written import WrittenConfig
+from vde_dagster.project.configuration.config_files import config_files, variables_that_set
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.files import parse_python, run_file, where_raised
 from vde_dagster.project.python.watching import Seen, TooSlow, time_limit, watching
 from vde_dagster.project.yaml_text import KeyPath, load_yaml, rendered_yaml
 
 _HINT = "the configuration knows env_var('NAME', 'default') and user()"
+
+
+def read_config(root: Path) -> WrittenConfig | None:
+    """Read the configuration file of a folder, a person's own, and the variables that add to it.
+
+    Returns:
+        What is written; None where there is no file.
+
+    Raises:
+        ProjectError: There are two of them, or one cannot be read.
+    """
+    names = config_files(root)
+    if not names:
+        return None
+    if len(names) > 1:
+        raise ProjectError(
+            f"there are {len(names)} configuration files: {', '.join(names)}",
+            hint="keep one of them",
+            location=SourceLocation(Path(names[1])),
+        )
+    personal = read_personal_config()
+    with personal_environment(personal):
+        written = _read_file(root, Path(names[0]))
+    if personal is not None:
+        written = with_personal_config(written, personal)
+    written.seen.paths.update(map(str, personal_files()))
+    _add_environment(written.values)
+    return written
+
+
+def _read_file(root: Path, path: Path) -> WrittenConfig:
+    text = decoded(path, (root / path).read_bytes())
+    if path.suffix == ".py":
+        return read_python_config(root, path, text)
+    return read_yaml_config(path, text)
+
+
+def _add_environment(values: dict[str, Any]) -> None:
+    for name in variables_that_set():
+        *parts, last = name.lower().split("__")[1:]
+        table = values
+        for part in parts:
+            below = table.get(part)
+            below = dict(below) if isinstance(below, dict) else {}
+            table[part] = below
+            table = below
+        if last:
+            table[last] = os.environ[name]
 
 
 def read_yaml_config(path: Path, text: str) -> WrittenConfig:
@@ -172,7 +221,7 @@ def _unknown_key(error: ProjectError) -> ProjectError | None:
     if one["type"] != "extra_forbidden":
         message = f"{refused.title}({key}=…): {str(one['msg']).lower()}"
         return ProjectError(message, hint="correct the value", location=error.location)
-    from vde_dagster.project.sqlmesh_compat import config
+    from vde_dagster.plugins.sqlmesh import config
 
     part = getattr(config, refused.title, None)
     known = list(getattr(part, "model_fields", ()))

@@ -15,20 +15,21 @@ from vde_dagster.base.suggestions import closest
 
 _PACKAGE = __name__.rpartition(".")[0]
 _MACROS = "vde_dagster.project.macros"
+_ANNOTATIONS = "vde_dagster.project.python.annotations"
 _DECORATORS = {
     "model": f"{_PACKAGE}.decorators",
     "macro": f"{_MACROS}.registry",
     "signal": f"{_MACROS}.registry",
 }
 _CONTEXTS = dict.fromkeys(
-    ("BaseContext", "Context", "ExecutionContext", "GenericContext"), f"{_PACKAGE}.annotations"
+    ("BaseContext", "Context", "ExecutionContext", "GenericContext"), _ANNOTATIONS
 )
 _MODELS = dict.fromkeys(
-    ("ExternalModel", "Model", "PythonModel", "SeedModel", "SqlModel"), f"{_PACKAGE}.annotations"
+    ("ExternalModel", "Model", "PythonModel", "SeedModel", "SqlModel"), _ANNOTATIONS
 )
 _SHAPES = dict.fromkeys(
     ("DF", "EngineAdapter", "Query", "QueryOrDF", "SchemaName", "Snapshot", "TableName"),
-    f"{_PACKAGE}.annotations",
+    _ANNOTATIONS,
 )
 _MACRO_NAMES = {
     **_DECORATORS,
@@ -44,7 +45,6 @@ _KINDS = f"{_PACKAGE}.kinds"
 _VALUES = f"{_PACKAGE}.values"
 _CONFIG = f"{_PACKAGE}.config"
 _PEOPLE = f"{_PACKAGE}.people"
-_FIXES = f"{_PACKAGE}.annotations"
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
         **_MACRO_NAMES,
@@ -80,7 +80,7 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.core.linter": {},
     "sqlmesh.core.linter.rule": {
         **dict.fromkeys(("Rule", "RuleViolation"), "vde_dagster.project.linting"),
-        **dict.fromkeys(("CreateFile", "Fix", "Position", "Range", "TextEdit"), _FIXES),
+        **dict.fromkeys(("CreateFile", "Fix", "Position", "Range", "TextEdit"), _ANNOTATIONS),
     },
     "sqlmesh.core.macros": _MACRO_NAMES,
     "sqlmesh.core.model": {},
@@ -91,7 +91,7 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.core.notification_target": _PEOPLE,
     "sqlmesh.core.signal": {"signal": f"{_MACROS}.registry"},
     "sqlmesh.core.snapshot": {
-        "Snapshot": f"{_PACKAGE}.annotations",
+        "Snapshot": _ANNOTATIONS,
         "CustomMaterialization": f"{_PACKAGE}.decorators",
     },
     "sqlmesh.core.snapshot.definition": _SHAPES,

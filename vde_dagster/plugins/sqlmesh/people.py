@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from vde_dagster.project.sqlmesh_compat.config import Anything
+from vde_dagster.plugins.sqlmesh.config import Anything
 
 
 class UserRole(str, enum.Enum):

@@ -24,12 +24,12 @@ from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vde_dagster.lakehouse.io.locations import for_clients
-from vde_dagster.serve.access import Access, token_route
-from vde_dagster.serve.catalog_routes import catalog_routes
-from vde_dagster.serve.data_routes import ROWS_AT_ONCE, data_routes
-from vde_dagster.serve.errors import answer_errors
-from vde_dagster.serve.loading import Loader
-from vde_dagster.serve.served import Versions
+from vde_dagster.plugins.serve.access import Access, token_route
+from vde_dagster.plugins.serve.catalog_routes import catalog_routes
+from vde_dagster.plugins.serve.data_routes import ROWS_AT_ONCE, data_routes
+from vde_dagster.plugins.serve.errors import answer_errors
+from vde_dagster.plugins.serve.loading import Loader
+from vde_dagster.plugins.serve.served import Versions
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse

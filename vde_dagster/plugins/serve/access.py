@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
-from vde_dagster.serve.errors import ServeError
-from vde_dagster.serve.served import WarehouseName
+from vde_dagster.plugins.serve.errors import ServeError
+from vde_dagster.plugins.serve.served import WarehouseName
 
 if TYPE_CHECKING:
     from vde_dagster.state.environments.tokens import Token, TokenStore

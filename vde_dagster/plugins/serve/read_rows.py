@@ -23,10 +23,10 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.lakehouse.io.damage import whole_avro
 from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot
-from vde_dagster.serve.bind_filter import RowTest, bind_filter, not_before
-from vde_dagster.serve.errors import ServeError
-from vde_dagster.serve.row_filters import parse_filter
-from vde_dagster.serve.row_order import (
+from vde_dagster.plugins.serve.bind_filter import RowTest, bind_filter, not_before
+from vde_dagster.plugins.serve.errors import ServeError
+from vde_dagster.plugins.serve.row_filters import parse_filter
+from vde_dagster.plugins.serve.row_order import (
     Behind,
     Cursor,
     SortKey,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
-    from vde_dagster.serve.loading import Loader
-    from vde_dagster.serve.served import ServedVersion
+    from vde_dagster.plugins.serve.loading import Loader
+    from vde_dagster.plugins.serve.served import ServedVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vde_dagster.errors import UsageError
-from vde_dagster.serve.access import is_loopback
-from vde_dagster.serve.app import make_app
+from vde_dagster.plugins.serve.access import is_loopback
+from vde_dagster.plugins.serve.app import make_app
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

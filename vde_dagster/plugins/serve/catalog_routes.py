@@ -12,9 +12,9 @@ from fastapi import APIRouter, Header, Query, Response
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import encode_metadata
-from vde_dagster.serve.errors import is_known, missing
-from vde_dagster.serve.loading import Loader
-from vde_dagster.serve.served import ServedVersion, Versions, WarehouseName
+from vde_dagster.plugins.serve.errors import is_known, missing
+from vde_dagster.plugins.serve.loading import Loader
+from vde_dagster.plugins.serve.served import ServedVersion, Versions, WarehouseName
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"

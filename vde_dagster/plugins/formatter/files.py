@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.properties.header import parse_header
-from vde_dagster.project.reading.statements import is_header, split_blocks
-from vde_dagster.project.settings import Settings
-from vde_dagster.sql.layout.documents import (
+from vde_dagster.plugins.formatter.documents import (
     BLANK,
     HARD,
     LINE,
@@ -24,9 +21,11 @@ from vde_dagster.sql.layout.documents import (
     Remark,
     written,
 )
-from vde_dagster.sql.layout.nodes import Bracket, Leaf, Node, is_comment, read_nodes
-from vde_dagster.sql.layout.queries import QueryLayout, remark, split_list
-from vde_dagster.sql.layout.style import LayoutOptions
+from vde_dagster.plugins.formatter.nodes import Bracket, Leaf, Node, is_comment, read_nodes
+from vde_dagster.plugins.formatter.queries import QueryLayout, remark, split_list
+from vde_dagster.project.properties.header import parse_header
+from vde_dagster.project.reading.statements import is_header, split_blocks
+from vde_dagster.project.settings import LayoutOptions, Settings
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
 from vde_dagster.sql.templates import JinjaBlock, jinja_blocks, without_blocks
 

@@ -16,12 +16,12 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import encode_metadata
-from vde_dagster.serve.errors import ServeError, is_known, missing
-from vde_dagster.serve.loading import Loader
-from vde_dagster.serve.read_rows import RowRequest, read_rows
-from vde_dagster.serve.row_formats import MEDIA, Format, chosen_format, written
-from vde_dagster.serve.row_order import Cursor
-from vde_dagster.serve.served import ServedVersion, Versions, WarehouseName
+from vde_dagster.plugins.serve.errors import ServeError, is_known, missing
+from vde_dagster.plugins.serve.loading import Loader
+from vde_dagster.plugins.serve.read_rows import RowRequest, read_rows
+from vde_dagster.plugins.serve.row_formats import MEDIA, Format, chosen_format, written
+from vde_dagster.plugins.serve.row_order import Cursor
+from vde_dagster.plugins.serve.served import ServedVersion, Versions, WarehouseName
 
 MOST_ROWS = 10_000
 ROWS_AT_ONCE = 8

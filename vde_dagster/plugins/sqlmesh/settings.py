@@ -15,11 +15,7 @@ from pydantic import ValidationError
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_files import read_config
-from vde_dagster.project.configuration.config_values import WrittenConfig
-from vde_dagster.project.python.watching import Seen
-from vde_dagster.project.settings import PYPROJECT
-from vde_dagster.project.sqlmesh_compat.config import (
+from vde_dagster.plugins.sqlmesh.config import (
     PARTS,
     Config,
     GatewayConfig,
@@ -27,26 +23,11 @@ from vde_dagster.project.sqlmesh_compat.config import (
     Shape,
     does,
 )
+from vde_dagster.plugins.sqlmesh.formats import read_config
+from vde_dagster.plugins.sqlmesh.written import WrittenConfig
+from vde_dagster.project.configuration.config_files import MergedConfig
+from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.yaml_text import KeyPath
-
-
-@dataclass(frozen=True, slots=True)
-class MergedConfig:
-    """Settings of both files.
-
-    Args:
-        path: The configuration file, relative to the project's folder.
-        table: Keys and values of `[tool.vde]`.
-        places: Places of those that the configuration gives, by dotted name.
-        warnings: What is to be said of the configuration.
-        seen: Files and environment variables that decided what it says.
-    """
-
-    path: Path
-    table: dict[str, Any]
-    places: Mapping[str, SourceLocation]
-    warnings: tuple[str, ...]
-    seen: Seen
 
 
 def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:

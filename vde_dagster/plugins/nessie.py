@@ -30,6 +30,7 @@ from vde_dagster.lakehouse.catalogs.catalog import (
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.settings import Settings
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
@@ -41,6 +42,22 @@ _TYPES = {TABLE: "ICEBERG_TABLE", VIEW: "ICEBERG_VIEW"}
 _KINDS = {theirs: ours for ours, theirs in _TYPES.items()}
 _NAMESPACE = "NAMESPACE"
 _ATTEMPTS = 10
+
+
+def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
+    """Return the catalog of a project's settings.
+
+    Raises:
+        ProjectError: A setting names an environment variable that is not set.
+    """
+    nessie = settings.nessie
+    return NessieCatalog(
+        NessieServer(nessie.uri, nessie.ref, nessie.resolved_token),
+        settings.catalog,
+        settings.resolved_warehouse,
+        effects,
+        settings.resolved_io(),
+    )
 
 
 class NessieCatalog:

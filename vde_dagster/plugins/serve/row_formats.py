@@ -14,7 +14,7 @@ from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.serve.read_rows import Page
+    from vde_dagster.plugins.serve.read_rows import Page
 
 Format = Literal["json", "arrow", "csv"]
 MEDIA: dict[Format, str] = {

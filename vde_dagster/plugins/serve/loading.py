@@ -18,9 +18,9 @@ from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.served_views import serve_view
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.serve.errors import ServeError, Tagged, missing
-from vde_dagster.serve.served import ServedVersion
-from vde_dagster.serve.shown_tables import ShownTable, as_pinned
+from vde_dagster.plugins.serve.errors import ServeError, Tagged, missing
+from vde_dagster.plugins.serve.served import ServedVersion
+from vde_dagster.plugins.serve.shown_tables import ShownTable, as_pinned
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.io.files import MetadataFiles

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vde_dagster.sql.layout.documents import (
+from vde_dagster.plugins.formatter.documents import (
     HARD,
     LINE,
     SOFT,
@@ -17,7 +17,7 @@ from vde_dagster.sql.layout.documents import (
     Nest,
     Remark,
 )
-from vde_dagster.sql.layout.nodes import (
+from vde_dagster.plugins.formatter.nodes import (
     Bracket,
     Clause,
     Leaf,
@@ -26,7 +26,8 @@ from vde_dagster.sql.layout.nodes import (
     is_comment,
     is_query,
 )
-from vde_dagster.sql.layout.style import LayoutOptions, blank_between, text_of
+from vde_dagster.plugins.formatter.style import blank_between, text_of
+from vde_dagster.project.settings import LayoutOptions
 
 
 def remark(comment: Leaf) -> Remark:

@@ -1,0 +1,58 @@
+"""Environments for any engine: an Iceberg REST catalog, and rows over HTTP. It only reads.
+
+`shown_tables` decides what is a table for clients: those of models, and views that only select
+from one; `loading` makes the metadata of the answers, `read_rows` reads at a version's pins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import UsageError
+from vde_dagster.semantics.versions.version import how_to_install
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.plugins.serve.server import Server
+
+
+class Http:
+    """The publisher `http`."""
+
+    @staticmethod
+    def open(
+        warehouse: Warehouse,
+        host: str,
+        port: int,
+        *,
+        log: Path | None,
+        writes_metadata: bool,
+        connections: int,
+        by_address: int,
+    ) -> Server:
+        """Return a server that listens from when it is entered.
+
+        Raises:
+            UsageError: The extra `serve` is not installed.
+        """
+        try:
+            from vde_dagster.plugins.serve.server import Limits, Server
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"`vde serve` needs a package that is not installed: {error.name}",
+                hint=how_to_install("serve"),
+            ) from error
+        limits = Limits(connections=connections, by_address=by_address)
+        return Server(warehouse, host, port, log, writes_metadata, limits)
+
+    @staticmethod
+    def check_filter(text: str) -> None:
+        """Make sure that the rows which a token reads can be told by a condition.
+
+        Raises:
+            UsageError: It is no condition over columns and values.
+        """
+        from vde_dagster.plugins.serve.row_filters import parse_filter
+
+        parse_filter(text)
