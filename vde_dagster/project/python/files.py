@@ -248,7 +248,8 @@ class LocalModules:
         ):
             if level == 0 and name.partition(".")[0] == "sqlmesh":
                 stand_in = _STAND_INS.require("sqlmesh")
-                return stand_in(name, fromlist or ()) if fromlist else stand_in("sqlmesh", ())
+                found = stand_in(name, fromlist or ())
+                return found if fromlist else stand_in("sqlmesh", ())
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         with self._lock:
             parts = absolute.split(".")
