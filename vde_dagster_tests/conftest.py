@@ -40,16 +40,6 @@ SMALL_SPARK = {
 }
 
 
-def pytest_sessionstart() -> None:
-    """Say so where the package was installed before it had the plug-ins that it has now."""
-    if not any(one.distribution == "vde-dagster" for one in installed()):
-        pytest.exit(
-            "entry points are not installed: make .venv/installed, or "
-            ".venv/bin/python -m pip install --no-deps --no-build-isolation -e .",
-            returncode=3,
-        )
-
-
 class NotUnderstood(logging.Handler):
     """Makes a test fail whose query makes the analysis raise: to a user it is only opaque."""
 
@@ -145,6 +135,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_sessionstart() -> None:
     """Look for no garbage while what is made stays: modules, and thousands of tests."""
+    if not any(one.distribution == "vde-dagster" for one in installed()):
+        pytest.exit(
+            "plug-ins of this distribution are not installed: run make .venv/installed, or "
+            "python -m pip install --no-deps --no-build-isolation -e .",
+            returncode=3,
+        )
     gc.disable()
 
 
