@@ -39,7 +39,7 @@ class Outside:
 
 
 def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], str]) -> Outside:
-    """Find what the strings of Python files may name.
+    """Return the files and variables that strings of Python files may name.
 
     Args:
         root: The project's folder.

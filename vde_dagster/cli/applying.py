@@ -251,7 +251,7 @@ def missing_json(workspace: Workspace, plan: Plan) -> dict[str, Any]:
 
 
 def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
-    """Say that there is nothing to publish, and all that is missing all the same.
+    """Print that there is nothing to publish, with all that is missing.
 
     Args:
         plan: An empty plan.

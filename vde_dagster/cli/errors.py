@@ -31,7 +31,7 @@ def failures_json(error: VdeError) -> dict[str, Any]:
 
 
 def failure_lines(error: VdeError) -> list[str]:
-    """Return what is said of a failed plan below its message; nothing of other errors."""
+    """Return the lines below the message of a failed plan; none for other errors."""
     if not isinstance(error, ExecutionError):
         return []
     lines = [line for failure in error.failures for line in _details(failure)]

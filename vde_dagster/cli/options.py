@@ -171,7 +171,7 @@ def plan_options(
     allow_additive: Sequence[str] | None = None,
     **said: Any,
 ) -> PlanOptions:
-    """Read what the options of a command say of a plan.
+    """Read the options of a plan from a command's.
 
     Args:
         start: `--start`.
@@ -241,7 +241,7 @@ class PlanChoices:
     remove_models: RemoveModels = False
 
     def read(self) -> PlanOptions:
-        """Return what they mean.
+        """Return their values.
 
         Raises:
             UsageError: A time is none, or two choices do not go together.

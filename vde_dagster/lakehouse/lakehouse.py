@@ -167,7 +167,7 @@ class Lakehouse:
         return head_of(self.table_metadata(ref), branch)
 
     def committed_fills(self, ref: TableRef, branch: str | None = None) -> list[CommittedFill]:
-        """Return what Iceberg's commits on `main` or a branch say was filled, newest first.
+        """Return the fills recorded in Iceberg's commits on `main` or a branch, newest first.
 
         Empty when there is no such table.
         """
@@ -196,7 +196,7 @@ class Lakehouse:
     def changed_views(
         self, definitions: Sequence[ViewDefinition], namespaces: Sequence[str] = ()
     ) -> tuple[list[TableRef], list[TableRef], list[TableRef]]:
-        """Say what publishing would do to views, without writing or reading any file.
+        """Return the changes of views that a publication would make, without touching any file.
 
         Args:
             definitions: The complete set of an environment's views.

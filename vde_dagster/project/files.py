@@ -97,7 +97,7 @@ def linter_files(settings: Settings) -> list[str]:
 
 
 def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return what says whether a path is left out: by a pattern of its end, or found by one."""
+    """Return a predicate of ignored paths, by patterns."""
     from glob import glob
     from pathlib import PurePosixPath
 

@@ -58,7 +58,7 @@ class Rule(ABC):
 
     @abstractmethod
     def check_model(self, model: Any) -> RuleViolation | Sequence[RuleViolation] | None:
-        """Return what is wrong with a model, if anything."""
+        """Return the violations of a model, if any."""
 
     @property
     def summary(self) -> str:
@@ -68,5 +68,5 @@ class Rule(ABC):
     def violation(
         self, violation_msg: str | None = None, violation_range: Any = None, fixes: Any = None
     ) -> RuleViolation:
-        """Return that the model at hand does not keep the rule; by default its summary says why."""
+        """Return a violation by the model at hand; its message is the rule's summary by default."""
         return RuleViolation(self, violation_msg or self.summary, violation_range, fixes)

@@ -42,7 +42,7 @@ class Problem:
 
     @classmethod
     def from_json(cls, data: list[Json]) -> Problem:
-        """Read what `to_json` wrote.
+        """Read the JSON of `to_json`.
 
         Raises:
             TypeError, ValueError: It has another form.
@@ -52,7 +52,7 @@ class Problem:
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return what is to be said of a SQLMesh project's configuration, and of files not read."""
+    """Return the warnings on a SQLMesh project's configuration, and on files that are not read."""
     location = SourceLocation(Path(settings.config_file))
     hint = "docs/sqlmesh.md has what each key is here"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]

@@ -421,7 +421,7 @@ class Settings:
         return {key: expand_secrets(value) for key, value in self.io.items()}
 
     def resolved_served_io(self) -> dict[str, str]:
-        """Return what clients of `vde serve` are told, as `resolved_io` does."""
+        """Return the storage settings for clients of `vde serve`, resolved as by `resolved_io`."""
         return {key: expand_secrets(value) for key, value in self.served_io.items()}
 
     def time_to_live(self, environment: str) -> timedelta | None:
@@ -507,7 +507,7 @@ class ProjectIdentity:
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return what is to be remembered of the same project from now on."""
+        """Return the identity of the project to remember from now on."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 

@@ -234,7 +234,7 @@ class _Bracketer:
         operands.append((left_start, right_end, there))
 
     def _operand_end(self, start: int, limit: int) -> int:
-        """Return where the operand that begins at a token ends: an alias may stand behind it."""
+        """Return the end of the operand that begins at a token; an alias may follow it."""
         index = start
         while self._kind(index) in _SIGNS:
             index += 1

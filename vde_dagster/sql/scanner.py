@@ -268,7 +268,7 @@ def matching(source: SourceText, tokens: list[Token], opening: int) -> int:
 
 
 def unquote(token: Token) -> str:
-    """Return what a string, quoted identifier or word stands for."""
+    """Return the value of a string, quoted identifier or word."""
     text = token.text
     if token.kind == "quoted":
         return text[1:-1].replace("``", "`")
@@ -305,7 +305,7 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
-    """Find where a text is nested more deeply than any reader of it can follow.
+    """Return the place at which a text is nested too deeply for its readers.
 
     Args:
         source: The text.

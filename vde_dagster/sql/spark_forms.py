@@ -71,7 +71,7 @@ class NoSparkForm:
 
 
 def spark_forms(text: str) -> list[Edit] | NoSparkForm:
-    """Find what has to be written otherwise for Spark to read a query.
+    """Return the edits that a query needs for Spark to read it.
 
     Args:
         text: The query, in SQLGlot's idea of Spark SQL, without macros.
@@ -289,7 +289,7 @@ def _distinct_on(text: str, tokens: list[Token], index: int) -> list[Edit] | NoS
 
 
 def _order(text: str, tokens: list[Token], index: int) -> str:
-    """Return what stands behind an ORDER BY."""
+    """Return the text behind an ORDER BY."""
     if _word(tokens, index) != "ORDER":
         return ""
     end = _clause_end(tokens, index + 2, _TAIL)

@@ -94,7 +94,7 @@ def test_queries_are_run_and_tables_are_compared(
     ("arguments", "said"),
     [
         (["table-diff", "prod:dev", "shop.rows"], "there is no environment 'prod'"),
-        (["table-diff", "shop.rows", "shop.others"], "it is not known what tells rows apart"),
+        (["table-diff", "shop.rows", "shop.others"], "the key of the rows is not known"),
         (["table-diff", "rows", "shop.others", "--on", "id"], "'rows' is no table's name"),
         (["evaluate", "shop.rwos"], "there is no model 'shop.rwos'"),
     ],

@@ -73,7 +73,7 @@ def test_a_version_whose_pins_are_not_known_has_to_be_read_anew(shop: Shop) -> N
         ("prod", "marts.none", 1, None, "shows a model marts.none"),
         ("prod", "marts.daily", 1, 9, "has no version 9"),
         ("prod", "marts.daily", 9, 3, "has had no version 9"),
-        ("prod", "lake.rates", 1, 2, "environments show nothing of it"),
+        ("prod", "lake.rates", 1, 2, "environments do not show it"),
     ],
 )
 def test_what_cannot_be_asked_is_said(
@@ -99,9 +99,17 @@ def test_a_consumer_goes_on_where_it_was(shop: Shop) -> None:
     assert (done.changes.since, done.changes.until, done.rows) == (3, 3, ())
 
 
-@pytest.mark.parametrize("given", [{}, {"since": 1, "cursor": "billing"}])
-def test_from_where_on_is_said_once(shop: Shop, given: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="from where on the changes are wanted"):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "the version from which changes are wanted is missing"),
+        ({"since": 1, "cursor": "billing"}, "given twice, by a version and by a cursor"),
+    ],
+)
+def test_the_start_of_changes_is_given_once(
+    shop: Shop, given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
         shop.workspace.changes("prod", "raw.orders", **given)  # type: ignore[arg-type]
 
 
@@ -168,12 +176,12 @@ def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("changes('marts.daily')", "does not say a model and one or two versions"),
-        ("changes('marts.daily', 1, 2, 3)", "does not say a model and one or two versions"),
-        ("changes('marts.daily', 'a')", "does not say a model and one or two versions"),
-        ("changes('marts.daily', each => true)", "does not say a model and one or two versions"),
-        ("changes('marts.daily', 1, each => 2)", "does not say a model and one or two versions"),
-        ("changes('marts.daily' 1)", "does not say a model and one or two versions"),
+        ("changes('marts.daily')", "needs a model and one or two versions"),
+        ("changes('marts.daily', 1, 2, 3)", "needs a model and one or two versions"),
+        ("changes('marts.daily', 'a')", "needs a model and one or two versions"),
+        ("changes('marts.daily', each => true)", "needs a model and one or two versions"),
+        ("changes('marts.daily', 1, each => 2)", "needs a model and one or two versions"),
+        ("changes('marts.daily' 1)", "needs a model and one or two versions"),
         ("changes('marts.none', 1, 2)", "shows a model marts.none"),
         ("changes(marts.daily, 1, 2)", "cannot read from changes"),
         ("marts.changes('marts.daily', 1, 2)", "cannot read"),

@@ -156,7 +156,7 @@ def test_what_is_frozen_can_be_frozen_again(shop: Shop) -> None:
     ("source", "name", "said"),
     [
         ("prod@1", "prod", "'prod' cannot be frozen under its own name"),
-        ("prod@1", "taken", "there is an environment 'taken' already"),
+        ("prod@1", "taken", "environment 'taken' exists already"),
         ("prod@9", "new", "has no version 9"),
         ("nobody", "new", "there is no environment 'nobody'"),
         ("prod@1", "no name", "is not an environment's name"),

@@ -148,7 +148,7 @@ def test_one_table_is_not_shown_as_of_two_times(warehouse: Holding) -> None:
 
 def test_production_holds_nothing(warehouse: Holding) -> None:
     made = warehouse.make("one")
-    with pytest.raises(ConflictError, match="'prod' cannot hold"):
+    with pytest.raises(ConflictError, match="'prod' cannot show"):
         warehouse.hold({made: Held(None, 0)}, "prod")
 
 

@@ -151,7 +151,7 @@ def _check(
         UsageError: They do.
     """
     if cursor is None and (commit or ack is not None or forget):
-        raise UsageError("a cursor is to be moved, but none is named", hint="give --cursor NAME")
+        raise UsageError("no cursor is named to be moved", hint="give --cursor NAME")
     if commit and (limit is not None or sql):
         raise UsageError(
             "--commit would skip the changes that are not shown",
@@ -161,12 +161,12 @@ def _check(
     reads = since is not None or to is not None or limit is not None
     if cursors and (reads or alone or cursor is not None or sql or each):
         raise UsageError(
-            "--cursors reads no changes, so that other options mean nothing",
+            "--cursors only lists cursors: other options have no meaning with it",
             hint="give it alone",
         )
     if alone and (reads or commit or sql or each):
         raise UsageError(
-            "--ack and --forget read nothing, so that other options mean nothing",
+            "--ack and --forget read no changes: other options have no meaning with them",
             hint="give them with --cursor NAME alone",
         )
     if ack is not None and (forget or not _ACK.fullmatch(ack)):
@@ -234,7 +234,7 @@ def _show_sql(
         since = workspace.store.change_cursors.version(environment, model, cursor)
     if since is None:
         raise UsageError(
-            "it is not said from where on the changes are wanted", hint="give --from VERSION"
+            "the version from which changes are wanted is missing", hint="give --from VERSION"
         )
     found = workspace.changes_between(environment, str(model), since, to, each=each)
     output.result(
@@ -277,14 +277,12 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
         UsageError: They cannot.
     """
     if form is not None and form not in FORMS:
-        raise UsageError(f"'{form}' is no form of rows", hint=f"say {', '.join(FORMS)}")
+        raise UsageError(f"'{form}' is not a format of rows", hint=f"say {', '.join(FORMS)}")
     if form in ("csv", "arrow") and as_json:
-        raise UsageError(
-            f"rows are written as JSON or as {form}, not as both", hint="leave out one of them"
-        )
+        raise UsageError(f"--json contradicts --format {form}", hint="leave out one of them")
     if form is not None and alone:
         raise UsageError(
-            "no row is read, so that --format means nothing",
+            "--format has no meaning where no rows are read",
             hint="leave it out, or what reads no rows: --sql, --ack and --forget",
         )
     if file is not None and form not in ("csv", "arrow"):

@@ -249,7 +249,7 @@ def table_diff(
         keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
         if not (keys or grain):
             raise UsageError(
-                "it is not known what tells rows apart",
+                "the key of the rows is not known",
                 hint="name the key with --on, or give the model a grain",
             )
         found = compare_tables(

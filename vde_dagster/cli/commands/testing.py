@@ -88,7 +88,7 @@ def run_tests(
         if is_given:
             said = f"{option} {environment}" if option == "--environment" else option
             raise UsageError(
-                f"{said} is said without --create: tests have their own rows",
+                f"{said} needs --create: tests have their own rows",
                 hint="leave it out, or name the model to write a test of with --create",
             )
     output = Output(as_json)

@@ -365,7 +365,7 @@ def read_side(
     snapshot = reader.snapshots[entry.snapshot_id]
     if query is None or not snapshot.model.kind.is_shown:
         raise UsageError(
-            f"{name} is {snapshot.model.kind.name}: environments show nothing of it",
+            f"{name} is {snapshot.model.kind.name}: environments do not show it",
             hint="ask for the changes of a model that reads it",
         )
     keys = [frozenset(name.lower() for name in grain) for grain in snapshot.model.grains]

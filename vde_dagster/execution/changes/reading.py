@@ -92,9 +92,9 @@ def plan_changes(
     """Find out how the changes are read that somebody asks for; see `Workspace.changes`."""
     if (since is None) == (cursor is None):
         raise UsageError(
-            "it is not said from where on the changes are wanted"
+            "the version from which changes are wanted is missing"
             if since is None
-            else "both a version and a cursor say from where on the changes are wanted",
+            else "the start of the changes is given twice, by a version and by a cursor",
             hint="give either the version that you have, or a cursor's name",
         )
     if cursor is not None:
@@ -193,7 +193,7 @@ def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]
     if not given or not all(text.isdecimal() and len(text) < 10 for text in numbers):
         written = sql[tokens[0].start : tokens[-1].end + 1]
         raise UsageError(
-            f"changes({written}) does not say a model and one or two versions",
+            f"changes({written}) needs a model and one or two versions",
             hint="write changes('sales.orders', 40, 41), or without the 41 for all since then; "
             "and each => true behind that for version by version",
         )

@@ -112,7 +112,7 @@ def _require_free(warehouse: Warehouse, name: str) -> None:
         )
     if warehouse.store.environments.exists(name):
         raise UsageError(
-            f"there is an environment '{name}' already",
+            f"environment '{name}' exists already",
             hint=f"give another name, or end that one: vde drop {name}, then vde janitor",
         )
 

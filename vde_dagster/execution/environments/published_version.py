@@ -71,7 +71,7 @@ def _number_at(store: StateStore, name: str, text: str) -> int:
     at = parse_time(text, "the time of a version", now)
     if at > now + _CLOCKS_DIFFER:
         raise UsageError(
-            f"{_shown(at)} is yet to come, so nobody knows what '{name}' shows then",
+            f"{_shown(at)} lies in the future: it is not known what '{name}' shows then",
             hint=f"without a time it is what '{name}' shows now",
         )
     number = store.versions.number_at(name, at)

@@ -150,7 +150,7 @@ def _make_sure_it_passes(workspace: Workspace, test: UnitTest) -> None:
         raise UsageError(
             f"{test.model} does not return the same rows twice, so no test was written: "
             f"{result.summary}",
-            hint="what depends on the time holds still with --var execution_time=2024-01-01",
+            hint="fix the time with --var execution_time=2024-01-01",
         )
 
 

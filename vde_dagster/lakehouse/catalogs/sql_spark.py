@@ -71,7 +71,7 @@ def jdbc_options(state_url: str) -> dict[str, str]:
         return {"uri": f"jdbc:sqlite:{path}?busy_timeout=30000&journal_mode=WAL"}
     if url.get_backend_name() != "postgresql":
         raise UsageError(
-            f"the state database is of the unknown kind '{url.get_backend_name()}'",
+            f"the state database has the unsupported type '{url.get_backend_name()}'",
             hint="use a sqlite:/// or postgresql:// URL",
         )
     port = f":{url.port}" if url.port else ""

@@ -57,9 +57,9 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
     except Exception as error:  # a damaged file breaks PyIceberg's reader in many ways
         raise DamagedFileError(said, location, _unreadable(error)) from error
     if found and own.isdigit() and int(own) != int(snapshot["snapshot-id"]):
-        raise DamagedFileError(said, location, "is that of another commit")
+        raise DamagedFileError(said, location, "belongs to another commit")
     if not found and int(snapshot.get("summary", {}).get("total-data-files") or 0):
-        raise DamagedFileError(said, location, "names no manifest")
+        raise DamagedFileError(said, location, "lists no manifest")
     return found
 
 
@@ -98,7 +98,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
         entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id not in (None, added)
         for entry in found
     ):
-        raise DamagedFileError(said, location, "is that of another commit")
+        raise DamagedFileError(said, location, "belongs to another commit")
     return found
 
 
@@ -181,7 +181,7 @@ def _header(data: bytes, what: str, location: str) -> dict[str, bytes]:
     if not data:
         raise DamagedFileError(what, location, "is empty")
     if data[:4] != b"Obj\x01":
-        raise DamagedFileError(what, location, "is no Avro file")
+        raise DamagedFileError(what, location, "is not an Avro file")
     found: dict[str, bytes] = {}
     try:
         at = 4

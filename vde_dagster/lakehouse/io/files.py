@@ -89,7 +89,7 @@ class MetadataFiles:
             damage = f"is damaged ({error})" if data else "is empty"
             raise DamagedFileError("the metadata file", location, damage) from error
         if not isinstance(parsed, dict) or not parsed.keys() >= _of_kind(parsed):
-            raise DamagedFileError("the metadata file", location, "is no metadata of Iceberg")
+            raise DamagedFileError("the metadata file", location, "is not Iceberg metadata")
         return parsed
 
     def read_whole(self, location: str, what: str) -> bytes:
@@ -348,9 +348,9 @@ def read_metadata(
     if table_id is not None:
         base = str(metadata["location"])
         if "view-uuid" in metadata:
-            raise DamagedFileError(said, location, "is that of a view")
+            raise DamagedFileError(said, location, "belongs to a view")
         if not (is_tables_own(base, table_id) or place_of(location).startswith(place_of(base))):
-            raise DamagedFileError(said, location, "is that of another table")
+            raise DamagedFileError(said, location, "belongs to another table")
     return metadata
 
 

@@ -105,7 +105,7 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
 
 def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return what any client is told of an object store: the settings, also by Java's names.
+    """Return an object store's settings for any client, also under Java's names.
 
     Nothing is said that the settings do not say.
 

@@ -96,7 +96,7 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Say that something is left as it is since a file cannot be read; once for each file."""
+        """Record a subject left alone as a file cannot be read; once for each file."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)

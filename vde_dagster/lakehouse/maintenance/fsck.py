@@ -132,7 +132,7 @@ class _State:
         return {table.ref: table for table in self.tables.values() if table.branch is None}
 
     def checked(self, refs: Collection[TableRef] | None = None) -> list[Checked]:
-        """Return what vde made, and of that only some places where they are given."""
+        """Return the tables and views of vde, limited to some places where they are given."""
         tables = self.by_ref
         return [
             Checked(
@@ -196,7 +196,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 def _all(
     lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None, deep: bool
 ) -> list[_Found]:
-    """Return what is damaged, with the place whose files are to be looked at again for it."""
+    """Return the damage found, each with the place to look at again."""
     damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
     found: list[_Found] = [(one, None) for one in _views(state.views, state.pointers)]
     found += [(_damaged(one), one.ref) for one in damages]
@@ -292,7 +292,7 @@ def _shown_tables(lakehouse: Lakehouse, state: _State) -> list[Finding]:
 def _not_served(
     table_id: str, table: LedgerTable | None, pointers: Mapping[TableRef, Pointer]
 ) -> tuple[Problem, str] | None:
-    """Say what is wrong with a table that an environment shows."""
+    """Return the finding on a table that an environment shows."""
     if table is None or table.status != LIVE:
         status = table.status if table else "unknown"
         return "shown_table_not_live", f"its table {table_id} is {status}"

@@ -183,7 +183,7 @@ class _Looking:
         except DamagedFileError as error:
             return error
         if "view-uuid" in metadata:
-            return _other(one, "is that of a view")
+            return _other(one, "belongs to a view")
         head = head_of(metadata)
         needed = one.pinned | {head}
         return head, {

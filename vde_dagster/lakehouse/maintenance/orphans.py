@@ -126,7 +126,7 @@ class _Named:
 
 
 def _named(lakehouse: Lakehouse, metadata: dict[str, Any], what: str) -> Iterator[_Named]:
-    """Yield what every kept snapshot names, newest first."""
+    """Yield the files that every kept snapshot names, newest first."""
     for kind in ("statistics", "partition-statistics"):
         paths = {item["statistics-path"] for item in metadata.get(kind, [])}
         yield _Named(frozenset(), paths)

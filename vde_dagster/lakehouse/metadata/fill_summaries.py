@@ -23,7 +23,7 @@ SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY)
 def fill_summary(
     plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str
 ) -> dict[str, str]:
-    """Return what a fill's commit is to say.
+    """Return the summary of a fill's commit.
 
     Args:
         table_id: The physical table that it is meant for.

@@ -13,7 +13,7 @@ from vde_dagster.lakehouse.io.files import MetadataFiles
 def bytes_of_no_other(
     files: MetadataFiles, kept: dict[str, Any], others: dict[str, Any]
 ) -> int | None:
-    """Return how many bytes of data files only those snapshots have that others lack.
+    """Return the bytes of data files that only the given snapshots have.
 
     Args:
         kept: A table's metadata.

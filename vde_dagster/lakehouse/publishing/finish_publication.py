@@ -230,7 +230,7 @@ def settle_together(
 def _changes(
     lakehouse: Lakehouse, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return what is still to be changed, and files that it needs beside those announced."""
+    """Return the remaining changes, and the files they need beside those announced."""
     swaps: list[Swap] = []
     written: list[tuple[str, bytes]] = []
     for file in files:

@@ -164,7 +164,7 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
 
 
 def _still_right(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> list[WantedView]:
-    """Return what views are to be that are not behind, and that the catalog has so."""
+    """Return the views that the catalog has as they are wanted."""
     known = [view.wanted for view in views if view.behind_since is None]
     found = each(lambda one: _is_still_right(lakehouse, one), known, _AT_ONCE)
     return [one for one, right in zip(known, found, strict=True) if right]

@@ -61,7 +61,7 @@ def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str 
 
 
 def rows_in(summary: Mapping[str, str]) -> int | None:
-    """Return how many rows a table has after a commit, as far as its summary says.
+    """Return the number of rows after a commit, as far as its summary says.
 
     Rows of data files that delete files hide are no rows; a delete by value may hide any number.
 
@@ -163,7 +163,7 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return what tables' current metadata says, from its file where that is not known yet.
+    """Return the current snapshots of tables, read from metadata files where not yet known.
 
     A table that the catalog has not, or whose file is lost, is left out: `vde fsck` names it.
     """

@@ -258,7 +258,7 @@ def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publicat
 def _said(
     conn: Connection, lakehouse: Lakehouse, publication: Publication
 ) -> dict[str, IntervalSet]:
-    """Say what counts as filled once a catalog has followed that takes no part in this."""
+    """Return the ranges that count as filled once an outside catalog has followed."""
     store, plan_id = lakehouse.store, publication.plan_id
     if lakehouse.catalog.promises.atomic_with_state:
         return {}

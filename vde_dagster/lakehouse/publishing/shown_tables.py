@@ -151,7 +151,7 @@ def shown_tables(
     definitions: Sequence[ViewDefinition],
     environment: str,
 ) -> PlannedTables:
-    """Look up what is where tables are to be shown.
+    """Look up the pointers at the places of shown tables.
 
     Args:
         connection: The transaction to read in.

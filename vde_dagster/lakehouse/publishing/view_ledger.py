@@ -82,7 +82,7 @@ def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef])
 
 
 def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
-    """Write that a view, or a table in place of one, is the same in another file."""
+    """Record that a view, or a table in place of one, is the same in another file."""
     at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
     connection.execute(
         views.update()

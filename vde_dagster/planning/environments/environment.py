@@ -164,7 +164,7 @@ class Environment:
             return
         if self.name == PRODUCTION:
             raise ConflictError(
-                f"'{PRODUCTION}' cannot hold tables at what they were: it moves them",
+                f"'{PRODUCTION}' cannot show tables at an earlier snapshot: it owns them",
                 hint=f"roll it back: vde rollback {PRODUCTION}",
             )
         for entry in self.entries.values():

@@ -69,7 +69,7 @@ class TimeColumn:
         if kind in _INTEGERS:
             return self._formatted(column, interval, _DEFAULT_NUMBER, lambda text: str(int(text)))
         raise ExecutionError(
-            f"the time column '{self.name}' is of type {self.type}, which tells no time",
+            f"the time column '{self.name}' is of type {self.type}, which holds no time",
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
         )
 

@@ -125,7 +125,7 @@ def check_steady(
         if spark_functions.kind(name) in refused:
             raise ProjectError(
                 f"{model.name}: '{name}' cannot stand in '{text}' of its kind {model.kind.name}: "
-                "it has not one value for a row of its own",
+                "it does not have exactly one value per row",
                 hint="use functions of the row's columns alone, or compute it in the query",
                 location=place_in_header(model, "kind", name),
             )
@@ -197,7 +197,7 @@ class ScdMeaning(Meaning):
         kind = _kind(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(
-                f"{model.name}: both ends of a version are called '{kind.valid_from_name}'",
+                f"{model.name}: valid_from_name equals valid_to_name: '{kind.valid_from_name}'",
                 hint="give valid_from_name and valid_to_name different values",
                 location=place_in_header(model, "kind", "valid_to_name"),
             )

@@ -105,7 +105,7 @@ class PlanOptions:
         if now is not None and now > clock:
             raise UsageError(
                 f"{names[2]} '{execution_time}' lies in the future",
-                hint="nothing of what it would call past has happened yet: give an earlier time",
+                hint="give a time before now",
             )
         since, until = parse_range(start, end, names[:2], now or clock)
         again = parse_time(effective_from, names[3], now or clock) if effective_from else None

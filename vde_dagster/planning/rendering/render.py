@@ -247,7 +247,7 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
         if only is None:
             raise UsageError(
                 f"the query reads {table.name} as of an earlier version, but it is a model",
-                hint="read the model as it is; rows of earlier versions are kept by no name",
+                hint="leave the version out; vde query ENV@VERSION reads earlier rows",
             )
         behind = _end_of_version(tokens)
         tokens = _from(tokens, behind)

@@ -62,7 +62,7 @@ def _wanted(source: SourceText, settings: Settings) -> bool:
 
 
 def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
-    """Return what may not change: words and signs, comments, and templates."""
+    """Return the parts that may not change: words and signs, comments, templates."""
     backslash = dialect in BACKSLASH_DIALECTS
     blocks = jinja_blocks(source, backslash=backslash)
     plain = without_blocks(source, blocks)
@@ -254,7 +254,7 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _levels(nodes: Sequence[Node]) -> int:
-    """Return how many brackets of a property, one in another, may have lines of their own.
+    """Return the depth to which brackets of a property may have lines of their own.
 
     What is in deeper ones is a text that takes part in versions, with the blanks at its edges.
     """

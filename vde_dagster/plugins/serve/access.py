@@ -42,7 +42,7 @@ class Access:
         if token is not None and token.row_filter is not None:
             raise ServeError(
                 403,
-                "this token reads some rows only, and files hide none: ask for rows, at /data",
+                "this token has a filter, so it cannot read the catalog: read rows at /data",
             )
 
     def reads_rows(self, request: Request) -> None:
@@ -93,12 +93,13 @@ def _require_own_name(request: Request) -> None:
         host = ""
     if not is_loopback(host):
         raise ServeError(
-            403, f"this server is not '{sent}'; without a token it is only this machine's"
+            403,
+            f"this server is not '{sent}': without tokens it answers this machine's names alone",
         )
     # Whoever follows a link sees the answer himself; who embeds or fetches it is refused.
     cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"
     if cross and request.headers.get("sec-fetch-dest", "").lower() != "document":
-        raise ServeError(403, "without a token, pages of other sites are not answered")
+        raise ServeError(403, "without tokens, requests of other sites' pages are refused")
 
 
 def token_route() -> APIRouter:
@@ -107,7 +108,7 @@ def token_route() -> APIRouter:
 
     @router.post("/v1/oauth/tokens", include_in_schema=False)
     def exchange() -> JSONResponse:
-        """Say where tokens come from."""
+        """Refuse the exchange of secrets for tokens, with the way to get one."""
         answer = {
             "error": "unsupported_grant_type",
             "error_description": "this server exchanges nothing: whoever runs it makes tokens "

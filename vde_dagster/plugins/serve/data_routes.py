@@ -117,13 +117,13 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
 
 
 def _client(request: Request) -> str:
-    """Return whose request it is: a token's, or that of an address."""
+    """Return the client of a request: its token, else its address."""
     address = request.client.host if request.client is not None else ""
     return str(getattr(request.state, "who", None) or address)
 
 
 def _state(served: ServedVersion, wanted: RowRequest) -> str:
-    """Return what changes when a model's rows, or those of them that may be read, change."""
+    """Return the state that changes with a model's readable rows."""
     if not served.has(wanted.model):
         version = served.version
         raise missing(
@@ -176,7 +176,7 @@ class Places:
         self._took = 0.0
 
     async def run(self, work: Callable[[], _Found], client: str) -> _Found:
-        """Return what some work returns.
+        """Run some work and return its result.
 
         Raises:
             ServeError: No place is free in time; says when there will be one.

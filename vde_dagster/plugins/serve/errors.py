@@ -111,7 +111,7 @@ def answer_errors(app: FastAPI) -> None:
 
 
 def refused_write() -> ServeError:
-    """Return what every write is answered with."""
+    """Return the answer to every write."""
     return ServeError(
         406, "this catalog is read-only: what it shows is changed by `vde apply` and `vde run`"
     )

@@ -257,6 +257,4 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
     try:
         files.read_json(location)
     except DamagedFileError as error:
-        raise ServeError(
-            503, f"{location} was not written to its end: remove it and try again"
-        ) from error
+        raise ServeError(503, f"{location} is incomplete: remove it and try again") from error

@@ -102,7 +102,9 @@ def read_rows(
             hint="read it with Spark or Trino, or give its model another kind, such as FULL",
         )
     if cursor is not None and cursor.request.partition("/")[0] != request.known_by:
-        raise UsageError("the cursor is of another request", hint="begin again without a cursor")
+        raise UsageError(
+            "the cursor belongs to another request", hint="begin again without a cursor"
+        )
     metadata = loader.rows_metadata(served, request.model)
     known_by = request.known_by
     if request.model in served.externals:

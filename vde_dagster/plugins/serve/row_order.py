@@ -156,7 +156,7 @@ class Cursor:
 
     @classmethod
     def read(cls, text: str) -> Cursor:
-        """Read what `text` wrote.
+        """Read a cursor from the form that `text` writes.
 
         Raises:
             UsageError: It is something else.
@@ -169,7 +169,7 @@ class Cursor:
         except (ValueError, TypeError, RecursionError):
             pass
         raise UsageError(
-            "the cursor is none of this server's", hint="send `next` of the page before as it is"
+            "the cursor was not made by this server", hint="send `next` of the page before as it is"
         )
 
 
@@ -215,7 +215,7 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
         return [_value(key, type_) for key, type_ in zip(keys, types, strict=True)]
     except (ValueError, TypeError, ArithmeticError, OverflowError) as error:
         raise UsageError(
-            "the cursor is of another request", hint="begin again without a cursor"
+            "the cursor belongs to another request", hint="begin again without a cursor"
         ) from error
 
 

@@ -127,7 +127,7 @@ class ServedVersion:
         return _by_namespace(self.views)
 
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
-        """Return what resolves models, and what those read that have no table."""
+        """Return a resolver of models and of the tables that models without a table read."""
         store, entries = self.warehouse.store, self.version.entries
         snapshots: dict[str, Snapshot] = {}
         waiting = set(names)

@@ -66,7 +66,7 @@ class Server:
         """
         if not is_loopback(self._host) and not self._tokens.any():
             raise UsageError(
-                f"{self._host} can be reached by others, and nobody would have to say who they are",
+                f"{self._host} can be reached by other machines, which would need no token",
                 hint="make a token first: vde token create prod; or listen on 127.0.0.1",
             )
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
@@ -110,7 +110,7 @@ class Server:
 
 
 def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
-    """Return how Uvicorn serves an application to the open network."""
+    """Return Uvicorn's configuration for the open network."""
     return uvicorn.Config(
         app,
         # The parser that is written in C has no limit of headers.
@@ -246,7 +246,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._refuse("408 Request Timeout", "the request took too long to send")
 
         def _refuse(self, status: str, why: str) -> None:
-            """Say what is wrong, unless an answer has begun, and end the connection."""
+            """Answer with an error, unless an answer has begun, and end the connection."""
             self._time(None)
             if self.transport.is_closing():
                 return

@@ -101,7 +101,7 @@ class Repeats:
 def doubled(
     warehouse: Warehouse, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> Doubled | None:
-    """Say how a model is shown whose table has a column under two of the model's names.
+    """Return the form of a model that shows one column of its table under two names.
 
     Args:
         warehouse: The project's warehouse.

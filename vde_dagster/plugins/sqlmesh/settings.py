@@ -345,7 +345,7 @@ def _is_day(value: Any) -> bool:
 
 
 def _truth(value: Any) -> Any:
-    """Read what an environment variable has as text; settings check the rest."""
+    """Read an environment variable's text as a truth value; settings check the rest."""
     return value.lower() == "true" if isinstance(value, str) else value
 
 

@@ -114,7 +114,7 @@ def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
-    """Read what a folder's `pyproject.toml` says to tools.
+    """Read the table `tool` of a folder's `pyproject.toml`.
 
     Returns:
         The file's text, and `[tool]`; both empty where there is none.
@@ -194,7 +194,7 @@ def _validate(table: Mapping[str, Any], places: SettingPlaces) -> dict[str, Any]
 
 
 def _wrong(one: Any, places: SettingPlaces) -> ProjectError:
-    """Say what is wrong with a value."""
+    """Return the mistake in a value."""
     key = ".".join(str(part) for part in one["loc"])
     from_env = _environment_name(one["loc"])
     given = "" if from_env or _is_secret(key) else f" (given: {one['input']!r})"

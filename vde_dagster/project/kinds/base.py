@@ -332,7 +332,7 @@ def column_properties() -> frozenset[str]:
 
 
 def kind_from_json(data: Json) -> Kind:
-    """Read what `Kind.to_json` wrote.
+    """Read a kind from the JSON of `Kind.to_json`.
 
     Raises:
         UsageError: The kind is of a distribution that is not installed any more, or is broken.

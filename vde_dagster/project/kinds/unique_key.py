@@ -181,7 +181,7 @@ def _expression(value: Value, text: str) -> Expression:
 
 
 def _within(value: Value, read: Callable[[Value], Read]) -> Read:
-    """Read what stands in brackets or, in Python models, in quotes, or in neither."""
+    """Read a value in brackets, in quotes (Python models), or bare."""
     from vde_dagster.errors import ProjectError
     from vde_dagster.sql.scanner import SourceText, scan, unquote
 

@@ -40,7 +40,7 @@ def _source(expander: Expander, text: Expanded) -> ExpandedSource:
 
 
 def _templates(expander: Expander) -> Templates:
-    """Return what renders the file's templates, with the names that SQLMesh gives them."""
+    """Return the renderer of the file's templates, with SQLMesh's names."""
     from vde_dagster.project.macros.evaluator import MacroEvaluator
     from vde_dagster.project.macros.jinja import VALUES, Templates, TimeValue
 

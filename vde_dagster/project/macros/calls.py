@@ -112,7 +112,7 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
 
 
 def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
-    """Write what a macro returned; what stands alone needs no brackets."""
+    """Write a macro's result as text; a result that stands alone needs no brackets."""
     from sqlglot import exp
 
     if result is None:

@@ -216,7 +216,7 @@ _SIDES = re.compile(
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Find where a clause ends.
+    """Return the end of a clause.
 
     Args:
         tokens: What follows the operator's call, without comments.

@@ -269,7 +269,7 @@ class Expander:
         return found[0] if value is None else self.bare(value)
 
     def _left_out(self, source: SourceText, tokens: list[Token], end: int) -> int:
-        """Find where the clause ends that a call begins."""
+        """Return the end of the clause that a call begins."""
         behind = tokens[matching(source, tokens, 2)].end
         backslash = self.scope.dialect in BACKSLASH_DIALECTS
         rest = [t for t in scan(source, behind, end, backslash=backslash) if t.kind != "comment"]
@@ -283,7 +283,7 @@ class Expander:
         *,
         glued: bool,
     ) -> tuple[str | None, int]:
-        """Return what the macro at the first token stands for, and how many tokens it takes.
+        """Return the expansion of the macro at the first token, and its number of tokens.
 
         The text is None where a whole clause is to be left out.
         """

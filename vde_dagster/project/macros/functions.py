@@ -49,7 +49,7 @@ class MacroFunction:
     body: str
 
     def call(self, expander: Expander, arguments: list[str]) -> str:
-        """Return what the function makes of texts, one a parameter."""
+        """Apply the function to texts, one per parameter."""
         values = dict(zip((name.lower() for name in self.names), arguments, strict=True))
         bound: AbstractContextManager[None] = expander.bound(values)
         with bound:

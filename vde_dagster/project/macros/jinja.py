@@ -118,7 +118,7 @@ class Templates:
         return context
 
     def _told(self, error: Exception, files: Mapping[str, tuple[SourceText, int]]) -> ProjectError:
-        """Say what went wrong in a template, with file and line."""
+        """Return a template's error as a mistake with file and line."""
         known = {name: (source, 0) for name, source in self._files.items()} | dict(files)
         at = _line_of(error, known)
         location = None
@@ -129,7 +129,7 @@ class Templates:
 
 
 def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
-    """Return what is wrong with files of Jinja macros, by path.
+    """Return the mistakes in files of Jinja macros, by path.
 
     Args:
         macros: Their texts, by path.

@@ -347,7 +347,7 @@ def union(expander: Expander, arguments: list[str]) -> str:
 
 
 def _condition(expander: Expander, text: str) -> bool | None:
-    """Return what a condition of constants comes to; None for a kind or a table."""
+    """Evaluate a condition of constants; None for a kind or a table."""
     try:
         value = expander.constant(text)
     except ProjectError:

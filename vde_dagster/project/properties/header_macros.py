@@ -152,7 +152,7 @@ def _is_nothing(header: Header, name: str) -> bool:
 def _replaced(
     header: Header, scope: MacroScope, blueprint: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield where variables and macros stand, and what is put there."""
+    """Yield the places of variables and macros with their replacements."""
     source, until = header.source, 0
     expander = Expander(source, scope)
     for name, value in header.properties.items():
@@ -171,7 +171,7 @@ def _replaced(
 def _replacement(
     expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
 ) -> tuple[int, str] | None:
-    """Return where the macro at a token ends and what it stands for; None where there is none."""
+    """Return the end and the expansion of the macro at a token; None where there is none."""
     source = expander.source
     variables: Mapping[str, str] = expander.scope.variables
     previous = tokens[0] if before else None

@@ -359,7 +359,7 @@ class Reach:
 def _attributes(
     statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
-    """Return what a statement uses of what an import inside it binds."""
+    """Return the attributes that a statement uses of its inner imports."""
     local = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and not any(
         isinstance(inner, ast.Global) for inner in ast.walk(statement)
     )

@@ -131,7 +131,7 @@ class QueryColumns:
     def _of_sources(
         self, query: exp.Select, only: str, ctes: Mapping[str, list[str] | None]
     ) -> list[str]:
-        """Return what a star means: of all tables, or of one."""
+        """Return the columns of a star: of all tables, or of one."""
         from_ = query.args.get("from_") or query.args.get("from")
         joins = query.args.get("joins") or ()
         if from_ is None or any(join.args.get("using") or join.method for join in joins):
@@ -186,7 +186,7 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit] | NoSparkForm:
-    """Find what has to be written otherwise, with the names of columns, for Spark to read a query.
+    """Return the edits, with names of columns, that a query needs for Spark to read it.
 
     One kind of form is written at a time; call it again for what is left.
 

@@ -89,7 +89,7 @@ def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> M
 
 
 def _place(model: Model, wanted: str) -> SourceLocation:
-    """Return where a header names its materialization."""
+    """Return the place at which a header names its materialization."""
     source = SourceText(model.location.path, model.source)
     lines = model.source.splitlines(keepends=True)[: (model.location.line or 1) - 1]
     named = re.compile(rf"materialization\W+{re.escape(wanted)}", re.IGNORECASE)

@@ -96,7 +96,7 @@ def setting_text(settings: Settings, statement: str) -> SourceText:
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Return what is wrong with each default, as a model without properties would find it."""
+    """Return the mistake in each default, as a model without properties would find it."""
     found = []
     known = (*PROPERTIES, *STATEMENTS)
     for key, value in settings.model_defaults.items():

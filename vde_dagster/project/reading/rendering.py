@@ -111,7 +111,7 @@ def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
 
 
 def _in_spark_forms(expander: Expander, expanded: Expanded) -> Expanded:
-    """Write what Spark cannot read as it can, or refuse it."""
+    """Rewrite forms that Spark cannot read, or refuse them."""
     if expander.scope.dialect != "spark":
         return expanded
     found = spark_forms(expanded.text)
@@ -162,7 +162,7 @@ def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
 def _with_columns(
     sql: str, expander: Expander, expanded: Expanded, names: TableNames, what: str
 ) -> str:
-    """Write what SQLGlot gave the forms of other dialects, and Spark has with names of columns."""
+    """Rewrite forms of other dialects that Spark has only with names of columns."""
     for _ in range(_MOST_FORMS):
         if not needs_columns(sql):
             break

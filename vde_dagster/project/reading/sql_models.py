@@ -129,7 +129,7 @@ class FileContext:
         return default_properties(self.settings, self.scope(self.settings.dialect), header)
 
     def audit_context(self, scope: MacroScope) -> AuditContext:
-        """Return what decides what calls of audits mean, with a model's macros and variables."""
+        """Return the context of a model's audit calls, with its macros and variables."""
         return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
 
     def with_variables(

@@ -130,7 +130,7 @@ def _is_query(statement: Statement) -> bool:
 
 
 def _comment(source: SourceText, start: int, end: int) -> str | None:
-    """Return what comments right before a header say."""
+    """Return the text of comments right before a header."""
     if start >= end or not source.text[start:end].strip():
         return None
     texts = [token.text for token in scan(source, start, end) if token.kind == "comment"]

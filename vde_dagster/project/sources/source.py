@@ -48,13 +48,13 @@ class Source(Protocol):
         """Return the further files that make it what it is: what is shared, settings, data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return what one of `files` reads beside itself, as far as a look at its text tells.
+        """Return the other files that one of `files` reads, as far as its text tells.
 
         What it really read is in `LoadedFile.uses`; this is asked while nobody knows that.
         """
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read what its files share, once, before any of them is read; return what is wrong."""
+        """Read the context that its files share, once and first; return the mistakes in it."""
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read one of `files`.
@@ -83,7 +83,7 @@ class Memory:
         self.changed = False
 
     def get(self, key: str) -> Any:
-        """Return what was kept under a key, or None."""
+        """Return the value kept under a key, or None."""
         return self.values.get(key)
 
     def put(self, key: str, value: Any) -> None:
@@ -116,7 +116,7 @@ class Folder:
         return self.settings.root
 
     def memory(self, source: str) -> Memory:
-        """Return what a source keeps between processes."""
+        """Return a source's memory between processes."""
         return self.memories.setdefault(source, Memory({}))
 
     def text(self, path: str) -> str:
@@ -128,7 +128,7 @@ class Folder:
         return decoded(Path(path), self.hasher.content(path))
 
     def reader(self, uses: list[str]) -> Callable[[str], str]:
-        """Return what reads texts of files that others name, and notes their paths in `uses`."""
+        """Return a reader of named files that notes their paths in `uses`."""
 
         def read(path: str) -> str:
             uses.append(path)

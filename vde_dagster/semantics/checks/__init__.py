@@ -22,7 +22,7 @@ _SAYERS = {**CALLS, **WIDTHS}
 
 
 def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple[Finding, ...]:
-    """Say what is wrong in a query that was bound.
+    """Return the mistakes in a bound query.
 
     Args:
         tree: The query's tree; its columns have their types where they are known.

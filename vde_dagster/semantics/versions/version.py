@@ -189,7 +189,7 @@ def version_of(package: str) -> str:
 
 
 def how_to_install(extra: str) -> str:
-    """Say how to install this package with an extra: no index has it."""
+    """Return the command that installs this package with an extra; no index has it."""
     return (
         f"install this package with its extra `{extra}`, from its wheel or by Git: "
         f"pip install 'vde-dagster[{extra}] @ git+URL'"

@@ -22,7 +22,7 @@ MOST_BYTES = 16 * 2**20
 
 
 def digester_of(strategy: Strategy, write: Write) -> Digester | None:
-    """Return what takes the digests that a task asks for; None for kinds that have none."""
+    """Return the digester for a task; None for kinds that have none."""
     task = write.task
     try:
         tiles = tuple(

@@ -62,7 +62,7 @@ def as_subquery(sql: str) -> str:
 
 
 def execution_error(error: Exception, what: str, query: str | None = None) -> VdeError:
-    """Return what to raise for an exception of Spark, of Iceberg or of a model's own code.
+    """Return the error for an exception of Spark, of Iceberg or of a model's own code.
 
     Args:
         error: The exception; it becomes the cause of the one that is raised.

@@ -135,7 +135,7 @@ class PlanJobs:
             return plan_id in self._cancelled
 
     def count(self, plan_id: str) -> int:
-        """Return how many actions of a plan run now."""
+        """Return the number of actions of a plan that run now."""
         with self._lock:
             return self._running[plan_id]
 

@@ -108,7 +108,7 @@ def forget_ended() -> None:
 
 
 def ended_error(error: BaseException) -> StoreError | None:
-    """Return what to raise where something failed since Spark is gone; None where it is not."""
+    """Return the error of a failure caused by Spark's end; None where Spark still runs."""
     if has_ended(error):
         return _end_of(_launched[0]).error()
     return _last_end[0].error() if _last_end and _is_broken_connection(error) else None

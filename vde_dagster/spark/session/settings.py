@@ -148,7 +148,7 @@ def is_local(master: str) -> bool:
 
 
 def local_memory() -> int:
-    """Return how many bytes a JVM gets in which tasks run: half the machine's, at least 2 GiB.
+    """Return the memory of a JVM in which tasks run: half the machine's, at least 2 GiB (bytes).
 
     A container's limit counts where it is lower than what the machine has.
     """
@@ -167,7 +167,7 @@ def _physical_memory() -> int:
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return what the JVM must know before it runs: what may stand on a command line.
+    """Return the configuration that a JVM needs at its start, as far as a command line may have it.
 
     Storage keys and passwords (`spark.hadoop.…`, `spark.sql.catalog.…`) are left out, as every
     user of the machine can read command lines; they are handed over once the JVM is up.

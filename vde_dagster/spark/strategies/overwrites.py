@@ -170,7 +170,7 @@ class SeedFile(WholeTable):
 
         if project_root is None:
             raise ExecutionError(
-                f"the seed {task.snapshot.name} cannot be read: the engine knows no project folder",
+                f"the seed {task.snapshot.name} cannot be read: the engine has no project folder",
                 hint="give SparkEngine its project_root",
             )
         return session.createDataFrame(read_seed(project_root, task.snapshot.model))

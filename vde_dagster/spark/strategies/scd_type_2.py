@@ -174,7 +174,7 @@ class Versions:
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return what is to be done: one row an act, with the version that it is done to.
+        """Return the changes to make: one row each, with the version that it changes.
 
         Both sides are read once: a query may not return the same rows twice.
         """
@@ -202,7 +202,7 @@ class Versions:
         )
 
     def _acts(self) -> str:
-        """Say what became of a key since its latest version."""
+        """Return the changes of a key since its latest version."""
         ended = f"l.{quote(self.valid_to)} IS NOT NULL"
         gone = "'gone'" if self.kind.invalidate_hard_deletes else "NULL"
         return (

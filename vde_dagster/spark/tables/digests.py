@@ -184,7 +184,7 @@ def _hashed(value: str, type_: DataType, depth: int) -> str | None:
 
 
 def _values(observation: Any) -> list[int | None] | None:
-    """Return what was observed; Spark tells it a moment after the action, if no event was lost."""
+    """Return the observed values; Spark has them a moment after the action."""
     if not hasattr(observation, "_jo"):  # Of Spark Connect: told with the action's answer.
         told = observation.get
         return [told[f"c{number}"] for number in range(len(told))] or None

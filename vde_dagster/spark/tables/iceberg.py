@@ -250,7 +250,7 @@ class IcebergTable:
         return None
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
-        """Return what a commit says of itself."""
+        """Return a commit's summary."""
         found = self._handle.snapshot(snapshot_id).summary()
         return {str(key): str(found[key]) for key in found}
 
@@ -327,7 +327,7 @@ def java_class(session: SparkSession, name: str) -> Any:
 
 
 def _listed(files: Any) -> list[Any]:
-    """Return what a Java `Iterable` yields."""
+    """Return the items of a Java `Iterable`."""
     found, iterator = [], files.iterator()
     while iterator.hasNext():
         found.append(iterator.next())

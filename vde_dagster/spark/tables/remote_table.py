@@ -173,7 +173,7 @@ class RemoteTable:
         return None
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
-        """Return what a commit says of itself."""
+        """Return a commit's summary."""
         return dict(self._snapshots()[snapshot_id].get("summary", {}))
 
     def _snapshots(self) -> dict[int, dict[str, Any]]:
@@ -221,7 +221,7 @@ def remote_table(
     """
     if lakehouse is None:
         raise UsageError(
-            "an engine on Spark Connect needs the catalog without Spark",
+            "an engine on Spark Connect needs a Lakehouse to read the catalog",
             hint="open a Workspace, or give SparkEngine its lakehouse",
         )
     return RemoteTable(session, catalog, ref, lakehouse)

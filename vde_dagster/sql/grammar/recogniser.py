@@ -80,7 +80,7 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Say how far a rule takes tokens; None if it takes all of them.
+        """Return the furthest token that a rule accepts; None if it accepts all.
 
         Args:
             kinds: The tokens' numbers.
@@ -196,7 +196,7 @@ class Recogniser:
         )
 
     def _move(self, state: _State, token: int) -> _Move:
-        """Find what follows a state by a token; rules of a single token are taken at once."""
+        """Return the states that follow by a token; rules of a single token are taken at once."""
         bit = 1 << token
         targets = {target for mask, target in state.symbols if mask & bit}
         called = []

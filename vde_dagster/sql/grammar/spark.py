@@ -108,7 +108,7 @@ class SparkGrammar:
         self._of_names = self._recogniser.beginnings(self._rules["identifier"])
 
     def refusal(self, text: str) -> Refusal | None:
-        """Find where the grammar does not take a query, if it does not."""
+        """Return the place at which the grammar refuses a query, if it does."""
         lexemes = list(self._lexer.tokens(text))
         kinds = tuple(one.kind for one in lexemes)
         if kinds not in self._known:

@@ -35,7 +35,7 @@ _SPARK_UNITS = frozenset(
 
 
 def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None]:
-    """Write what Spark reads otherwise so that it means what it meant.
+    """Rewrite calls that Spark reads otherwise so that they keep their meaning.
 
     Args:
         tree: A query, statement or expression, which is changed.
@@ -81,7 +81,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
 
 
 def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | None, str | None]:
-    """Return what stands for a call, None where it stays; or what cannot be written."""
+    """Return a call's replacement, None where it stays, or the reason why there is none."""
     from sqlglot import exp
 
     zone = node.args.get("zone")
@@ -183,7 +183,7 @@ def _name_fields(struct: exp.Struct) -> None:
 
 
 def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    """Return what clocks in a zone show, as FROM_UTC_TIMESTAMP: sessions are in UTC."""
+    """Return the local time of a zone by FROM_UTC_TIMESTAMP, as sessions are in UTC."""
     from sqlglot import exp
 
     value = exp.cast(instant, "TIMESTAMP", dialect="spark")
