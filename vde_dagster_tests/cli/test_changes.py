@@ -128,7 +128,7 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
         (["--cursor", "a", "--ack", "1-2", "--forget"], "exclude each other"),
         (["--cursor", "a", "--forget", "--limit", "1"], "read no changes"),
         (["--cursor", "a", "--ack", "1-2", "--each"], "read no changes"),
-        (["--cursor", "a", "--cursors"], "reads no changes"),
+        (["--cursor", "a", "--cursors"], "only lists cursors"),
         (["--cursors", "--format", "csv"], "--format has no meaning where"),
         (["--from", "1", "--format", "xml"], "'xml' is not a format of rows"),
         (["--from", "1", "--format", "csv", "--json"], "--json contradicts --format csv"),
