@@ -233,7 +233,7 @@ class FileMemo(Memo):
         self._changed = False
 
     def get(self, key: str, model: Model) -> Built | None:
-        """Return what was remembered of a model, or None."""
+        """Return the memory of a model, or None."""
         line = self._load().get(key)
         if line is None:
             return None
@@ -257,7 +257,7 @@ class FileMemo(Memo):
         self._changed = True
 
     def save(self) -> None:
-        """Write what was used in this process, atomically, when anything is new."""
+        """Write the entries used in this process atomically, when any is new."""
         if not self._changed:
             return
         with replacing(self._path) as file:

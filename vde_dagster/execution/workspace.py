@@ -218,7 +218,7 @@ class Workspace:
         return None if author is None else Proposal(self.project.files_hash, author)
 
     def linter(self, rules: Collection[str] = ()) -> Linter:
-        """Return what looks at the project's models by the settings' rules, or by given ones."""
+        """Return the linter of the project's models, by the settings' rules or given ones."""
         from vde_dagster.execution.linting.lint import Linter
 
         return Linter(self.settings, self.project.models, self.project.tests, only=rules)
@@ -299,13 +299,13 @@ class Workspace:
         return estimate_restatement(self.warehouse, plan)
 
     def whats_missing(self, plan: Plan) -> Missing:
-        """Say what a plan that publishes nothing leaves undone, and what computes it."""
+        """Return the work that a plan without changes leaves undone, with the commands for it."""
         from vde_dagster.execution.plans.pending_work import whats_missing
 
         return whats_missing(self.warehouse, plan)
 
     def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
-        """Return what a plan breaks of an environment whose readers are to be asked first."""
+        """Return a plan's breaks of an environment whose readers are to be asked first."""
         name = plan.environment
         asks = name == PRODUCTION or self.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
@@ -586,7 +586,7 @@ class Workspace:
         limit: int | None = None,
         each: bool = False,
     ) -> FoundChanges:
-        """Read what changed in a published model, row by row, from one version to another.
+        """Read the changes of a published model, row by row, from one version to another.
 
         Args:
             since: The version that the caller has, 0 for none: then all rows are inserted.
@@ -616,7 +616,7 @@ class Workspace:
         limit: int | None = None,
         each: bool = False,
     ) -> ArrowChanges:
-        """Read what `changes` reads as an Arrow table, which no row in Python is made for.
+        """Read the rows of `changes` as an Arrow table, without rows in Python.
 
         Raises:
             UsageError: As `changes`.
@@ -635,7 +635,7 @@ class Workspace:
         *,
         each: bool = False,
     ) -> ModelChanges:
-        """Return how changes are read; its `query` is for any Spark session with the catalog.
+        """Return the query of changes, for any Spark session with the catalog.
 
         Raises:
             UsageError: As `changes`.
@@ -804,7 +804,7 @@ class Workspace:
 
 
 def current_user() -> str:
-    """Return who runs this process, for histories."""
+    """Return the user of this process, for histories."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -142,7 +142,7 @@ def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:
 def _revised(
     snapshot: Snapshot, seen: str, revise: Callable[[Snapshot], Snapshot] | None
 ) -> tuple[Snapshot, str]:
-    """Return what a model's children see of it, and the hash of that."""
+    """Return the part of a model that its children see, with its hash."""
     revised = snapshot if revise is None else revise(snapshot)
     if revised is snapshot:
         return snapshot, seen

@@ -62,7 +62,7 @@ class Linted:
         return read_query(self.model.query).tree
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Say what is wrong, at words of the model's header or where it begins."""
+        """Return a violation at words of the model's header, or at its begin."""
         from vde_dagster.planning.checks.diagnostics import place_in_header
 
         where = place_in_header(self.model, *words) if words else self.model.location
@@ -77,7 +77,7 @@ LINT_VERSION = "1"
 
 
 def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return what the outermost SELECT lists; of a set operation all of its sides do."""
+    """Return the projections of the outermost SELECT, or of all sides of a set operation."""
     from sqlglot import exp
 
     waiting, found = [tree], []
@@ -93,7 +93,7 @@ def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def first_side(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return what names a query's columns: the first SELECT of a set operation."""
+    """Return the SELECT that names a query's columns: the first of a set operation."""
     from sqlglot import exp
 
     while isinstance(tree, exp.SetOperation | exp.Subquery):

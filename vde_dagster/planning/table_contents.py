@@ -144,7 +144,7 @@ class FillFacts:
 def state_of(
     line: Sequence[KeptCommit], columns: Columns, output: Callable[[int], Output | None]
 ) -> InputState:
-    """Return what a table holds of some columns.
+    """Return the state of some columns of a table.
 
     Args:
         line: Its commits, newest first, as far back as they are kept.
@@ -267,7 +267,7 @@ def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
 def load_facts(
     inputs: str | None, output: str | None, skipped: str | None, lacks: str | None = None
 ) -> FillFacts:
-    """Read what `dump_facts` wrote."""
+    """Read facts from the form of `dump_facts`."""
     read = json.loads(inputs) if inputs else None
     return FillFacts(
         {key: _input_from_json(data) for key, data in read.items()} if read is not None else None,
@@ -278,17 +278,17 @@ def load_facts(
 
 
 def load_output(text: str | None) -> Output | None:
-    """Read what a fill wrote."""
+    """Read the output of a fill."""
     return _output_from_json(json.loads(text)) if text else None
 
 
 def load_skipped(text: str | None) -> Skipped | None:
-    """Read that a slot was skipped."""
+    """Read a skipped slot."""
     return skipped_from_json(json.loads(text)) if text else None
 
 
 def load_lacks(text: str | None) -> Lacks:
-    """Read what a table was made without."""
+    """Read the parent intervals that a table was built without."""
     return {
         ModelName(space, name): IntervalSet(
             tuple(Interval(parse_instant(start), parse_instant(end)) for start, end in ranges)
@@ -305,12 +305,12 @@ def _lacks_to_json(lacks: Lacks) -> Json:
 
 
 def skipped_to_json(skipped: Skipped) -> Json:
-    """Write that a slot was, or is going to be, skipped."""
+    """Write a skipped slot."""
     return [iso(skipped.since), skipped.seconds, skipped.bytes, skipped.commit]
 
 
 def skipped_from_json(data: Json) -> Skipped:
-    """Read what `skipped_to_json` wrote."""
+    """Read a skipped slot from JSON."""
     since, seconds, size, commit = data
     return Skipped(parse_instant(since), seconds, size, commit)
 

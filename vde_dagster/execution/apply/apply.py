@@ -191,7 +191,7 @@ class Applier:
         return environment, plan
 
     def _lacks(self, plan: Plan) -> Mapping[str, Lacks]:
-        """Say what tables that are made whole are made without, of what there is by now."""
+        """Return the parent intervals missing now for full tables."""
         if not plan.builds:
             return {}
         tables = self.warehouse.store.tables.load(m.table.id for m in plan.models if m.table)

@@ -133,7 +133,7 @@ class Weight:
 
 
 def bytes_at_once(settings: SparkSettings) -> int:
-    """Return how many bytes of its parents' files a batch reads at most, where nobody says it."""
+    """Return the default limit of bytes of its parents' files for a batch."""
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):
@@ -243,7 +243,7 @@ def _weighed(
     start: datetime,
     limit: int,
 ) -> list[Weight]:
-    """Say where the bytes lie that filling some ranges reads."""
+    """Return the distribution over time of the bytes that filling some ranges reads."""
     span = Interval(min(start, missing.ranges[0].start), missing.ranges[-1].end)
     return [weight for read in reads for weight in _weights(warehouse, read, span, limit)]
 

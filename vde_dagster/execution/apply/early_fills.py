@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def without_early(
     warehouse: Warehouse, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Return what exists without what was filled before its time, and what is to be said of it.
+    """Return the state without ranges filled before their time, and the warnings on them.
 
     Args:
         warehouse: The project's warehouse.

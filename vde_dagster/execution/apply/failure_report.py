@@ -52,7 +52,7 @@ def plan_failure(
     skipped: Mapping[ModelName, ModelName],
     folder: Path,
 ) -> VdeError:
-    """Return what to raise for a plan of which models failed.
+    """Return the error of a plan of which models failed.
 
     Args:
         failed: What each failed model raised.
@@ -257,7 +257,7 @@ def query_words(text: str) -> list[Word]:
 
 
 def query_range(model: Model) -> tuple[int, int]:
-    """Return where a model's query begins and ends in its file's text, as far as that is known."""
+    """Return the range of a model's query in its file's text, as far as known."""
     source = SourceText(model.location.path, model.source)
     try:
         blocks = split_blocks(source, "spark")
@@ -274,7 +274,7 @@ def query_range(model: Model) -> tuple[int, int]:
 
 
 def _with_views(source: SourceText, block: Block, query: Statement) -> int:
-    """Return where a query begins, with the temporary views before it that are parts of it."""
+    """Return the start of a query, with the temporary views before it that are parts of it."""
     for one in block.statements:
         if one.start >= query.start:
             break
@@ -310,7 +310,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 
 
 def _column_offset(place: QueryPlace) -> int | None:
-    """Return where a query gives an output column its name."""
+    """Return the place at which a query names an output column."""
     wanted = (place.column or "").lower()
     try:
         tree = read_query(place.query).tree

@@ -123,7 +123,7 @@ class PlanTasks:
         return tables_read(filler, self._resolver(), self.catalog)
 
     def made_without(self, table: PhysicalTable) -> FillFacts:
-        """Return what a fill remembers of which nothing else is known."""
+        """Return the facts of a fill of which nothing else is known."""
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def key_of(self, name: ModelName) -> str:

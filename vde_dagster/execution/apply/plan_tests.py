@@ -177,7 +177,7 @@ class PassedTests:
         self._changed = True
 
     def save(self) -> None:
-        """Write what is remembered, atomically, when anything is new."""
+        """Write the remembered results atomically, when any is new."""
         if not self._changed:
             return
         with replacing(self._path) as file:

@@ -108,7 +108,7 @@ def _head(lakehouse: Lakehouse, table: PhysicalTable) -> int | None:
 
 
 def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
-    """Say what becomes of a table that goes on with another definition."""
+    """Return the change of a table that goes on with another definition."""
     assert model.table is not None
     assert model.in_place is not None
     table = tables[model.table.id]

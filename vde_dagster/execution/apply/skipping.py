@@ -128,7 +128,7 @@ class Skipping:
     def facts(
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
-        """Return what a fill is to remember.
+        """Return the facts that a fill is to remember.
 
         Args:
             looked: What its tables held before it began; what changed since may have been read.
@@ -159,7 +159,7 @@ class Skipping:
 def unchanged_inputs(
     warehouse: Warehouse, reads: tuple[TableRead, ...], was: Mapping[str, InputState]
 ) -> Mapping[str, InputState] | None:
-    """Return what tables hold now if that is what they held, else None."""
+    """Return the contents of tables if they are as they were, else None."""
     now = input_states(warehouse.lakehouse, reads, was)
     if now.unknown or any(True for _ in changed_inputs(was, now.states)):
         return None
@@ -203,7 +203,7 @@ def input_states(
     reads: Sequence[TableRead],
     known: Mapping[str, InputState] = NOTHING_KNOWN,
 ) -> Inputs:
-    """Look up what tables hold.
+    """Look up the contents of tables.
 
     Args:
         reads: The tables, and what is read of them.

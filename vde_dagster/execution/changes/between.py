@@ -140,7 +140,7 @@ class _GoneError(Exception):
 def _shown(
     warehouse: Warehouse, environment: str, model: ModelName, since: int, until: int
 ) -> Iterator[Shown | None]:
-    """Yield what the kept versions of a range show, with that before it."""
+    """Yield the kept versions of a range with the one before it."""
     versions = warehouse.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:
@@ -158,7 +158,7 @@ def _shown(
 
 
 def columns_of_steps(sides: Sequence[Side | None]) -> ColumnsOfSteps:
-    """Say how a model's columns went on, also over versions that do not show it."""
+    """Return a model's columns over versions, also over those that do not show it."""
     last = sides[0]
     first = last.columns if last is not None else ()
     steps = []

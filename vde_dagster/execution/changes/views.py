@@ -218,7 +218,7 @@ class VersionsOfViews:
         return last if last >= point.first else None
 
     def shown(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
-        """Read what the versions showed of a model, oldest first.
+        """Read a model's states in the versions, oldest first.
 
         Raises:
             UsageError: What the last one showed is not known.

@@ -147,7 +147,7 @@ class EnvironmentAudit:
         return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
 
     def _ranges(self, name: ModelName) -> list[Interval] | None:
-        """Return what of a model is audited; None when it has no rows of its own to look at."""
+        """Return the ranges of a model to audit; None when it has no rows of its own."""
         snapshot = self._snapshot(name)
         table = self._table(name)
         if table is None:

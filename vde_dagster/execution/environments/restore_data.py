@@ -68,7 +68,7 @@ class GoingBack:
         return {name for table_id in moving for name in self.models[table_id]}
 
     def rows_of_models(self) -> dict[ModelName, int | None]:
-        """Return how many rows the models have then whose rows change, when known."""
+        """Return the resulting numbers of rows of the models that change, when known."""
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -77,7 +77,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return what others have made of the rows that go; None where no row does."""
+        """Return the ranges that others have made of the rows that go; None where no row does."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -292,7 +292,7 @@ def _held(head: Head) -> Held:
 
 
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
-    """Return what of a table has to be computed again when ranges of it are not true."""
+    """Return the ranges of a table to be computed again when some of it are not true."""
     kind = snapshot.model.kind
     if not kind.restatable or meaning_of(kind).filled_once:
         return IntervalSet()
@@ -375,7 +375,7 @@ def reverted(
 def _filled_since(
     store: StateStore, old: Environment, name: ModelName, table_id: str
 ) -> IntervalSet:
-    """Return what was filled of a table since a model was shown otherwise, and with that."""
+    """Return the ranges of a table filled since a model was shown otherwise."""
     changed = store.versions.first_change(old.name, old.version, name)
     if changed is None:
         return IntervalSet()

@@ -119,7 +119,7 @@ class Linter:
         return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
 
     def count(self, among: Collection[ModelName] | None = None) -> int:
-        """Return how many models are looked at."""
+        """Return the number of models looked at."""
         return sum(
             _is_linted(model) and (among is None or name in among)
             for name, model in self._models.items()
@@ -208,7 +208,7 @@ class Linter:
         return digest("lint", LINT_VERSION, self._own.key, *texts, "|", *undeclared, "|", *parents)
 
     def _look(self, rule: str, linted: Linted, own: OwnRules) -> tuple[tuple[Violation, ...], bool]:
-        """Return what a rule says, and whether it says so again of the same model."""
+        """Return a rule's violations, and whether they hold for the same model again."""
         if rule in own.names:
             return own.check(rule, linted)
         return tuple(RULES[rule](linted)), True
@@ -252,7 +252,7 @@ class LintMemo:
         self._changed = False
 
     def get(self, key: str) -> Said:
-        """Return what is remembered under a key, by rule; what is put in is remembered."""
+        """Return the memory of a key, by rule; additions to it are kept."""
         try:
             said = {
                 rule: tuple(Violation(message, _place(place)) for message, place in found)
@@ -267,7 +267,7 @@ class LintMemo:
         self._changed = True
 
     def save(self, *, all_used: bool) -> None:
-        """Write what was used in this process, when anything of it is new.
+        """Write the entries used in this process, when any is new.
 
         Args:
             all_used: Whether every model was looked at; if not, what was stored stays, too.

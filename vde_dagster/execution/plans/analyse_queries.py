@@ -316,7 +316,7 @@ class _Analyser:
 
 
 def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | None:
-    """Say what keeps a query's result from being the model's table or view."""
+    """Return the reason why a query's result cannot be the model's table or view."""
     names = Counter(name.lower() for name, _ in found)
     twice = [name for name, number in names.items() if number > 1]
     if twice:

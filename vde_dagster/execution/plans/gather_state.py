@@ -127,7 +127,7 @@ def with_pinned(
 def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, tuple[Previewed, ...]]:
-    """Read what environments preview of those models of a project that can change in place.
+    """Read the previews of a project's models that can change in place.
 
     Args:
         snapshots: The project's snapshots.
@@ -178,7 +178,7 @@ def _with_what_can_be_read(
 def _view_types(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> ViewTypes:
-    """Read what Spark made of the views that change, and of what they become."""
+    """Read the columns that Spark found for views before and after their change."""
     entries = state.base.entries if state.base else {}
     # By the stored id; the snapshot under it may have been hashed again, and has another one.
     wanted: dict[str, str] = {}

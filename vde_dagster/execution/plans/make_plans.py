@@ -153,7 +153,7 @@ def plan_project(
 
 
 def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
-    """Add what the settings want to be run before and after all else."""
+    """Add the statements `before_all` and `after_all` of the settings."""
     settings = warehouse.settings
     before = warehouse.store.environment_statements.get(plan.environment)
     made = NO_STATEMENTS
@@ -188,7 +188,7 @@ def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
 
 
 def _damages(state: WarehouseState, environment: str) -> Iterator[str]:
-    """Say what was found damaged in the state store, and what became of it."""
+    """Return the warnings on damaged definitions and their repair."""
     for name in state.mended:
         yield (
             f"the stored definition of {name} was damaged; it is written again from the "
@@ -202,7 +202,7 @@ def _damages(state: WarehouseState, environment: str) -> Iterator[str]:
 
 
 def stored_builder(warehouse: Warehouse) -> Build:
-    """Return what hashes stored definitions again."""
+    """Return the function that hashes stored definitions again."""
     return lambda models, revise: warehouse.snapshots_of(models, revise=revise)
 
 
@@ -378,7 +378,7 @@ def readable_id(plan: Plan, change: str) -> str:
 
 
 def _change_in_a_word(plan: Plan, state: WarehouseState) -> str:
-    """Say what a plan is about: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
+    """Return a plan's subject in words: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
     if plan.kind is not PlanKind.PLAN:
         return str(plan.kind.value)
     edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]

@@ -44,7 +44,7 @@ class Missing:
         }
 
     def sentence(self) -> str:
-        """Say how much is missing, and what computes it: `2 models miss 14 intervals …`."""
+        """Return the amount of missing work and the command for it: `2 models miss 14 intervals …`."""
         parts = []
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
@@ -61,7 +61,7 @@ def command(environment: str) -> str:
 
 
 def whats_missing(warehouse: Warehouse, plan: Plan, *, ignore_cron: bool = False) -> Missing:
-    """Say what a plan that publishes nothing leaves undone.
+    """Return the work that a plan without changes leaves undone.
 
     Args:
         warehouse: For the tables that production shows, which only production fills.

@@ -19,7 +19,7 @@ from vde_dagster.sql.trees import ParsedQueries
 
 
 def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
-    """Add what is wrong in the models of the files that could be read.
+    """Add the mistakes in models of the files that could be read.
 
     Args:
         root: The project's folder.

@@ -172,7 +172,7 @@ def _made_of(models: Mapping[ModelName, Model], name: ModelName) -> dict[ModelNa
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield what a snapshot reads, itself or through views, and nobody has computed yet."""
+    """Yield the uncomputed tables that a snapshot reads, itself or through views."""
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

@@ -63,7 +63,7 @@ class Batch(Sequence[Pair]):
 def signals_of(
     environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
 ) -> Ready:
-    """Return what asks the signals of models on behalf of a plan.
+    """Return the caller of signals for a plan.
 
     They are asked while planning, once. An apply fills what was ready then, for that is what was
     approved, however much later: what has arrived stays, and what arrives since is for the next

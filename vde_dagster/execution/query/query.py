@@ -76,7 +76,7 @@ def externals_of(warehouse: Warehouse, environment: Environment) -> dict[ModelNa
 
 
 def names_in_queries(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
-    """Say what names mean in a query: an environment may know other catalogs than the files."""
+    """Return the resolution of names in a query, with catalogs that only the environment knows."""
     catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
     return TableNames(settings.catalog, "default", catalogs)
 
@@ -239,7 +239,7 @@ def query_version(
 def read_published(
     warehouse: Warehouse, environment: str, model: ModelName, columns: Sequence[str]
 ) -> pa.Table:
-    """Read what an environment shows of a model; see `Workspace.read`."""
+    """Read an environment's rows of a model; see `Workspace.read`."""
     published = warehouse.store.environments.get(environment)
     if published is None:
         raise UsageError(

@@ -20,7 +20,7 @@ def mistakes_in_tests(
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield what is wrong in tests, as far as it is known what their models and inputs are.
+    """Yield the mistakes in tests, as far as their models and inputs are known.
 
     Args:
         tests: Tests of these models; others are left out.

@@ -120,12 +120,12 @@ class ToldTest:
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` reads."""
+        """Return the JSON that `from_json` reads."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
-        """Read what `to_json` returned, lists in the place of tuples included."""
+        """Read the JSON of `to_json`, also with lists in place of tuples."""
         differences = [
             ToldDifference(
                 item["part"],

@@ -142,7 +142,7 @@ _TYPE_WORD = re.compile(r"\b\w+\b(?!:)")
 def column_events(
     before: Sequence[ViewColumn], pairs: Sequence[ColumnPair]
 ) -> Iterator[ColumnEvent]:
-    """Yield what a copy of the earlier version has to do to its columns, in the later one's order.
+    """Yield the changes of columns that a copy of the earlier version has to make.
 
     Args:
         before: The earlier version's columns.

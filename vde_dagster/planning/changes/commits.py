@@ -48,7 +48,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class ByCommits:
-    """Read what the commits of one or two legs wrote and removed; none where rows are the same.
+    """Read the files written and removed by the commits of one or two legs.
 
     Args:
         legs: Back to where two snapshots' histories meet, then forwards.
@@ -77,7 +77,7 @@ class ByLineage:
 def read_by(
     before: Sequence[TableCommit], after: Sequence[TableCommit], *, pinned_only: bool = False
 ) -> ByCommits | ByLineage | None:
-    """Say how two snapshots of one table are compared.
+    """Choose the method by which two snapshots of one table are compared.
 
     Iceberg tells the rows of a range of commits where no file of deletes is involved: "Delete files
     are currently not supported in changelog scans", not even in a range that only adds rows. Row

@@ -312,7 +312,7 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Say what a step's key is called in the last columns; None where they do not have all of it.
+    """Return the key of a step under the last columns' names; None where they lack a part.
 
     Args:
         key: Names of the step's columns.
@@ -366,7 +366,7 @@ def view_query(
 
 
 def grouped_by(value: str, type_: str) -> str:
-    """Write what rows are grouped by in place of a value; the value itself where that does.
+    """Write the grouping expression of a value; the value itself where that does.
 
     It does not for a map: Spark 4.1 sorts maps to group by them, and takes NULL for 0, false or
     1970-01-01 while it does (of Iceberg's own arrays it fails). Nor for a variant, which cannot be

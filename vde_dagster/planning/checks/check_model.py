@@ -215,7 +215,7 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
 
 
 def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
-    """Return how long a partition lasts; None where it may have nothing to do with time."""
+    """Return the length of a partition in time; None where it may not be one of time."""
     match = _PARTITION.match(text)
     transform, column = (match[1] or "", match[2]) if match else ("", "")
     if transform.lower() in _LASTING:
@@ -355,7 +355,7 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 
 
 def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Read what is set as a query over the new row and the table's, both with its columns."""
+    """Read assignments of a merge as a query over the new row and the table's."""
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return

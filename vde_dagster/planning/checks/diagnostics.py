@@ -132,7 +132,7 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield what follows a word that begins a statement behind a SQL model's header, and where."""
+    """Yield the texts behind a statement's first word in a SQL model's file, with their places."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     _, body = _parts(model)

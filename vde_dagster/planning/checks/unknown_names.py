@@ -27,7 +27,7 @@ _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
 
 
 def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find what Iceberg cannot partition by."""
+    """Return partition transforms that Iceberg lacks."""
     model = known.model
     for text in model.partitioned_by if model.kind.owns_table else ():
         place = place_in_header(model, "partitioned_by")

@@ -240,7 +240,7 @@ def _versions(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> Iterator[Reader]:
-    """Yield who reads a model, or one column of it (in lower case)."""
+    """Yield the readers of a model, or of one column of it (in lower case)."""
     own = str(name)
     for snapshot in among:
         if name not in snapshot.parents or snapshot.name == name:

@@ -76,7 +76,7 @@ class Resolver:
         return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:
-        """Return what a name stands for.
+        """Return the relation of a name.
 
         Raises:
             UsageError: The environment has no such model.
@@ -307,7 +307,7 @@ def covers(columns: Columns, wanted: Columns) -> bool:
 def _reads(
     snapshot: Snapshot, resolver: Resolver, catalog: str, outputs: Outputs, seen: set[_Asked]
 ) -> Iterator[TableRead]:
-    """Yield what is read for some outputs of a query, and for the question which rows it has."""
+    """Yield the columns read for some outputs of a query and for its rows."""
     if (snapshot.id, outputs) in seen:
         return
     seen.add((snapshot.id, outputs))

@@ -162,7 +162,7 @@ def rehash(
 
 
 def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return what makes of new hashes those of snapshots that go on with another one's table.
+    """Return the revision of hashed-anew snapshots that go on with another's table.
 
     What they inherited names a mixture, and goes on to name it; children compare nothing else.
     """

@@ -42,7 +42,7 @@ class Meaning:
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return what of the kind makes no other data, but is shown or decides how work is cut."""
+        """Return the kind's properties that change no data: shown ones, and those that cut work."""
         return []
 
     def most_intervals(self, model: Model) -> int | None:
@@ -57,7 +57,7 @@ class Meaning:
         return model.kind.most_intervals is not None
 
     def batches_at_once(self, model: Model) -> int:
-        """Return how many jobs may fill it at the same time: one, where it reads its own rows."""
+        """Return the number of jobs that may fill it at once: one, where it reads its own rows."""
         return 1 if model.reads_itself else model.kind.batches_at_once
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -141,13 +141,13 @@ _PLUGINS: Seam[type[Meaning]] = Seam("kind_meanings")
 
 
 def register(meaning: Meaning, *kinds: type[Kind]) -> None:
-    """Say what kinds mean."""
+    """Register the meaning of some kinds."""
     for kind in kinds:
         _MEANINGS[kind] = meaning
 
 
 def meaning_of(kind: Kind) -> Meaning:
-    """Return what a kind means.
+    """Return the meaning of a kind.
 
     Raises:
         UsageError: The kind's distribution does not say it, or is broken.

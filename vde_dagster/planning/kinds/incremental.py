@@ -32,7 +32,7 @@ class IncrementalMeaning(Meaning):
         return digest("fill", rows, kind.name, str(kind.earlier_intervals), *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return how the work is cut, and when it is done again."""
+        """Return the properties that cut the work, and those of automatic restatements."""
         size, again = model.kind.most_intervals, model.kind.auto_restatement
         said: list[str | None] = ["batches", str(size)] if size else []
         if model.kind.batches_at_once > 1:
@@ -82,7 +82,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return how many values of a format an interval has; None where none have to be listed."""
+    """Return the number of a format's values in an interval; None where none are listed."""
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))
@@ -96,7 +96,7 @@ class PartitionMeaning(IncrementalMeaning):
     """A partition's rows are those of the last fill that had any of it."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add what the table is partitioned by."""
+        """Add the partitioning of the table."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

@@ -43,7 +43,7 @@ class SeedMeaning(WholeMeaning):
         return SemanticVersion(rows=model.kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return where the file lies and how it is read, which its hashes do not say."""
+        """Return the file's path and settings of reading, which its hashes lack."""
         assert isinstance(model.kind, Seed)
         kind = model.kind
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]
@@ -76,7 +76,7 @@ class AuditMeaning(QueryMeaning):
         return semantics.SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return what it waits for, which its query need not say, and what makes it new."""
+        """Return its metadata: `depends_on`, and the marks that make it new."""
         return ["standalone", *map(str, model.depends_on), *model.marks]
 
 

@@ -65,7 +65,7 @@ class Changed:
 
     @classmethod
     def by(cls, plan: Plan) -> Changed:
-        """Return what a plan changes."""
+        """Return the changes of a plan."""
         tables = {
             model.table.id: plan.restates[model.name]
             for model in plan.models
@@ -99,7 +99,7 @@ class Made:
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return what is made of rows that are others now; nothing that production shows."""
+    """Return the filled ranges made of changed rows; none that production shows."""
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
@@ -207,14 +207,14 @@ class _Found:
         return own.changed | old.changed
 
     def _inherited(self, table: PhysicalTable) -> IntervalSet:
-        """Return where a preview has rows of its table that are computed again there."""
+        """Return the ranges that a preview inherits of its table and that are computed again."""
         if table.preview is None:
             return IntervalSet()
         changed = self.changed.tables.get(table.preview.of, IntervalSet())
         return (changed & table.preview.inherited) - table.intervals
 
     def all(self) -> tuple[Outdated, ...]:
-        """Return what was noted, in order of models."""
+        """Return the noted ranges in order of models."""
         return tuple(
             sorted(
                 (
@@ -260,7 +260,7 @@ NOTHING = Redo(IntervalSet(), IntervalSet())
 
 
 def redo(snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet) -> Redo:
-    """Say what of a table follows a change of what it is made of.
+    """Return the ranges of a table that follow a change of its inputs.
 
     Nothing beyond what is filled ever does. A table that is made whole is made again whole, into
     the slot that it filled last, and passes the change on as it came: its readers' other ranges

@@ -13,7 +13,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Say how a model changed and what that means for its data.
+    """Return the change of a model and its category.
 
     Args:
         new: The target snapshot, or None when the model is removed.
@@ -123,7 +123,7 @@ class Reasons:
 
 
 def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[str]:
-    """Say what somebody changed in a model itself, the cause first; nothing of what it reads.
+    """Return the reasons in a model itself, the cause first.
 
     Args:
         old: The one of before.
@@ -188,7 +188,7 @@ def renamed_columns(
 
 
 def _other_rows(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
-    """Say that a query returns other rows, and which of its clauses somebody changed."""
+    """Return the reason that a query returns other rows, with the clauses that changed."""
     if new.version.opaque:
         return f"the query returns other rows (not understood: {new.version.opaque})"
     if new.model.query is None or old.model.query is None or old.version.opaque:
@@ -201,7 +201,7 @@ def _other_rows(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
 
 
 def _clauses(query: str) -> dict[str, Counter[str]]:
-    """Return what decides a query's rows, clause by clause, as it is written."""
+    """Return the clauses that decide a query's rows, as they are written."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import read_query
@@ -232,7 +232,7 @@ def _rows_differ(pair: Pair) -> bool:
 
 
 def _reached(new: Snapshot, pair: Pair) -> list[str]:
-    """Say how the change of a parent reaches a model."""
+    """Return the reason by which the change of a parent reaches a model."""
     after, before = pair
     parent, opaque = after.name, new.version.opaque if new.model.python is None else None
     out: list[str] = []

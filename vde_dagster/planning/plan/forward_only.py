@@ -117,7 +117,7 @@ class ForwardOnly:
     mistakes: list[ProjectError] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return what a model's snapshot is beside production.
+        """Return a model's snapshot as a change in place of production's, or as its own.
 
         Args:
             plain: The snapshot as it is on its own, over revised parents.

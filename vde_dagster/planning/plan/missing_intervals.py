@@ -76,7 +76,7 @@ def missing_intervals(
     *,
     catches_up: bool = False,
 ) -> IntervalSet:
-    """Return what is wanted, can be computed, and is not filled.
+    """Return the wanted intervals that can be computed and are not filled.
 
     Args:
         window: The plan's range.
@@ -237,7 +237,7 @@ class Readiness:
     held: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
     def let_pass(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return what of a model's missing intervals may be filled.
+        """Return those of a model's missing intervals that may be filled.
 
         Args:
             snapshot: The model; its parents have been asked about before.

@@ -64,7 +64,7 @@ class Holdings:
     """Models whose rows follow from files alone, whenever they are made."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return where a model that keeps rows by interval need not wait for its parents.
+        """Return the ranges in which an incremental model need not wait for its parents.
 
         Args:
             snapshot: The model; its parents have been told of.
@@ -79,7 +79,7 @@ class Holdings:
         return out
 
     def note(self, snapshot: Snapshot, table: PhysicalTable | None, intervals: IntervalSet) -> None:
-        """Say what becomes of a model.
+        """Record the coverage of a model.
 
         Args:
             table: Its table; None for a view.
@@ -99,7 +99,7 @@ class Holdings:
                 del self._waits[name]
 
     def lacks(self, name: ModelName) -> Lacks:
-        """Return what a model that is made whole was, or is going to be, made without."""
+        """Return the parent intervals that a full table lacked, or is going to lack."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
@@ -114,7 +114,7 @@ class Holdings:
         return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
 
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
-        """Return where a model has no rows by its definition, so that nobody waits for any."""
+        """Return the ranges outside a model's start and end, for which nobody waits."""
         start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
         before = [Interval(BEGINNING, start)] if start > BEGINNING else []
         after = [Interval(end, FAR)] if end is not None and end < FAR else []
@@ -133,7 +133,7 @@ class Holdings:
         return found
 
     def _lacks(self, snapshot: Snapshot, until: datetime) -> Lacks:
-        """Return what whoever reads the parents' rows before an instant does not find."""
+        """Return the parents' ranges before an instant that a reader does not find."""
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
         for parent in snapshot.parents:
@@ -144,7 +144,7 @@ class Holdings:
         return found
 
     def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
-        """Say what is filled, or going to be, of a model that keeps its rows by interval."""
+        """Record the filled ranges, present and planned, of an incremental model."""
         name, unit = snapshot.name, snapshot.cadence.unit
         outside = self._outside(snapshot)
         whole = snapshot.cadence.whole(filled | outside, ALWAYS)
@@ -173,7 +173,7 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 
 
 def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]:
-    """Return what the tables that a plan makes whole are made without, by table id.
+    """Return the parent intervals missing when a plan builds full tables, by table id.
 
     Args:
         default_start: Start of models that declare none (UTC), or None.
@@ -199,7 +199,7 @@ def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]
 
 
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
-    """Return what a run of the plan's target would compute, by model, parents first.
+    """Return the intervals that a run of the plan's target would compute, by model, parents first.
 
     Args:
         plan: The plan; its own intervals are missing too.

@@ -236,7 +236,9 @@ class Outdated:
     whole: bool = False
 
     def shown_by(self) -> str:
-        """Say where it is shown: `of dev, test`, or that it is only kept."""
+        """Return the words for the environments that show it: `of dev, test`, or that it is only
+        kept.
+        """
         if not self.environments:
             return "kept for rollbacks and plans"
         return f"of {', '.join(self.environments)}"

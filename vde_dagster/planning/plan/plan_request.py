@@ -154,7 +154,7 @@ class PlanRequest:
 
 
 def filled_of(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> IntervalSet:
-    """Return what need not be filled: of a preview what the new definition filled.
+    """Return the ranges that need no fill: of a preview, those of the new definition.
 
     A run fills what neither that nor the table it branched off has, and so does every plan where
     rows would be added to those that are there.

@@ -103,7 +103,7 @@ def make_plan(
 
 
 def _shown_snapshots(state: WarehouseState) -> dict[ModelName, Snapshot]:
-    """Return what the environment that the plan is compared with shows."""
+    """Return the entries of the environment that the plan is compared with."""
     if state.base is None:
         return {}
     return {name: state.snapshots[e.snapshot_id] for name, e in state.base.entries.items()}
@@ -195,7 +195,7 @@ def _with_state(
     table: PhysicalTable | None,
     state: WarehouseState,
 ) -> Verdict:
-    """Add what the warehouse says to what two definitions say."""
+    """Add the warehouse's state to the comparison of two definitions."""
     name = snapshot.name
     if name in state.left_out:
         verdict = Verdict(Change.MODIFIED, Category.BREAKING, (_UNREADABLE,))
@@ -295,7 +295,7 @@ def _removed(
 def _breaks(
     name: ModelName, new: Shown | None, old: Mapping[ModelName, Snapshot], state: WarehouseState
 ) -> tuple[ContractBreak, ...]:
-    """Say what readers of a model that changes will not find as it is."""
+    """Return the breaks for readers of a model that changes."""
     assert state.base is not None
     table_id = state.base.entries[name].table_id
     before = Shown(old[name], state.tables.get(table_id) if table_id else None)
@@ -378,7 +378,7 @@ class PlannedWork:
         return table.id not in self._protected
 
     def of(self, snapshot: Snapshot, table: PhysicalTable | None) -> ModelWork:
-        """Say what has to be done for a model, whose parents were asked for before.
+        """Return the work for a model, whose parents were asked for before.
 
         Args:
             table: The table that serves it; None for one that is a query.
@@ -407,7 +407,7 @@ class PlannedWork:
         return longer_unit(snapshot, before)
 
     def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> ModelWork:
-        """Say what would be done, if no signal held anything back."""
+        """Return the work before signals hold anything back."""
         request, holdings = self._request, self._holdings
         complete = holdings.complete_for(snapshot)
         intervals, catches_up = IntervalSet(), False
@@ -431,7 +431,7 @@ class PlannedWork:
 def _in_place(
     request: PlanRequest, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
 ) -> TableChange | None:
-    """Say how a plan goes on with a table of production's; None when nothing of that changes."""
+    """Return the change in place of a table of production's; None when it does not change."""
     if snapshot.forward is None:
         return None
     changes = request.changes.get(snapshot.name, ())

@@ -183,7 +183,7 @@ def require_no_gaps(
 def gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
-    """Yield what of a model is filled now and would not be, by model.
+    """Yield the ranges that are filled now and would not be, by model.
 
     What a lookback fills again is no gap: it is filled.
     """

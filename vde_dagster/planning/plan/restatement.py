@@ -167,7 +167,7 @@ class _Seen:
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
-        """Say what is done to a model, and remember what its readers see of that."""
+        """Return the restatement of a model, and remember its effect for readers."""
         idle = model
         if not beside:
             idle = replace(
@@ -288,7 +288,7 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
 
 
 def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return what is missing in whole units around a change."""
+    """Return the missing whole units around a change."""
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
@@ -322,7 +322,7 @@ class Tick:
 
 
 def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
-    """Return what a model asks for by the latest ticks before an instant (UTC)."""
+    """Return the automatic restatement due by the latest ticks before an instant (UTC)."""
     found = []
     again = snapshot.model.kind.auto_restatement
     if again is not None:
@@ -355,7 +355,7 @@ def due_again(
     asked: Iterable[Wish],
     fills: Iterable[tuple[Interval, datetime]],
 ) -> Tick:
-    """Return what a model asks to be filled again by its latest ticks.
+    """Return the ranges of a model's automatic restatement by its latest ticks.
 
     What was filled after a tick is new enough; so a model that has just been made, or a range
     that somebody restated meanwhile, is not computed twice.

@@ -238,7 +238,7 @@ def _star(item: exp.Expr) -> exp.Star | None:
 
 
 def _columns(select: exp.Select, source: exp.Expr | None, star: exp.Star) -> list[exp.Expr] | None:
-    """Return what a star stands for, or None where that is not known."""
+    """Return the columns of a star, or None where they are not known."""
     from sqlglot import exp
 
     if star.args.get("replace") or star.args.get("rename"):

@@ -169,7 +169,7 @@ def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
 def virtual_update(
     resolver: Resolver, current: Environment | None, catalog: str, now: datetime
 ) -> tuple[tuple[ModelName, str], ...]:
-    """Say what has to run when an environment is published.
+    """Return the statements to run when an environment is published.
 
     Args:
         current: What it is, or None when it is new.
@@ -205,7 +205,7 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
 
 
 def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
-    """Return what tells the quoted name of a model's view, or None for what has none."""
+    """Return a function from a model to its view's quoted name, None for one without a view."""
 
     def view(name: ModelName) -> str | None:
         if name not in resolver.entries or not has_view(resolver.resolve(name)):

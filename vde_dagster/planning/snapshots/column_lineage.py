@@ -40,7 +40,7 @@ def require_column(snapshot: Snapshot, column: str) -> str:
 
 
 def own_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
-    """Yield what one column is made of; None for what decides the rows."""
+    """Yield the sources of one column; None for those of the rows."""
     wanted = column.lower() if column is not None else None
     for read in snapshot.reads:
         if _output(read) == wanted:

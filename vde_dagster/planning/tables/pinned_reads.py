@@ -24,7 +24,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def needs(self, column: str) -> tuple[bool, str | None]:
-        """Say how a column is read.
+        """Return the presence of a column in the snapshot, and the cast that it needs.
 
         Returns:
             Whether the snapshot has it (else it is NULL), and the type that it has to be cast to.
@@ -136,7 +136,7 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return what a table's reader goes on with.
+    """Return the commits that a table's reader goes on with.
 
     Args:
         line: The table's commits, newest first, as far back as they are kept.

@@ -259,7 +259,7 @@ class TableChange:
         return (first, *changes, *again, *self._after_a_rollback())
 
     def _after_a_rollback(self) -> tuple[str, ...]:
-        """Say what a rollback over the deployment shows."""
+        """Return the effects of a rollback over the deployment."""
         if not self.deploys:
             return ()
         lost = [c.column for c in self.columns if c.what in ("removed", "retyped", "kept")]

@@ -165,7 +165,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
 
 def _raise_damaged(url: URL, error: BaseException) -> None:
-    """Say what SQLite says of a file that is none of its own, or no longer."""
+    """Return the error for a file that SQLite does not accept as a database."""
     if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
         raise StoreError(
             f"the state database {url.database} is damaged: {error}",

@@ -109,7 +109,7 @@ class NewsStore:
         return self._read(query.order_by(_NEWS.number).limit(limit))
 
     def by(self, origin: str, after: int | None = None, until: int | None = None) -> list[News]:
-        """Return what one origin told.
+        """Return the events of one origin.
 
         Args:
             after: Only greater numbers; by default, what has no number yet is among them.

@@ -43,7 +43,7 @@ class ProjectStore:
             )
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return what `owner` does, if that may be the project that the store was opened for.
+        """Return the owner, if that may be the project that the store was opened for.
 
         Raises:
             UsageError: The state belongs to another project.

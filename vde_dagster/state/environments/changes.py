@@ -42,7 +42,7 @@ class ChangePoints:
     database: Database
 
     def of(self, environment: str, model: ModelName) -> list[ChangePoint]:
-        """Return what versions showed of a model, oldest first, as far back as that is known.
+        """Return the entries of a model by version, oldest first, as far back as known.
 
         A model without a table changes with what it reads, which is not looked at.
         """

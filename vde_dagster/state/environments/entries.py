@@ -44,7 +44,7 @@ def read_head(conn: Connection, name: str) -> Row[Any] | None:
 
 
 def read_frozen(conn: Connection, name: str, version: int) -> str | None:
-    """Return what a version of an environment shows for ever, or None when it may change."""
+    """Return the version that a frozen environment shows, or None when it may change."""
     table = schema.environment_versions.c
     query = select(table.frozen).where(table.environment == name, table.version == version)
     return conn.execute(query).scalar()
@@ -262,7 +262,7 @@ class ShownStore:
             return list(conn.execute(query).scalars())
 
     def previews(self) -> list[tuple[str, Entry]]:
-        """Return what environments show on branches of production's tables, by environment."""
+        """Return the entries on branches of production's tables, by environment."""
         table = schema.tables.c
         query = select(table.table_id).where(
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
@@ -273,7 +273,7 @@ class ShownStore:
         return [found for found in self.entries_of(ids) if found[1].held is None]
 
     def entries_of(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
-        """Return what environments show by some tables now, by environment and model."""
+        """Return the current entries served by some tables, by environment and model."""
         entry, head = schema.entries.c, schema.environments.c
         found: list[tuple[str, Entry]] = []
         with self.database.reading() as conn:

@@ -108,7 +108,7 @@ class EnvironmentStore:
         return int(head.version) if head is not None and head.live else None
 
     def entry(self, name: str, model: ModelName) -> Entry | None:
-        """Return what an environment shows of one model now, or None."""
+        """Return an environment's current entry of one model, or None."""
         entry, head = schema.entries.c, schema.environments.c
         query = (
             select(*ENTRY)
@@ -133,7 +133,7 @@ class EnvironmentStore:
             return list(conn.execute(query).scalars())
 
     def summaries(self) -> list[EnvironmentSummary]:
-        """Return what is known of every environment without its entries, by name."""
+        """Return the summaries of all environments, by name."""
         head, version, entry = (
             schema.environments.c,
             schema.environment_versions.c,
@@ -252,7 +252,7 @@ class EnvironmentStore:
     def write_drop(
         self, connection: Connection, environment: Environment, base_version: int
     ) -> int:
-        """Write that an environment ends, as part of the transaction that drops its views.
+        """Write the end of an environment, in the transaction that drops its views.
 
         Args:
             environment: Who drops it, when and why; its entries are ignored.

@@ -164,7 +164,7 @@ class MirrorStore:
     def begin(
         self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
     ) -> list[WantedView]:
-        """Say that somebody writes views from now on.
+        """Record the begin of a write of views.
 
         Returns:
             What they are to be by now; those that nobody knows of any more are left out.
@@ -190,7 +190,7 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Say how the writes of views ended, whether or not somebody else writes by now.
+        """Record the end of writes of views, also where somebody else writes by now.
 
         Args:
             done: What was written, and why it was not; then it stays behind.
@@ -237,7 +237,7 @@ class MirrorStore:
         return connection.execute(select(_TABLE).where(*_at(catalog, ref))).one_or_none()
 
     def strayed(self, catalog: str, ref: TableRef) -> None:
-        """Say that a view is not what it was left as."""
+        """Record that a view differs from the last write."""
         now = self.database.clock.now()
         self.database.run_transaction(
             lambda conn: self._set(

@@ -244,7 +244,7 @@ def dump_filled(filled: IntervalSet) -> str:
 
 
 def load_filled(text: str) -> IntervalSet:
-    """Read what `dump_filled` wrote."""
+    """Read filled ranges from the form of `dump_filled`."""
     pairs = (part.rsplit("-", 1) for part in text.split(",") if part)
     return IntervalSet(
         tuple(Interval(from_micros(int(start)), from_micros(int(end))) for start, end in pairs)
@@ -257,7 +257,7 @@ def pin_filled(
     version: int,
     said: Mapping[str, IntervalSet],
 ) -> None:
-    """Write what counts as filled in the tables of a version, in its publication's transaction.
+    """Write the filled ranges of a version's tables, in its publication's transaction.
 
     Args:
         connection: The transaction; it has written the version's pins, and what it fills.
@@ -315,7 +315,7 @@ def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -
 
 
 def filled_now(connection: Connection, table_ids: Iterable[str]) -> dict[str, IntervalSet]:
-    """Return what counts as filled in tables, by id."""
+    """Return the filled ranges of tables, by id."""
     found: dict[str, list[Interval]] = {}
     for part in chunks(sorted(table_ids)):
         query = select(_RANGE.table_id, _RANGE.start_at, _RANGE.end_at)

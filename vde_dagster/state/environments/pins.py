@@ -130,7 +130,7 @@ class PinStore:
     def places(
         self, connection: Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
-        """Return where tables are, and the branch that readers see; None for `main`."""
+        """Return the names of tables with the branch that readers see; None for `main`."""
         table = schema.tables.c
         found: dict[str, tuple[TableRef, str | None]] = {}
         for part in chunks(sorted(table_ids)):
@@ -141,7 +141,7 @@ class PinStore:
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
-        """Return what is known of tables' metadata files, which need not be the newest."""
+        """Return the recorded metadata files of tables, which need not be the newest."""
         found: dict[str, Head] = {}
         for part in chunks(sorted(table_ids)):
             query = select(schema.heads).where(_HEAD.table_id.in_(part))

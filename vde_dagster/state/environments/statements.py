@@ -78,7 +78,7 @@ class VirtualUpdateStore:
     def waiting(
         self, environment: str, connection: Connection | None = None
     ) -> list[WaitingStatement]:
-        """Return what has yet to run for an environment, in order."""
+        """Return the statements that have yet to run for an environment, in order."""
         query = (
             select(_ROWS.c.seq, _ROWS.c.detail)
             .where(_ROWS.c.step == _step(environment))
@@ -129,7 +129,7 @@ class EnvironmentStatementStore:
     database: Database
 
     def get(self, environment: str, connection: Connection | None = None) -> EnvironmentStatements:
-        """Return what runs before and after all else; nothing where nobody said so."""
+        """Return the statements before and after all else, if any."""
         query = select(_ROWS.c.detail).where(_ROWS.c.step == _run_step(environment))
         with self.database.reading(connection) as conn:
             found = conn.execute(query).scalars().first()

@@ -51,7 +51,7 @@ class OldRecords:
     snapshots: tuple[str, ...]
 
     def counts(self) -> dict[str, int]:
-        """Return how many there are of each kind, where there are any."""
+        """Return the counts by kind, without zeros."""
         found = {
             "plans": len(self.plans),
             "publications": len(self.publications),
@@ -67,7 +67,7 @@ class RecordStore:
     database: Database
 
     def old(self, policy: Retention) -> OldRecords:
-        """Find what `forget` would delete."""
+        """Return the records that `forget` would delete."""
         with self.database.reading() as conn:
             return _old_records(conn, policy, self.database.clock.now())
 

@@ -75,7 +75,8 @@ class RetentionStore:
     leases: LeaseStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find what nothing reaches, and (when writing) give tombstones and forget versions.
+        """Find unreachable tables and versions, and (when writing) set tombstones and forget
+        versions.
 
         Args:
             policy: For how long things are kept.

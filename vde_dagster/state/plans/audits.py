@@ -119,7 +119,7 @@ class AuditStore:
         self.database.run(connection, work, name="state.save_audit_result")
 
     def finish(self, run: AuditRun) -> None:
-        """Tell that audits which ran by themselves have ended."""
+        """Record the end of audits that ran by themselves."""
         self.database.run_transaction(
             lambda conn: tell(
                 self.database,

@@ -121,7 +121,7 @@ class PlanStore:
         return to_plan(stored, snapshots)
 
     def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
-        """Return what is known of the latest plans, newest first."""
+        """Return the records of the latest plans, newest first."""
         table = schema.plans
         query = select(table).order_by(table.c.created_at.desc(), table.c.plan_id).limit(limit)
         if environment is not None:
@@ -130,7 +130,7 @@ class PlanStore:
             return [_record(row) for row in conn.execute(query)]
 
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
-        """Return what is known of one plan, or None."""
+        """Return the record of one plan, or None."""
         with self.database.reading(connection) as conn:
             row = conn.execute(
                 select(schema.plans).where(schema.plans.c.plan_id == plan_id)
@@ -207,7 +207,7 @@ class PlanStore:
         return plans
 
     def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
-        """Return how far plans are, of those that are known."""
+        """Return the status of those plans that exist."""
         table = schema.plans.c
         found: dict[str, str] = {}
         with self.database.reading() as conn:

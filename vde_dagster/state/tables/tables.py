@@ -382,7 +382,7 @@ def _read_intervals(
 
 
 def _read_lacks(conn: Connection, ids: Sequence[str]) -> dict[str, Lacks]:
-    """Read what the latest fills of tables were made without."""
+    """Read the parent intervals missing at the latest fills of tables."""
     found: dict[str, Lacks] = {}
     for part in chunks(ids):
         for row in conn.execute(_LACKS.where(_TABLE.table_id.in_(part))):
