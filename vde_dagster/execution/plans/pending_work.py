@@ -44,7 +44,7 @@ class Missing:
         }
 
     def sentence(self) -> str:
-        """Return the amount of missing work and the command for it: `2 models miss 14 intervals …`."""
+        """Return the missing work and its command: `2 models miss 14 intervals …`."""
         parts = []
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
