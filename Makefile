@@ -81,7 +81,7 @@ lock: $(STAMP)  ## Resolve the dependencies anew
 
 clean:  ## Remove what the example built and what Dagster recorded; the code stays installed
 	rm -rf .vde .dagster_home build dist spark-warehouse metastore_db derby.log
-	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find vde_dagster vde_dagster_tests models benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 machine:
