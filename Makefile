@@ -21,7 +21,7 @@ test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not server and not proof"
 
 test-proof: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto -m "proof and not spark and not server"
+	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n auto -m "proof and not spark and not server"
 
 # The lock has the newest SQLGlot with its compiled build; these are the lowest one that is allowed,
 # and the newest in pure Python.
@@ -42,15 +42,13 @@ test-sqlglot: $(STAMP)
 
 # Tests with servers wait for sensors and pages most of the time: a worker beyond two cores fills
 # that. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
-# Of sweeps through all that can die when, each commit runs another quarter; `make sweep` runs all.
+# Of searches and crash sweeps (marked `turns`) each commit runs another part; `make sweep` runs all.
 test-slow: $(STAMP)
 	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "spark or server"
 
-sweep: $(STAMP)  ## All cases of the crash sweeps with Spark and servers
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "spark or server" \
-		vde_dagster_tests/execution/test_crash_sweep.py vde_dagster_tests/kinds/test_kills.py \
-		vde_dagster_tests/kinds/test_rollbacks.py vde_dagster_tests/lakehouse/test_crash_sweep.py
+sweep: $(STAMP)  ## All variations of the searches and crash sweeps of which a commit has a part
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m turns
 
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)

@@ -90,19 +90,11 @@ PROOFS = frozenset(
 """Modules that search many cases or start many processes; they need nothing but time."""
 
 
-SWEEPS = frozenset(
-    {"execution/test_crash_sweep", "kinds/test_kills", "kinds/test_rollbacks"}
-    | {"lakehouse/test_crash_sweep"}
-)
-"""Modules whose cases with Spark and servers take turns, a quarter a commit."""
-TURNS = 4
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run what is fast first, then what searches, then servers, then what needs Spark.
 
-    Of the sweeps' cases with Spark and servers `VDE_SWEEP_TURN`, a number, chooses a quarter: each
-    commit has another one, and `make sweep` has all.
+    Where a test is marked `turns(n)`, `VDE_SWEEP_TURN`, a number, chooses an n-th of its variations
+    and at least one: each commit has other ones, and `make sweep` has all.
 
     Files of tests with servers take minutes each: begun last, one worker would end long after the
     others.
@@ -120,17 +112,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     items.sort(key=cost)
     turn = os.environ.get("VDE_SWEEP_TURN")
-    if turn is None:
-        return
+    if turn is not None:
+        later = _of_other_turns(items, int(turn))
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in later]
 
-    def waits(item: pytest.Item) -> bool:
-        module = f"{item.path.parent.name}/{item.path.stem}"
-        swept = module in SWEEPS and cost(item) > 1 and "golden" not in item.name
-        return swept and (crc32(item.nodeid.encode()) - int(turn)) % TURNS != 0
 
-    later = [item for item in items if waits(item)]
-    config.hook.pytest_deselected(items=later)
-    items[:] = [item for item in items if item not in set(later)]
+def _of_other_turns(items: list[pytest.Item], turn: int) -> set[pytest.Item]:
+    """The variations of tests marked `turns(n)` that other commits run.
+
+    Those of one test take turns, or tests of several files that name a group: `turns(n, group)`.
+    """
+    variations: dict[str, list[pytest.Item]] = {}
+    turns: dict[str, int] = {}
+    for item in items:
+        marker = item.get_closest_marker("turns")
+        if marker is not None:
+            group = marker.args[1] if len(marker.args) > 1 else item.nodeid.partition("[")[0]
+            variations.setdefault(group, []).append(item)
+            turns[group] = marker.args[0]
+    later: set[pytest.Item] = set()
+    for group, found in variations.items():
+        number = min(turns[group], len(found))
+        # By the group's name, so that a commit has not the first ones of all.
+        chosen = (turn + crc32(group.encode())) % number
+        found.sort(key=lambda item: crc32(item.nodeid.encode()))
+        later.update(item for at, item in enumerate(found) if at % number != chosen)
+    return later
 
 
 def pytest_sessionstart() -> None:

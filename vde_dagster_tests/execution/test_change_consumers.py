@@ -111,6 +111,7 @@ def check(world: World, copy: Copy) -> None:
         assert columns == [name for name, _, _ in shown.columns]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_who_dies_at_any_point_loses_nothing_and_applies_nothing_twice(
     seed: int, tmp_path: Path

@@ -57,6 +57,7 @@ def test_side_effects_are_those_of_the_golden_file(operation: Operation, stage_o
     assert sections.get(f"[{operation.name}]", "").strip() == found
 
 
+@pytest.mark.turns(10)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_old_or_new_and_a_retry_finishes(operation: Operation, stage_of: StageOf) -> None:
     print(f"VDE_SWEEP_SEED={SEED}")
@@ -66,6 +67,7 @@ def test_old_or_new_and_a_retry_finishes(operation: Operation, stage_of: StageOf
         check_case(stage, [Fault(point, mode, occurrence, STALL_SECONDS)], clean=number % 3 == 0)
 
 
+@pytest.mark.turns(10)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_a_crash_during_recovery(operation: Operation, stage_of: StageOf) -> None:
     print(f"VDE_SWEEP_SEED={SEED}")
@@ -78,6 +80,7 @@ def test_a_crash_during_recovery(operation: Operation, stage_of: StageOf) -> Non
     check_case(stage, pair)
 
 
+@pytest.mark.turns(10)
 @pytest.mark.server
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_old_or_new_on_postgresql(

@@ -41,6 +41,7 @@ def check_stalls(stage: Stage, after: Iterable[int]) -> None:
         check_stall(stage, number)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("operation", TAKEN_OVER, ids=lambda operation: operation.name)
 def test_a_stalled_owner_that_goes_on_changes_nothing_that_is_seen(
     operation: Operation, empty_database: Path

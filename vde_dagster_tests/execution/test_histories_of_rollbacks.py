@@ -190,6 +190,7 @@ def test_no_history_mixes_rows_of_one_time_with_rows_of_another(tmp_path: Path, 
     play(tmp_path, seed)
 
 
+@pytest.mark.turns(10)
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_long_histories_mix_nothing_either(tmp_path: Path, seed: int) -> None:

@@ -43,6 +43,7 @@ class OnNessie(other.Warehouses):
         return pointers_on(self.uri, self.branch)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.server
 @pytest.mark.parametrize("before", [other.first, other.edited, other.next_day])
 def test_every_publication_is_one_commit_of_all_its_tables_and_views(
@@ -72,6 +73,7 @@ def test_every_publication_is_one_commit_of_all_its_tables_and_views(
     assert made.look().environments["prod"][2]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.server
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("before", [other.first, other.edited, other.next_day, other.rolled_back])

@@ -272,6 +272,7 @@ def finishes_what_a_dead_process_began(
         assert made.look().branches() == {}
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
     "before", [first, edited, next_day, deployed_after_a_preview, data_rolled_back]

@@ -54,6 +54,7 @@ class OnRest(other.Warehouses):
         return pointers_in(self.uri, self.part.root)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.server
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ class Mirrored(OnRest):
         return look(self.url, self.pointers)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.server
 @pytest.mark.parametrize(
     "before", [other.edited, other.rolled_back, other.deployed_after_a_preview]
@@ -138,6 +140,7 @@ LAST = [
 """What goes wrong at the last passage of a side effect; the benchmark `rest_sweep` tries all."""
 
 
+@pytest.mark.turns(2)
 @pytest.mark.server
 @pytest.mark.parametrize("name", ["apply of a change", "rollback of data"])
 def test_with_the_state_in_postgresql_a_repeated_command_finishes_and_views_follow(

@@ -58,6 +58,7 @@ def test_every_kind_that_owns_a_table_is_lived() -> None:
     assert lived == {name for name, kind in KINDS.by_name.items() if kind.owns_table}
 
 
+@pytest.mark.turns(8)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("life", "operation"), CASES, ids=lambda value: getattr(value, "name", "").replace(" ", "_")
@@ -71,6 +72,7 @@ def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
         trial.kill(number, again=number % 2 == 0)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "what"),

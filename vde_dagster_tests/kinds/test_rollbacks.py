@@ -32,6 +32,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize(
     "life", [life for life in LIVES if life.runs], ids=lambda life: life.name.replace(" ", "_")
 )

@@ -86,6 +86,7 @@ def copies(postgres: PostgresServer, empty_postgres: str, operation: Operation) 
     made.close()
 
 
+@pytest.mark.turns(4)
 def test_old_or_new_and_a_retry_finishes(copies: Copies, operation: Operation) -> None:
     world = copies.fresh()
     points = occurrences(points_of(operation, world))

@@ -16,6 +16,7 @@ from vde_dagster_tests.lakehouse.oracle import look
 pytestmark = pytest.mark.server
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "environments",
     [["prod"] * 8, [f"dev{i}" for i in range(8)], ["prod"] * 4 + ["dev0", "dev0", "dev1", "dev2"]],

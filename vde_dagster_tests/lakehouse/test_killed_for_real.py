@@ -31,6 +31,7 @@ lakehouse.publish(Publication(environment("prod"), base.version if base else 0, 
 """
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("point", "mode", "occurrence", "happened"),
     [
@@ -69,6 +70,7 @@ def _shown(url: str) -> set[str]:
     return found
 
 
+@pytest.mark.turns(2)
 @pytest.mark.server
 def test_workers_killed_at_random_lose_nothing(url: str, tmp_path: Path) -> None:
     """Kill a worker again and again wherever it happens to be; what is acknowledged stays."""

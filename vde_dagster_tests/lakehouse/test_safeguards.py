@@ -563,11 +563,13 @@ SAFEGUARDS = (
 )
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
 def test_the_impossible_stays_impossible(safeguard: Safeguard, world: World) -> None:
     safeguard.scenario(world)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
 def test_without_the_safeguard_it_happens(
     safeguard: Safeguard, world: World, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def test_nothing_is_stored_in_dagster_beside_the_port() -> None:
     assert found == {"records.py"}
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("mode", ["kill_before", "kill_after", "fail_once", "lose_answer"])
 def test_sync_that_dies_anywhere_is_finished_by_the_next(workspace: Workspace, mode: Mode) -> None:
     with dg.DagsterInstance.ephemeral() as instance:

@@ -267,6 +267,7 @@ def test_after_a_run_whole_tables_are_made_of_all_that_their_slots_reach_over(
     play(tmp_path, seed, 12)
 
 
+@pytest.mark.turns(10)
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(1000, 1100))
 def test_long_histories_leave_nothing_out_either(tmp_path: Path, seed: int) -> None:

@@ -33,6 +33,7 @@ FIRST = int(os.environ.get("VDE_ORACLE_SEED", "0"))
 PROJECTS = int(os.environ.get("VDE_ORACLE_PROJECTS", "12"))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + PROJECTS))
 def test_what_a_plan_skips_is_as_a_rebuild_would_make_it(seed: int) -> None:
     tally = Tally()

@@ -269,6 +269,7 @@ def test_units_hold_all_of_their_rows_in_whatever_parts_they_were_filled(
     play(tmp_path, seed, 10)
 
 
+@pytest.mark.turns(10)
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_long_histories_of_parts_hold_all_rows_too(tmp_path: Path, seed: int) -> None:

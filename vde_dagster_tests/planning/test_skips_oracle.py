@@ -15,6 +15,7 @@ FIRST = int(os.environ.get("VDE_SKIPS_SEED", "0"))
 PROJECTS = int(os.environ.get("VDE_SKIPS_PROJECTS", "6"))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + PROJECTS))
 def test_tables_are_the_same_whether_or_not_runs_skip(seed: int) -> None:
     work = Work()

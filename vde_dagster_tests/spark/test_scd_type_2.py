@@ -71,6 +71,7 @@ def changed(table: Warehouse, result: Any) -> tuple[int, int, int]:
     return written, by_position, with_files
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_table_is_what_a_model_in_plain_python_says(
     spark_engine: SparkEngine, name: str

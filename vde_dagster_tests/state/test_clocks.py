@@ -173,6 +173,7 @@ def test_nothing_that_ended_stays_as_it_was_computed_before_its_end(
     search(world, seed, 4)
 
 
+@pytest.mark.turns(10)
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_nothing_stays_so_in_long_histories(tmp_path: Path, seed: int) -> None:

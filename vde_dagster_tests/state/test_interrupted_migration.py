@@ -60,6 +60,7 @@ def points(script: str, tmp_path: Path) -> list[str]:
     return listed.passed
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("mode", MODES)
 def test_old_or_new_store_and_the_next_open_finishes(
     script: str, points: list[str], mode: Mode, tmp_path: Path
