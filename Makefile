@@ -41,10 +41,10 @@ test-sqlglot: $(STAMP)
 	done
 
 # Tests with servers wait for sensors and pages most of the time: a worker beyond two cores fills
-# that. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
+# that, and another one too. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
 # Of searches and crash sweeps (marked `turns`) each commit runs another part; `make sweep` runs all.
 test-slow: $(STAMP)
-	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
 		-m "spark or server"
 
 sweep: $(STAMP)  ## All variations of the searches and crash sweeps of which a commit has a part
