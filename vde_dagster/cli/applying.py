@@ -184,7 +184,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
     if not result.published:
         console.print(nothing_to_do(workspace, result.plan))
         return
-    from vde_dagster.cli.plan_view import count
+    from vde_dagster.reports.texts import count
 
     assert result.environment is not None
     views = result.plan.views
@@ -195,7 +195,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         f"{len(views.dropped)} dropped"
     )
     if result.skipped:
-        from vde_dagster.cli.plan_view import saved
+        from vde_dagster.reports.texts import saved
 
         models = count(len(result.skipped), "model")
         console.print(f"skipped {models}, nothing new to compute{saved(result.skipped.values())}")
@@ -287,7 +287,7 @@ def checked(workspace: Workspace, plan: Plan) -> Analysis:
 
 def show_check(output: Output, analysis: Analysis) -> None:
     """Say on stderr how much was analysed, and what was not."""
-    from vde_dagster.cli.plan_view import count
+    from vde_dagster.reports.texts import count
 
     output.note(f"Spark has analysed {count(len(analysis.analysed), 'model')}: no mistake")
     for name, why in analysis.left_out.items():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.cli.applying import failed_statements_json
 from vde_dagster.cli.output import simple_table
-from vde_dagster.cli.plan_view import count
-from vde_dagster.cli.shapes import environment_json, instant_json, short_time
+from vde_dagster.cli.shapes import environment_json, instant_json
 from vde_dagster.errors import ProjectError
+from vde_dagster.reports.texts import count, short_time, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -296,15 +296,3 @@ def _sort(decision: Decision) -> tuple[str, str, str]:
 
 def _environment(decision: Decision) -> str:
     return decision.version[0] if decision.version else ""
-
-
-def size(number: int | None) -> str:
-    """Write a number of bytes for people: `1.5 MB`."""
-    if number is None:
-        return ""
-    amount = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"

@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.cli.plan_view import count, count_units, describe_range
 from vde_dagster.execution.events import (
     ApplyStarted,
     AuditFinished,
@@ -22,7 +21,7 @@ from vde_dagster.execution.events import (
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.reports.texts import count, span, units
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +38,7 @@ class ApplyProgress:
         self._console = console
         self._plan = plan
         self._units = {
-            model.name: self._count(plan.snapshots[model.snapshot_id or ""], model.intervals)
+            model.name: units(plan.snapshots[model.snapshot_id or ""], model.intervals)
             for model in plan.builds
         }
         self._done: dict[ModelName, int] = {}
@@ -94,10 +93,10 @@ class ApplyProgress:
                 )
 
     def _start(self) -> None:
-        units = sum(self._units.values())
-        if units:
+        total = sum(self._units.values())
+        if total:
             models = count(len(self._units), "model")
-            self._say(f"computing {models}, {count(units, 'interval')}")
+            self._say(f"computing {models}, {count(total, 'interval')}")
 
     def _test(self, event: UnitTestFinished) -> None:
         result = event.result
@@ -110,7 +109,7 @@ class ApplyProgress:
         name = event.snapshot.name
         total, before = self._units.get(name, 0), self._done.get(name, 0)
         # What an earlier attempt had finished is not missing any more.
-        self._done[name] = max(0, total - self._count(event.snapshot, event.missing))
+        self._done[name] = max(0, total - units(event.snapshot, event.missing))
         if self._progress is not None and self._total is not None:
             self._remove_bar(name)
             self._tasks[name] = self._progress.add_task(
@@ -124,7 +123,7 @@ class ApplyProgress:
             self._skipped.add(name)
         total = self._units.get(name, 0)
         before = self._done.get(name, 0)
-        filled = self._count(event.snapshot, IntervalSet((event.interval,)))
+        filled = units(event.snapshot, IntervalSet((event.interval,)))
         # Lookback fills some intervals again: they were never counted as missing.
         self._done[name] = min(total, before + filled)
         if self._progress is None or self._total is None:
@@ -138,7 +137,7 @@ class ApplyProgress:
             return
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
         rows = count(event.result.failed_rows, "row")
-        where = describe_range(event.snapshot.cadence.unit, event.interval)
+        where = span(event.interval)
         self._say(f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]")
 
     def _finish(self, event: ModelFinished) -> None:
@@ -166,12 +165,6 @@ class ApplyProgress:
     def _say(self, text: str) -> None:
         console = self._progress.console if self._progress is not None else self._console
         console.print(text)
-
-    @staticmethod
-    def _count(snapshot: Snapshot, intervals: IntervalSet) -> int:
-        if not snapshot.is_incremental:
-            return 1 if intervals else 0
-        return count_units(snapshot.cadence.unit, intervals)
 
 
 def _bars(console: Console) -> Progress:

@@ -65,8 +65,3 @@ def _held(environment: Environment | EnvironmentSummary) -> int:
     if not isinstance(environment, Environment):
         return environment.held
     return sum(entry.held is not None for entry in environment.entries.values())
-
-
-def short_time(value: datetime | None) -> str:
-    """Write an instant for people: `2026-11-21 09:20`, UTC."""
-    return value.strftime("%Y-%m-%d %H:%M") if value is not None else ""

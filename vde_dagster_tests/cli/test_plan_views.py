@@ -44,8 +44,8 @@ def test_a_plan_is_shown_with_its_texts_without_them_or_in_a_few_lines(
     assert names.count("modified, breaking") == MODELS
     assert len(numbers.splitlines()) <= 6
     assert f"computes  {MODELS} models, {MODELS} intervals\n" in numbers
-    assert f"models    {MODELS} modified\n" in numbers
-    assert "breaking  db.m0, " in numbers
+    assert f": {MODELS} modified, {MODELS} to compute" in numbers
+    assert "breaking: db.m0, " in numbers
     assert " and 20 more\n" in numbers
     assert f"views     {MODELS} replaced\n" in numbers
 

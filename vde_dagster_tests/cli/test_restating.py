@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.pages.markdown import plan_markdown, plan_summary
+from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -55,13 +57,13 @@ def test_a_plan_says_what_is_computed_again_what_is_widened_and_what_becomes_out
     said = vde(*asked)
     assert said.code == 0
     assert "restatement of prod" in said.out
-    assert "db.daily  unchanged  again  2 days, 2024-01-03 … 2024-01-04" in said.out
-    assert "db.newest  unchanged  again  10 days, 2024-01-01 … 2024-01-10" in said.out
-    assert "makes outdated, for their own next runs to compute again" in said.out
+    assert "db.daily  unchanged  2 days, 2024-01-03 … 2024-01-04, computed again" in said.out
+    assert "db.newest  unchanged  10 days, 2024-01-01 … 2024-01-10, computed again" in said.out
+    assert "makes outdated 1 table, for their own next runs to compute again" in said.out
     assert "db.newest  of dev  whole table" in said.out
     warning = " ".join(said.out.split("warning: ")[1].split())
     assert warning.startswith("db.newest is computed again from 2024-01-01 00:00 UTC on: kind")
-    assert "outdates  1 table of others" in vde(*asked, "--summary").out
+    assert "makes outdated 1 table, for" in vde(*asked, "--summary").out
 
 
 def test_the_json_says_the_same_and_the_other_spelling_means_the_same(
@@ -79,11 +81,11 @@ def test_the_json_says_the_same_and_the_other_spelling_means_the_same(
 
 def test_the_page_says_it_before_anybody_approves(workspace: Workspace) -> None:
     plan = workspace.plan("prod", restate=["db.daily"], start=NOW.replace(day=3))
-    text = plan_markdown(plan, {})
+    text = report_markdown(plan_report(plan, {}), SHORT)
     assert text.startswith("## Restatement of `prod`")
     assert "### Worth knowing" in text
     assert "| `db.newest` | of dev | whole table |" in text
-    assert "becomes outdated elsewhere (1)" in plan_summary(plan)
+    assert "Makes outdated 1 table" in short_markdown(plan_report(plan), SHORT)
 
 
 def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:

@@ -13,16 +13,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from vde_dagster.cli.plan_view import show_plan
+from vde_dagster.cli.report_view import show_report
 from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.execution.apply.batches import Weight, cut
 from vde_dagster.execution.events import Event, MemoryLacked
-from vde_dagster.orchestration.pages.markdown import plan_markdown
+from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -123,9 +125,10 @@ def test_a_long_backfill_without_batch_size_is_cut_by_its_parents_bytes_and_the_
             again = workspace.plan("prod", restate=("db.m",), now=NOW)
             again = workspace.load_plan(again.id)  # As it is stored.
         printed = Console(file=StringIO(), width=200)
-        show_plan(printed, again, {})
+        show_report(printed, plan_report(again, {}))
         text = "about 5 batches that read 0.0 kB each"
-        shown = [text in page for page in (printed.file.getvalue(), plan_markdown(again, {}))]
+        pages = printed.file.getvalue(), report_markdown(plan_report(again), SHORT)
+        shown = [text in page for page in pages]
         told.append([*(model.to_json().get("batches") for model in again.models), *shown])
         done.append(spark.done)
     assert done[0] == ["table", "1-6", "table", "1-6"]

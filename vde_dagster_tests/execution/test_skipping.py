@@ -12,13 +12,14 @@ from rich.console import Console
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.cli.applying import result_json
-from vde_dagster.cli.plan_view import show_plan, show_summary
+from vde_dagster.cli.report_view import show_report, show_summary
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.table_contents import load_facts
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -137,8 +138,8 @@ def test_run_skips_what_has_nothing_new_and_says_of_the_rest_why_not(world: Worl
 def test_result_of_a_run_says_what_was_skipped_why_and_what_that_saved(world: World) -> None:
     plan = world.workspace.plan_run("prod", now=FIRST + DAY)
     console = Console(file=StringIO(), width=200)
-    show_plan(console, plan, {})
-    show_summary(console, plan)
+    show_report(console, plan_report(plan, {}))
+    show_summary(console, plan_report(plan))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "skips 4 models, which saves 0.4 kB" in shown
     assert "db.whole  unchanged  skipped, nothing that it reads has changed since 2" in shown

@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.cli.plan_view import show_plan, show_summary
+from vde_dagster.cli.report_view import show_report, show_summary
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder
@@ -124,8 +125,8 @@ def test_plans_show_what_is_only_audited(workspace: Workspace, folder: ProjectFo
     plan = workspace.plan("prod", now=MONDAY)
     console = Console(file=StringIO(), width=100)
 
-    show_plan(console, plan, {})
-    show_summary(console, plan)
+    show_report(console, plan_report(plan, {}))
+    show_summary(console, plan_report(plan))
 
     assert isinstance(console.file, StringIO)
     shown = console.file.getvalue()

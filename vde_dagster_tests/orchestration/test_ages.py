@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from pathlib import Path
 
-from vde_dagster.cli.plan_view import describe_intervals
 from vde_dagster.orchestration.models.catalog import MAX_TIMES, display_unit, time_partitions
-from vde_dagster.orchestration.pages.markdown import spans, units
 from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.reports.plan import work_text
+from vde_dagster.reports.texts import spans, units
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -26,9 +26,9 @@ def test_what_is_shown_of_ages_of_five_minutes_lists_none_of_them(tmp_path: Path
     plan = Warehouse({"lake.events": [("at", "TIMESTAMP")]}).plan(folder.root, now=NOW)
     (model,) = plan.builds
     snapshot = plan.snapshots[model.snapshot_id or ""]
-    count = units(model, snapshot)
+    count = units(snapshot, model.intervals)
     assert count > 500_000_000
-    assert describe_intervals(plan, model).startswith(f"{count:,} five minutes, 1900-01-01 00:00")
+    assert work_text(plan, model).startswith(f"{count:,} five minutes, 1900-01-01 00:00")
     assert spans(model.intervals) == "1900-01-01 00:00 … 9999-12-30 12:00"
     recent = datetime(1970, 1, 1, tzinfo=timezone.utc)
     today = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -10,9 +10,10 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.main_job import QUIET
-from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PLANS
-from vde_dagster.orchestration.pages.markdown import plan_markdown
+from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PLANS, SHORT
+from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import asset_readers, breaking_check
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import load_catalog
 from vde_dagster_tests.orchestration.test_sensor import tick
@@ -115,7 +116,7 @@ def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(
     assert next(iter(event.metadata)) == "summary"
     for label in ("summary", "plan"):
         text = str(event.metadata[label].value)
-        assert text.index(broken) < text.index("### Will run")
+        assert text.index(broken) < text.index("### Computes")
 
 
 def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: ProjectFolder) -> None:
@@ -128,7 +129,7 @@ def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: Projec
     repository = vde_definitions(shop.root, assets=[letters]).get_repository_def()
     readers = asset_readers(repository, load_catalog(shop), plan)
     said = "is renamed to turnover; read by marts.top (revenue), asset office/letters\n"
-    text = plan_markdown(plan, {}, readers=readers)
+    text = report_markdown(plan_report(plan, {}, readers=readers), SHORT)
     assert f"- marts.customers.revenue {said}" in text, "and vde/environment is none of them"
     assert "- column revenue is renamed to turnover\n" in text
     said = said.strip()

@@ -9,16 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vde_dagster.cli.plan_view import show_plan
+from vde_dagster.cli.report_view import show_report
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.pages.markdown import (
-    MAX_ROWS,
-    plan_markdown,
-    plan_summary,
-    span,
-    summary,
-)
+from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.markdown import MAX_ROWS, report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.reports.plan import plan_report, summary
+from vde_dagster.reports.texts import span
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder
@@ -27,12 +24,12 @@ from vde_dagster_tests.projects import ProjectFolder
 def test_the_first_plan_lists_its_work_before_everything_else(built: ProjectFolder) -> None:
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod", now=NOW)
-    text = plan_markdown(plan, {}, lambda model: 10.0)
+    text = report_markdown(plan_report(plan, {}, lambda model: 10.0), SHORT)
     assert summary(plan) == "6 added, 5 to compute"
-    assert text.index("### Will run") < text.index("### Why") < text.index("### Views")
-    assert "| `marts.daily` | 5 | 2024-01-01 … 2024-01-05 | 10 s |" in text
-    assert "About 50 s of work" in text
-    assert "All 6 models are new here." in text
+    assert text.index("### Computes") < text.index("### Views")
+    assert "| `marts.daily` | added | 5 days, 2024-01-01 … 2024-01-05 | 10 s |" in text
+    assert "about 50 s by earlier runs" in text
+    assert "### Why" not in text, "new models need no reasons"
 
 
 def test_a_changed_model_shows_its_diff_in_a_diff_fence(built: ProjectFolder) -> None:
@@ -53,11 +50,11 @@ def test_a_changed_model_shows_its_diff_in_a_diff_fence(built: ProjectFolder) ->
         reasons=("column place is computed differently",),
     )
     plan = replace(plan, base_version=3, models=(changed,))
-    text = plan_markdown(plan, {old.id: old})
+    text = report_markdown(plan_report(plan, {old.id: old}), SHORT)
     assert "```diff" in text
     assert "-SELECT customer, revenue, rank() OVER (ORDER BY revenue DESC) AS place" in text
     assert "+SELECT customer, revenue, rank() OVER (ORDER BY revenue ASC) AS place" in text
-    assert "**`marts.top`** modified · **breaking**" in text
+    assert "**`marts.top`** **modified, breaking**" in text
     assert text.count("column place is computed differently") == 1, "each thing is said once"
 
 
@@ -75,22 +72,23 @@ def test_what_looks_like_a_mistake_is_a_list_of_the_plan_and_counted_in_its_summ
     with Workspace.open(ProjectFolder(tmp_path / "warned", WARNED).root) as workspace:
         plan = workspace.plan("prod", now=NOW)
     assert plan.warnings
-    text, short = plan_markdown(plan, {}), plan_summary(plan)
+    report = plan_report(plan)
+    text, short = report_markdown(report, SHORT), short_markdown(report, SHORT)
     listed = text.split("### Looks like a mistake\n\n")[1].split("\n\n")[0].splitlines()
     assert len(listed) == len(plan.warnings)
     assert listed[0].startswith("- models/last.sql:2:16: db.last: a comparison with NULL")
     assert listed[0].endswith("Hint: write … IS NULL")
-    counted = f"What looks like a mistake in the project ({len(listed)}) is in the plan."
-    assert counted in short.split("\n\n")
-    assert "Looks like a mistake" not in plan_markdown(replace(plan, warnings=()), {})
-    assert "mistake" not in plan_summary(replace(plan, warnings=()))
+    assert f"- Looks like a mistake: {len(listed)}" in short.splitlines()
+    clean = plan_report(replace(plan, warnings=()))
+    assert "mistake" not in report_markdown(clean, SHORT)
+    assert "mistake" not in short_markdown(clean, SHORT)
 
 
 def test_sql_in_a_warning_is_no_markdown_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
     with Workspace.open(ProjectFolder(tmp_path / "warned", WARNED).root) as workspace:
         plan = workspace.plan("prod", now=NOW)
     said = "a.sql:1:1: a * b <c>\nHint: write a * (b)"
-    text = plan_markdown(replace(plan, warnings=(said,) * (MAX_ROWS + 3)), {})
+    text = report_markdown(plan_report(replace(plan, warnings=(said,) * (MAX_ROWS + 3)), {}), SHORT)
     assert "- a.sql:1:1: a \\* b &lt;c> Hint: write a \\* (b)\n" in text
     assert text.count("- a.sql:1:1") == MAX_ROWS
     assert "… and 3 more" in text
@@ -103,13 +101,15 @@ def test_what_breaks_is_a_list_of_its_own_in_the_summary(built: ProjectFolder) -
         workspace.reload()
         plan = workspace.plan("prod", now=NOW)
     assert plan.breaks
-    parts = plan_summary(replace(plan, warnings=("a.sql: odd",))).split("\n\n")
+    parts = short_markdown(plan_report(replace(plan, warnings=("a.sql: odd",))), SHORT).split(
+        "\n\n"
+    )
     assert parts[1].startswith("Plan `")
     assert parts[2] == "### Breaks what is published"
     assert parts[3].startswith("- ")
     assert "place" in parts[3]
-    assert parts[4] == "What looks like a mistake in the project (1) is in the plan."
-    assert parts[5] == "### Will run"
+    assert parts[4].startswith("- Looks like a mistake: 1\n")
+    assert parts[5].startswith("### Computes")
 
 
 def test_a_range_of_days_is_written_with_both_its_ends() -> None:
@@ -136,9 +136,9 @@ def test_a_plan_says_why_a_query_that_is_not_understood_counts_as_changed(
         own = workspace.plan("prod", now=NOW, save=False)
     why = "not understood: unsteady function rand in an expression"
     console = Console(file=StringIO(), width=200)
-    show_plan(console, own, previous, diffs=False)
+    show_report(console, plan_report(own))
 
     assert why in console.file.getvalue()  # type: ignore[attr-defined]
-    assert why in plan_markdown(own, previous)
+    assert why in report_markdown(plan_report(own, previous), SHORT)
     [top] = [model for model in own.to_json()["models"] if model["name"] == "marts.top"]
     assert any(why in reason for reason in top["reasons"])

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.pages.markdown import plan_summary
+from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.markdown import short_markdown
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -46,7 +48,8 @@ def page(workspace: Workspace, plan: Plan) -> tuple[str, dict[str, str], str]:
     shown: dict[str, Any] = plan_metadata(workspace.store, plan)
     text = str(shown["plan"].value)
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    return text, {row[0][3:-1]: f"{row[1]}: {row[2]}" for row in rows[::-1]}, plan_summary(plan)
+    short = short_markdown(plan_report(plan), SHORT)
+    return text, {row[0][3:-1]: row[2] for row in rows[::-1] if len(row) > 3}, short
 
 
 def test_a_change_in_place_says_where_it_is_previewed_and_what_the_deployment_does(
@@ -57,11 +60,11 @@ def test_a_change_in_place_says_where_it_is_previewed_and_what_the_deployment_do
         plan = workspace.plan("dev", now=NOW)
         text, _, short = page(workspace, plan)
         assert "forward-only: previewed on a branch of" in text
-        assert "Forward-only, previewed on a branch: `db.daily`" in short
+        assert "in place: db.daily: forward-only: previewed on a branch of" in short
         since = NOW - timedelta(days=2)
         plan = workspace.plan("prod", now=NOW, effective_from=since.replace(hour=0))
         text, records, short = page(workspace, plan)
-        assert "Forward-only, in place: `db.daily`" in short
+        assert "in place: db.daily: " in short
     assert "goes on with the new definition, its rows stay" in text
     assert "column more" in text
     assert "rows from 2024-01-02 00:00 UTC on are computed again" in text
@@ -85,13 +88,12 @@ def test_a_restatement_says_what_is_computed_again_and_what_is_outdated_elsewher
         )
         text, records, short = page(workspace, plan)
     assert text.startswith("## Restatement of `prod`")
-    assert "| `db.daily` | 1 | 2024-01-02, computed again |" in text
-    assert "| `db.total` | 1 | whole table, computed again |" in text
-    assert records["db.daily"] == "1: 2024-01-02, computed again"
-    assert records["db.total"] == "1: whole table, computed again"
-    assert "### Becomes outdated elsewhere" in text
-    assert "`db.reader`" in text.partition("### Becomes outdated elsewhere")[2]
-    assert "What becomes outdated elsewhere" in short
+    assert "| `db.daily` | unchanged | 1 day, 2024-01-02, computed again |" in text
+    assert records["db.daily"] == "1 day, 2024-01-02, computed again"
+    assert records["db.total"] == "whole table, computed again"
+    outdated = "Makes outdated 1 table, for their own next runs to compute again"
+    assert "`db.reader`" in text.partition(f"### {outdated}")[2]
+    assert outdated in short
 
 
 def test_what_is_only_recorded_and_what_is_missing_are_told_apart(folder: ProjectFolder) -> None:
@@ -99,10 +101,12 @@ def test_what_is_only_recorded_and_what_is_missing_are_told_apart(folder: Projec
     with open_fake(folder.root) as workspace:
         plan = workspace.plan_run("prod", now=later)
         _, records, _ = page(workspace, plan)
-        assert records["db.daily"] == "1: 2024-01-04"
+        assert records["db.daily"] == "1 day, 2024-01-04"
     folder.edit("models/daily.sql", "forward_only true", "forward_only false")
     folder.edit("models/daily.sql", "'1' AS n", "'7' AS n")
     with open_fake(folder.root) as workspace:
         plan = workspace.plan("dev", now=NOW, empty_backfill=True)
         _, records, _ = page(workspace, plan)
-    assert records["db.daily"] == "3: 2024-01-01 … 2024-01-03, recorded as filled, not computed"
+    assert (
+        records["db.daily"] == "3 days, 2024-01-01 … 2024-01-03, recorded as filled, not computed"
+    )

@@ -56,7 +56,7 @@ def test_edit_sensor_plan_approve_apply_undo_and_the_pages_follow(
         (page,) = [e["mdStr"] for e in event["metadataEntries"] if e["label"] == "plan"]
         assert "```diff" in page
         assert "marts.daily.revenue changed → marts.running.basket" in page
-        assert page.index("### Will run") < page.index("### Why")
+        assert page.index("### Computes") < page.index("### Why")
 
         # What waits for its approval does not make production look half filled.
         assert production(dagster) == (5, {version})

@@ -15,8 +15,10 @@ from vde_dagster.orchestration.events.applying import EventRecorder
 from vde_dagster.orchestration.models.catalog import build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.pages.markdown import plan_markdown, summary
+from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.reports.plan import plan_report, summary
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.test_news import FILES, events_of, must, tick
 from vde_dagster_tests.projects import ProjectFolder
@@ -82,9 +84,9 @@ def test_run_in_dagster_says_what_it_skips(
 def test_page_of_a_run_says_what_it_is_going_to_skip(applied: Workspace) -> None:
     plan = applied.plan_run("prod", now=NEXT)
     assert summary(plan) == "nothing to compute, 1 to skip"
-    text = plan_markdown(plan, {})
-    assert "Skips 1, whose tables have nothing new to read:" in text
-    assert "`db.last`: nothing that it reads has changed since 2" in text or "`last`" in text
+    text = report_markdown(plan_report(plan, {}), SHORT)
+    assert "### Skips 1 model" in text
+    assert "| `db.last` | unchanged | skipped, nothing that it reads has changed since 2" in text
     facts = plan_metadata(applied.store, plan)
     assert (facts["vde/computes"], facts["vde/skips"]) == (0, 1)
     assert not facts["versions"].records

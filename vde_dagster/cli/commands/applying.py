@@ -80,9 +80,13 @@ def apply(
                 at_once=True,
             )
         if not as_json and (plan.warnings or not plan.is_empty):
-            from vde_dagster.cli.plan_view import show_plan
+            from vde_dagster.cli.report_view import show_report, show_warnings
+            from vde_dagster.reports.plan import plan_report
 
-            show_plan(output.err, plan, previous_snapshots(workspace, plan))
+            if plan.is_empty:
+                show_warnings(output.err, plan.warnings)
+            else:
+                show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
         breaks = workspace.breaks_to_accept(plan)
         if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
             output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")

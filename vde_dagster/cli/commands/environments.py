@@ -41,7 +41,8 @@ def environments(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.shapes import environment_json, mirror_json, mirror_text, short_time
+        from vde_dagster.cli.shapes import environment_json, mirror_json, mirror_text
+        from vde_dagster.reports.texts import short_time
 
         found = workspace.store.environments.summaries()
         mirrors = workspace.store.mirror.standings()
@@ -232,7 +233,7 @@ def freeze(
 
 
 def _show(console: Console, result: FreezeResult) -> None:
-    from vde_dagster.cli.shapes import short_time
+    from vde_dagster.reports.texts import short_time
 
     made = result.environment
     until = short_time(made.expires_at)

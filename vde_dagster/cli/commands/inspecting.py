@@ -140,7 +140,7 @@ def query(
             lambda console: show_rows(console, result.columns, result.rows),
         )
         if not as_json:
-            from vde_dagster.cli.plan_view import count
+            from vde_dagster.reports.texts import count
 
             output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
             if result.read_live:
@@ -185,10 +185,10 @@ def evaluate(
     output = Output(as_json)
     since, until = time_range(start, end)
     with opened(project) as workspace:
-        from vde_dagster.cli.plan_view import count
         from vde_dagster.cli.rows_view import rows_json, show_rows
         from vde_dagster.execution.plans.make_plans import require_environment
         from vde_dagster.execution.plans.render_model import evaluate_model
+        from vde_dagster.reports.texts import count
 
         found = evaluate_model(
             workspace.warehouse,

@@ -45,8 +45,7 @@ def clean(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug =
         from vde_dagster.project.loading.cache import clean_caches
 
         deleted = clean_caches(workspace.root)
-        from vde_dagster.cli.environments_view import size
-        from vde_dagster.cli.plan_view import count
+        from vde_dagster.reports.texts import count, size
 
         freed = sum(deleted.values())
         output.result(

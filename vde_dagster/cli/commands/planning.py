@@ -76,8 +76,9 @@ def plan(
             author=current_user() if propose else None,
         )
         from vde_dagster.cli.applying import missing_json, nothing_to_do
-        from vde_dagster.cli.plan_view import show_plan, show_summary, show_warnings
+        from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
         from vde_dagster.planning.plan.plan import PlanKind
+        from vde_dagster.reports.plan import plan_report
 
         shown = {**made.to_json(), **missing_json(workspace, made)} if as_json else {}
         work = workspace.estimate(made) if made.kind is PlanKind.RESTATEMENT else None
@@ -94,12 +95,12 @@ def plan(
             print_json(shown)
         elif made.is_empty:
             output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
-            show_warnings(output.out, made)
+            show_warnings(output.out, made.warnings)
         elif summary:
-            show_summary(output.out, made)
+            show_summary(output.out, plan_report(made))
         else:
             previous = {} if no_diff else previous_snapshots(workspace, made)
-            show_plan(output.out, made, previous, diffs=not no_diff)
+            show_report(output.out, plan_report(made, previous))
         if work and not as_json:
             output.note(work.sentence())
         if not as_json and not made.is_empty:
@@ -156,7 +157,7 @@ def diff(
             return
         made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
         from vde_dagster.cli.applying import previous_snapshots
-        from vde_dagster.cli.plan_view import diff_json, model_diffs, show_diffs
+        from vde_dagster.cli.diff_view import diff_json, model_diffs, show_diffs
 
         found = model_diffs(made, previous_snapshots(workspace, made))
         output.result(
@@ -166,7 +167,7 @@ def diff(
 
 
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
-    from vde_dagster.cli.plan_view import diff_json, difference_of, show_data, show_diffs
+    from vde_dagster.cli.diff_view import diff_json, difference_of, show_data, show_diffs
     from vde_dagster.execution.environments.compare import (
         compare_data,
         compare_environments,
@@ -215,10 +216,9 @@ def check_intervals(
     with opened(project) as workspace:
         patterns = models or ()
         made = workspace.plan_run(environment, ignore_cron=ignore_cron, save=False, of=patterns)
-        from vde_dagster.cli.plan_view import count
-        from vde_dagster.cli.shapes import short_time
         from vde_dagster.execution.plans.pending_work import whats_missing
         from vde_dagster.project.selection import select
+        from vde_dagster.reports.texts import count, short_time
 
         shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
         changed = workspace.warehouse.changed_files

@@ -248,7 +248,7 @@ def list_tokens(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.shapes import short_time
+        from vde_dagster.reports.texts import short_time
 
         found = workspace.store.tokens.all()
         rows = [

@@ -123,8 +123,8 @@ def run_tests(
 
 def _create(project: Path, wanted: Wanted, output: Output) -> None:
     with opened(project) as workspace:
-        from vde_dagster.cli.plan_view import count
         from vde_dagster.execution.unit_testing.create_test import create_test
+        from vde_dagster.reports.texts import count
 
         done = create_test(workspace, wanted)
         given = ", ".join(f"{rows} of {parent}" for parent, rows in done.inputs.items())

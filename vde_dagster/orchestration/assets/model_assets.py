@@ -34,12 +34,12 @@ from vde_dagster.orchestration.models.catalog import (
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion, without_circles
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
-from vde_dagster.orchestration.pages.markdown import spans
 from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.model import Model
+from vde_dagster.reports.texts import spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

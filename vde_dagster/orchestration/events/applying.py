@@ -45,10 +45,10 @@ from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.pages.markdown import span, spans
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.reports.texts import span, spans
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:

@@ -27,12 +27,13 @@ from vde_dagster.orchestration.events.projection import Combination
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.orchestration.pages.markdown import markdown_table, spans
+from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit
+from vde_dagster.reports.texts import spans
 
 if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan

@@ -15,10 +15,10 @@ from vde_dagster.orchestration.pages.markdown import (
     markdown_table,
     partition_link,
     short_name,
-    spans,
 )
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.texts import spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.version_changes import DataChange, VersionChange

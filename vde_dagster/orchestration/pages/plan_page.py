@@ -27,22 +27,24 @@ from vde_dagster.orchestration.names import (
 )
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
-    Estimate,
-    Readers,
-    breaking,
-    breaks,
-    change_pages,
+    change_texts,
     partition_link,
-    plan_markdown,
-    plan_summary,
-    risks,
+    report_markdown,
+    short_markdown,
     short_name,
-    title_in_words,
-    units,
 )
 from vde_dagster.planning.environments.contracts import describe_breaks
-from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
+from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.reports.plan import (
+    Estimate,
+    Readers,
+    break_sentences,
+    breaking,
+    plan_report,
+    risks,
+)
+from vde_dagster.reports.texts import count, first_of, units
 from vde_dagster.state.db.leases import environment_lease
 
 if TYPE_CHECKING:
@@ -78,11 +80,12 @@ def plan_metadata(
     )
     before = _versions_before(store, plan, previous)
     records = _versions(plan, before)[:MAX_RECORDS]
-    text = plan_markdown(plan, previous, estimate, readers, names)
+    report = plan_report(plan, previous, estimate, readers)
+    text = report_markdown(report, names)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
-        shown["summary"] = dg.MetadataValue.md(plan_summary(plan, estimate, readers, names))
-        edits = list(change_pages(plan, previous).values())[:MAX_EDITS]
+        shown["summary"] = dg.MetadataValue.md(short_markdown(report, names))
+        edits = change_texts(report)[:MAX_EDITS]
         # A label is a column's width: the text begins with the model's name.
         shown.update((f"why {n}", dg.MetadataValue.md(why)) for n, why in enumerate(edits, 1))
     return {
@@ -92,10 +95,10 @@ def plan_metadata(
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.warnings),
-        "vde/computes": sum(model.skips is None for model in plan.builds),
-        "vde/skips": sum(model.skips is not None for model in plan.builds),
+        "vde/computes": len(plan.computed),
+        "vde/skips": len(plan.builds) - len(plan.computed),
         "vde/intervals": sum(
-            units(model, plan.snapshots[model.snapshot_id or ""]) for model in plan.builds
+            units(plan.snapshots[model.snapshot_id or ""], model.intervals) for model in plan.builds
         ),
         "vde/views": len(plan.views.created) + len(plan.views.replaced) + len(plan.views.dropped),
     }
@@ -166,7 +169,7 @@ def breaking_check(
         readers: Who reads the models besides models.
     """
     found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
-    said = [*breaks(plan, readers), *risks(plan)]
+    said = [*break_sentences(plan, readers), *risks(plan)]
     return {
         "asset_key": asset,
         "check_name": BREAKING_CHECK,
@@ -193,16 +196,16 @@ def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
         for record in instance.fetch_materializations(key, limit=LOOKED_AT).records:
             event = record.asset_materialization
             facts = event.metadata if event else {}
-            took, count = (
+            took, filled = (
                 facts[name].value if name in facts else None
                 for name in ("vde/fill_seconds", "vde/fill_intervals")
             )
-            if isinstance(took, int | float) and isinstance(count, int):
-                seconds.append(float(took) / max(count, 1))
+            if isinstance(took, int | float) and isinstance(filled, int):
+                seconds.append(float(took) / max(filled, 1))
         if not seconds:
             return None
         known = catalog.live.models.get(model.name)
-        number = units(model, known.snapshot) if known else 1
+        number = units(known.snapshot, model.intervals) if known else 1
         return median(seconds) * max(number, 1)
 
     return estimate
@@ -346,8 +349,7 @@ def _description(found: Analysis) -> str:
     number = len(found.mistakes)
     if not number:
         return "Spark can run every query and audit that the plan changes."
-    told = "1 mistake" if number == 1 else f"{number} mistakes"
-    return f"{told}: {'; '.join(map(str, found.mistakes))}"
+    return f"{count(number, 'mistake')}: {'; '.join(map(str, found.mistakes))}"
 
 
 def _lines(texts: Any) -> dg.MarkdownMetadataValue:
@@ -374,15 +376,26 @@ def _line(plan: Plan, catalog: AssetCatalog) -> str:
     parts = [
         f"- **{plan.environment}: {title_in_words(plan)}** ({read}, {approve})",
         f"by {author}, {_age(plan.created_at, catalog.live.read_at or plan.created_at)}",
-        f"computes {_models(sum(model.skips is None for model in plan.builds))}",
+        f"computes {count(len(plan.computed), 'model') if plan.computed else 'nothing'}",
     ]
     if plan.breaks:
         parts.append(f"**breaks: {describe_breaks(plan.breaks)}**")
     return "; ".join(parts)
 
 
-def _models(count: int) -> str:
-    return "nothing" if not count else "1 model" if count == 1 else f"{count} models"
+def title_in_words(plan: Plan, most: int = 3) -> str:
+    """Say what a plan is about: `orders changed, total added and 2 more models`."""
+    if plan.kind is PlanKind.RESTATEMENT:
+        names = [f"`{short_name(name)}`" for name in list(plan.restates)[:most]]
+        return f"computes {', '.join(names)} again"
+    if not plan.base_version:
+        return f"a new environment of {count(len(plan.entries), 'model')}"
+    words = {Change.MODIFIED: "changed", Change.REMOVED: "removed", Change.ADDED: "added"}
+    edited = [model for change in words for model in plan.models if model.change is change]
+    said = [f"`{short_name(model.name)}` {words[model.change]}" for model in edited[:most]]
+    if said:
+        return f"{', '.join(said)}{first_of(len(edited), most)}"
+    return "what is due" if plan.builds else "views and descriptions"
 
 
 def _age(made: datetime, now: datetime) -> str:

@@ -322,6 +322,16 @@ class Plan:
         return tuple(model for model in self.models if model.builds)
 
     @property
+    def computed(self) -> tuple[PlannedModel, ...]:
+        """The models to compute that are not known to be skipped, in topological order."""
+        return tuple(model for model in self.models if model.builds and model.skips is None)
+
+    @property
+    def audited(self) -> tuple[PlannedModel, ...]:
+        """The models whose rows stay as they are and are audited again."""
+        return tuple(model for model in self.models if model.audits and not model.builds)
+
+    @property
     def breaks(self) -> tuple[ContractBreak, ...]:
         """The columns, and whole models, that readers will not find as they are now."""
         return tuple(broken for model in self.models for broken in model.breaks)

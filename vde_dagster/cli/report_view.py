@@ -1,0 +1,116 @@
+"""A report on a terminal: a tree of its sections, or a few lines of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vde_dagster.reports.document import Mark, Report, Row, Section
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+MOST_REASONS = 4
+"""Reasons shown per row; the JSON form has them all."""
+MOST_NAMES = 10
+"""Breaks that the short form names."""
+
+_STYLES = {
+    Mark.PLAIN: "",
+    Mark.NAME: "bold",
+    Mark.GOOD: "green",
+    Mark.CHANGED: "yellow",
+    Mark.AFFECTED: "magenta",
+    Mark.WORK: "cyan",
+    Mark.BAD: "red",
+    Mark.QUIET: "dim",
+}
+
+
+def show_report(console: Console, report: Report) -> None:
+    """Print a report as a tree, and its warnings below."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    tree = Tree(_title(report))
+    breaks = [report.breaks] if report.breaks else []
+    for section in (*breaks, *report.work, *report.rest):
+        heading = Text(_lower(section.title), style=_STYLES[section.mark] or "bold")
+        heading.append(f" {section.amount}".rstrip(), style=_STYLES[section.mark] or "not bold")
+        branch = tree.add(heading)
+        for row in section.rows:
+            _add_row(branch, row)
+    console.print(tree)
+    show_warnings(console, report.warnings)
+
+
+def show_summary(console: Console, report: Report) -> None:
+    """Print a report in short: what breaks, and a line for each section."""
+    console.print(_title(report))
+    broken = report.breaks.rows if report.breaks else ()
+    for row in broken[:MOST_NAMES]:
+        console.print(_line(row, "breaks    "))
+    if broken[MOST_NAMES:]:
+        console.print(f"          and {len(broken) - MOST_NAMES} more", style="red")
+    for section in (*report.work, *report.rest):
+        console.print(f"{_lower(section.title):<9} {_amount(section)}", markup=False)
+    for sentence in report.short:
+        console.print(sentence, markup=False)
+    show_warnings(console, report.warnings)
+
+
+def show_warnings(console: Console, warnings: Sequence[str]) -> None:
+    """Print what looks like a mistake in the project, one a line."""
+    from rich.text import Text
+
+    for warning in warnings:
+        console.print(Text("warning: ", style="yellow").append(warning, style="default"))
+
+
+def coloured(lines: Sequence[str]) -> Text:
+    """Colour a diff: removed lines red, added ones green."""
+    from rich.text import Text
+
+    text = Text()
+    for number, line in enumerate(lines):
+        style = {"-": "red", "+": "green", "@": "cyan"}.get(line[:1], "dim")
+        text.append(("\n" if number else "") + line, style=style)
+    return text
+
+
+def _title(report: Report) -> Text:
+    from rich.text import Text
+
+    title = Text(f"{_lower(report.title)} ").append(report.subject, style="bold")
+    return title.append(
+        f": {report.summary} · {f'id {report.id}, ' if report.id else ''}{report.facts}"
+    )
+
+
+def _lower(title: str) -> str:
+    return title[:1].lower() + title[1:]
+
+
+def _amount(section: Section) -> str:
+    return section.amount or f"{len(section.rows)}"
+
+
+def _add_row(branch: Tree, row: Row) -> None:
+    from rich.text import Text
+
+    node = branch.add(_line(row))
+    for reason in row.reasons[:MOST_REASONS]:
+        node.add(Text(reason, style="dim"))
+    if len(row.reasons) > MOST_REASONS:
+        node.add(Text(f"and {len(row.reasons) - MOST_REASONS} more", style="dim"))
+    if row.diff:
+        node.add(coloured(row.diff))
+
+
+def _line(row: Row, before: str = "") -> Text:
+    from rich.text import Text
+
+    cells = [Text(cell.text, style=_STYLES[cell.mark]) for cell in row.cells if cell.text]
+    return Text(before).append_text(Text("  ").join(cells))

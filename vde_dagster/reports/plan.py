@@ -1,0 +1,291 @@
+"""The report of a plan: what breaks, what is computed and why, views, statements and risks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.reports.document import (
+    Cell,
+    Mark,
+    Report,
+    Row,
+    Section,
+    diff_lines,
+    listed,
+    sentences,
+)
+from vde_dagster.reports.texts import (
+    count,
+    duration,
+    first_of,
+    saved,
+    short_time,
+    spans,
+    unit_name,
+    units,
+)
+
+MOST_NAMES = 10
+"""Models and views that a sentence names."""
+
+Estimate = Callable[[PlannedModel], float | None]
+"""Seconds that a model's work is likely to take, from earlier runs; None when never run."""
+
+Readers = Mapping[ModelName, Sequence[str]]
+"""Who reads a model besides the project's models, as far as it is known."""
+
+_TITLES = {
+    PlanKind.PLAN: "Plan for",
+    PlanKind.RUN: "Run of",
+    PlanKind.RESTATEMENT: "Restatement of",
+}
+_MARKS = {
+    Change.ADDED: Mark.GOOD,
+    Change.MODIFIED: Mark.CHANGED,
+    Change.AFFECTED: Mark.AFFECTED,
+    Change.REMOVED: Mark.BAD,
+    Change.UNCHANGED: Mark.QUIET,
+}
+
+
+def plan_report(
+    plan: Plan,
+    previous: Mapping[str, Snapshot] = MappingProxyType({}),
+    estimate: Estimate | None = None,
+    readers: Readers = MappingProxyType({}),
+) -> Report:
+    """Return the report of a plan.
+
+    Args:
+        previous: The snapshots that it replaces, by id; without one, no changed text is shown.
+        estimate: Seconds of work per model, from earlier runs.
+        readers: Who reads the models besides models.
+    """
+    base = f"version {plan.base_version}" if plan.base_version else "a new environment"
+    is_plan = plan.kind is PlanKind.PLAN
+    broken = sentences("Breaks what is published", break_sentences(plan, readers), Mark.BAD)
+    return Report(
+        title=_TITLES[plan.kind],
+        subject=plan.environment,
+        summary="nothing to publish" if plan.is_empty else summary(plan),
+        id="" if plan.is_empty else plan.id,
+        facts=f"made {short_time(plan.created_at)} UTC against {base}",
+        breaks=broken[0] if broken else None,
+        warnings_title="Looks like a mistake" if is_plan else "Worth knowing",
+        warnings=plan.warnings,
+        short=tuple(_short(plan)),
+        work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
+        rest=(*_outdated(plan), *_views(plan), *_statements(plan), *_risks(plan)),
+    )
+
+
+def summary(plan: Plan) -> str:
+    """Describe a plan in one line."""
+    counts: Counter[Change] = Counter(model.change for model in plan.models)
+    changes = [change for change in Change if change is not Change.UNCHANGED and counts[change]]
+    words = [f"{counts[change]} {change.value}" for change in changes]
+    computed = len(plan.computed)
+    words.append(f"{computed} to compute" if computed else "nothing to compute")
+    if skips := len(plan.builds) - computed:
+        words.append(f"{skips} to skip")
+    if audited := plan.audited:
+        words.append(f"{len(audited)} to audit")
+    return ", ".join(words)
+
+
+def break_sentences(plan: Plan, readers: Readers = MappingProxyType({})) -> list[str]:
+    """Say what readers of the environment will not find as it is."""
+    return [broken.describe(readers.get(broken.model, ())) for broken in plan.breaks]
+
+
+def breaking(plan: Plan) -> list[PlannedModel]:
+    """Return the models whose existing rows or values change."""
+    return [model for model in plan.models if model.category is Category.BREAKING]
+
+
+def risks(plan: Plan) -> list[str]:
+    """Say what somebody should look at twice before they approve."""
+    return [
+        *(f"{model.name} is breaking: {'; '.join(model.reasons)}" for model in breaking(plan)),
+        *(
+            f"{model.name} changes a table that readers see: {'; '.join(_in_place(model))}"
+            for model in plan.models
+            if model.deploys
+        ),
+        *_removed(plan),
+    ]
+
+
+def work_text(plan: Plan, model: PlannedModel) -> str:
+    """Say what of a model is computed: `365 days, 2013-01-01 … 2013-12-31`, or `whole table`."""
+    snapshot = plan.snapshots[model.snapshot_id or ""]
+    parts = ["whole table"]
+    if snapshot.is_incremental:
+        number = count(units(snapshot, model.intervals), unit_name(snapshot.cadence.unit))
+        parts = [number, spans(model.intervals)]
+    parts += ["computed again"] if model.again else []
+    parts += ["recorded as filled, not computed"] if model.records_only else []
+    parts += [model.batches.text] if model.batches else []
+    parts += ["audits the rows that stay"] if model.audits else []
+    return ", ".join(parts)
+
+
+def _short(plan: Plan) -> Iterator[str]:
+    if names := [model.name for model in breaking(plan)]:
+        yield f"breaking: {listed(names, MOST_NAMES)}"
+    changed = [model for model in plan.models if model.in_place is not None]
+    for model in changed[:MOST_NAMES]:
+        yield f"in place: {model.name}: {'; '.join(_in_place(model))}"
+    if more := first_of(len(changed), MOST_NAMES):
+        yield f"in place:{more}"
+
+
+def _work(
+    plan: Plan, previous: Mapping[str, Snapshot], estimate: Estimate | None
+) -> Iterator[Section]:
+    """Yield what is computed, skipped, shown otherwise and audited, and what stays."""
+
+    def section(
+        title: str, amount: str, work: str, models: Sequence[PlannedModel], texts: Sequence[str]
+    ) -> Section:
+        estimates = [estimate(model) if estimate else None for model in models]
+        known = any(seconds is not None for seconds in estimates) and work == "work"
+        rows = tuple(
+            _row(plan, model, text, previous, duration(seconds) if known else None)
+            for model, text, seconds in zip(models, texts, estimates, strict=True)
+        )
+        if known:
+            amount += f", about {duration(sum(s or 0.0 for s in estimates))} by earlier runs"
+        headers = ("model", "change", work, *(("estimate",) if known else ()), "version")
+        return Section(title, amount, headers, rows)
+
+    computed = plan.computed
+    number = sum(units(plan.snapshots[m.snapshot_id or ""], m.intervals) for m in computed)
+    amount = f"{count(len(computed), 'model')}, {count(number, 'interval')}"
+    if computed:
+        texts = [work_text(plan, model) for model in computed]
+        yield section("Computes", amount, "work", computed, texts)
+    else:
+        yield Section("Computes", "nothing")
+    skips = [(model, model.skips) for model in plan.builds if model.skips is not None]
+    if skips:
+        texts = [f"skipped, {skipped.why}{saved([skipped])}" for _, skipped in skips]
+        amount = f"{count(len(skips), 'model')}{saved(skipped for _, skipped in skips)}"
+        yield section("Skips", amount, "why", [model for model, _ in skips], texts)
+    free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
+    if free:
+        texts = [
+            ", ".join(
+                [
+                    *([f"served by {model.table.ref}"] if model.table else []),
+                    *(["audits the rows that are there"] if model.audits else []),
+                ]
+            )
+            for model in free
+        ]
+        yield section("Changes without computing", count(len(free), "model"), "", free, texts)
+    audited = [model for model in plan.audited if model.change is Change.UNCHANGED]
+    if audited:
+        amount = f"{count(len(audited), 'model')} without computing"
+        texts = ["audits the rows that are there"] * len(audited)
+        yield section("Audits", amount, "", audited, texts)
+    untouched = len(plan.models) - len(plan.builds) - len(free) - len(audited)
+    if untouched:
+        amount = f"{count(untouched, 'model')} as they are"
+        yield Section("Leaves", amount, mark=Mark.QUIET)
+
+
+def _row(
+    plan: Plan,
+    model: PlannedModel,
+    work: str,
+    previous: Mapping[str, Snapshot],
+    seconds: str | None,
+) -> Row:
+    change, mark = model.change.value, _MARKS[model.change]
+    if model.category is not None and model.category.value != change:
+        change += f", {model.category.value.replace('_', '-')}"
+        mark = Mark.BAD if model.category is Category.BREAKING else mark
+    return Row(
+        (
+            Cell(str(model.name), Mark.NAME),
+            Cell(change, mark),
+            Cell(work, Mark.GOOD if model.skips is not None else Mark.WORK),
+            *([Cell(seconds)] if seconds is not None else []),
+            Cell(plan.version_of(model) or "", Mark.QUIET),
+        ),
+        (*_in_place(model), *(model.reasons if model.change is not Change.ADDED else ())),
+        _diff(plan, model, previous),
+    )
+
+
+def _in_place(model: PlannedModel) -> tuple[str, ...]:
+    return tuple(model.in_place.sentences()) if model.in_place else ()
+
+
+def _diff(plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]) -> tuple[str, ...]:
+    old = previous.get(model.previous_snapshot_id or "")
+    if old is None or model.change not in (Change.MODIFIED, Change.REMOVED):
+        return ()
+    new = plan.snapshots.get(model.snapshot_id or "")
+    return tuple(diff_lines(old.model.source, new.model.source if new else ""))
+
+
+def _outdated(plan: Plan) -> Iterator[Section]:
+    if plan.outdates:
+        yield Section(
+            "Makes outdated",
+            f"{count(len(plan.outdates), 'table')}, for their own next runs to compute again",
+            ("model", "shown", "range"),
+            tuple(
+                Row(
+                    (
+                        Cell(str(found.name), Mark.NAME),
+                        Cell(found.shown_by()),
+                        Cell("whole table" if found.whole else spans(found.intervals)),
+                    )
+                )
+                for found in plan.outdates
+            ),
+        )
+
+
+def _views(plan: Plan) -> Iterator[Section]:
+    views = plan.views
+    changed = {"created": views.created, "replaced": views.replaced, "dropped": views.dropped}
+    if views:
+        counts = ", ".join(f"{len(refs)} {word}" for word, refs in changed.items() if refs)
+        rows = [
+            Row((Cell(f"{word} {listed(refs)}", Mark.BAD if word == "dropped" else Mark.PLAIN),))
+            for word, refs in changed.items()
+            if refs
+        ]
+        yield Section("Views", counts, rows=tuple(rows))
+
+
+def _statements(plan: Plan) -> Iterator[Section]:
+    complete = plan.complete_statements
+    yield from sentences("Runs before all", complete.before)
+    yield from sentences("Runs after all", complete.after)
+
+
+def _risks(plan: Plan) -> tuple[Section, ...]:
+    """Say what is at risk beyond the reasons of changes."""
+    deployed = [
+        f"{model.name} changes a table that readers see" for model in plan.models if model.deploys
+    ]
+    return sentences("At risk", [*deployed, *_removed(plan)], Mark.BAD)
+
+
+def _removed(plan: Plan) -> list[str]:
+    readers = Counter(
+        parent for snapshot in plan.snapshots.values() for parent in snapshot.model.depends_on
+    )
+    removed = [model.name for model in plan.models if model.change is Change.REMOVED]
+    still = [f" while {readers[n]} models still read it" if readers[n] else "" for n in removed]
+    return [f"{name} is removed{read}" for name, read in zip(removed, still, strict=True)]

@@ -1,0 +1,101 @@
+"""Reports say the same sentences on a terminal and on Dagster's pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from vde_dagster.cli.report_view import show_report, show_summary
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.reports.document import Report
+from vde_dagster.reports.plan import plan_report
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+NOW = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
+FILES = {
+    "models/daily.sql": """MODEL (name db.daily, start '2024-01-01',
+      kind INCREMENTAL_BY_TIME_RANGE (time_column day, forward_only true));
+    SELECT '1' AS n, '2024-01-01' AS day""",
+    "models/view.sql": "MODEL (name db.shown, kind VIEW); SELECT n, 1 AS gone FROM db.daily",
+    "models/total.sql": "MODEL (name db.total, kind FULL); SELECT max(n) AS n FROM db.daily",
+}
+
+
+def first(workspace: Workspace, folder: ProjectFolder) -> Plan:
+    return workspace.plan("dev", now=NOW)
+
+
+def nothing(workspace: Workspace, folder: ProjectFolder) -> Plan:
+    return workspace.plan("prod", now=NOW)
+
+
+def edited(workspace: Workspace, folder: ProjectFolder) -> Plan:
+    folder.edit("models/view.sql", "1 AS gone", "'x' = NULL AS odd")
+    folder.edit("models/total.sql", "max(n)", "min(n)")
+    folder.edit("models/daily.sql", "'1' AS n,", "'1' AS n, '2' AS more,")
+    workspace.reload()
+    return workspace.plan("prod", now=NOW)
+
+
+def removed(workspace: Workspace, folder: ProjectFolder) -> Plan:
+    (folder.root / "models/total.sql").unlink()
+    workspace.reload()
+    return workspace.plan("prod", now=NOW)
+
+
+def due(workspace: Workspace, folder: ProjectFolder) -> Plan:
+    return workspace.plan_run("prod", now=NOW.replace(day=5))
+
+
+def restated(workspace: Workspace, folder: ProjectFolder) -> Plan:
+    return workspace.plan("prod", now=NOW, restate=("db.daily",), start=NOW.replace(day=2, hour=0))
+
+
+def texts(report: Report) -> Iterator[str]:
+    """Yield everything that a report says."""
+    yield from (report.subject, report.summary, report.id, *report.warnings)
+    yield report.facts if report.id else ""
+    for section in (*([report.breaks] if report.breaks else []), *report.work, *report.rest):
+        yield section.heading
+        for row in section.rows:
+            yield from (*(cell.text for cell in row.cells), *row.reasons, *row.diff)
+
+
+def words(text: str) -> str:
+    """Return a text without what only its medium has: signs, spaces and capital letters."""
+    return re.sub(r"[^\w=']+", " ", text.replace("\\", "").replace("&lt;", "<")).lower()
+
+
+@pytest.mark.parametrize("make", [first, nothing, edited, removed, due, restated])
+def test_terminal_and_dagster_say_every_sentence_of_a_plan(
+    make: Callable[[Workspace, ProjectFolder], Plan], tmp_path: Path
+) -> None:
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+        plan = make(workspace, folder)
+        previous = workspace.store.snapshots.load(
+            [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
+        )
+    report = plan_report(plan, previous, lambda model: 10.0)
+    for show, write in ((show_report, report_markdown), (show_summary, short_markdown)):
+        console = Console(file=StringIO(), width=400)
+        show(console, report)
+        pages = words(console.file.getvalue()), words(write(report, SHORT))  # type: ignore[attr-defined]
+        said = list(texts(report)) if show is show_report else [report.summary, *report.short]
+        missing = [
+            (text, *(words(text).strip() in page for page in pages))
+            for text in said
+            if not all(words(text).strip() in page for page in pages)
+        ]
+        assert not missing
