@@ -11,6 +11,7 @@ from vde_dagster.cli.applying import failed_statements_json
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import environment_json, instant_json
 from vde_dagster.errors import ProjectError
+from vde_dagster.reports.history import data_summary
 from vde_dagster.reports.texts import count, short_time, size
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.environments.rollback import RollbackResult
-    from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
+    from vde_dagster.execution.environments.version_changes import VersionChange
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.lakehouse.maintenance.cleaning import Decision
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
@@ -170,30 +171,12 @@ def show_history(console: Console, changes: Sequence[VersionChange]) -> None:
             change.version.added,
             change.version.changed,
             change.version.removed,
-            _data(change.data),
+            data_summary(change.data),
             "dropped" if change.version.dropped else change.version.note,
         )
         for change in changes
     ]
     console.print(simple_table(_HEADERS, rows))
-
-
-def _data(tables: Sequence[DataChange]) -> str:
-    """Sum up what happened to tables: `3 tables +10 -2, 1 new table, 1 earlier table`."""
-    moved = [table for table in tables if not table.is_new]
-    parts = []
-    if moved:
-        known = [(table.added, table.removed) for table in moved]
-        rows = ""
-        if all(added is not None for added, _ in known):
-            rows = f" +{sum(a or 0 for a, _ in known)} -{sum(r or 0 for _, r in known)}"
-        parts.append(count(len(moved), "table") + rows)
-    back = sum(table.is_back for table in tables)
-    new = len(tables) - len(moved) - back
-    parts += [
-        count(many, what) for many, what in ((new, "new table"), (back, "earlier table")) if many
-    ]
-    return ", ".join(parts)
 
 
 def rollback_json(result: RollbackResult, *, dry_run: bool = False) -> dict[str, Any]:

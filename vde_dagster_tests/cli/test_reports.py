@@ -12,11 +12,14 @@ import pytest
 from rich.console import Console
 
 from vde_dagster.cli.report_view import show_report, show_summary
+from vde_dagster.execution.environments.version_changes import DataChange
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
+from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import Report
+from vde_dagster.reports.history import data_summary
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -99,3 +102,22 @@ def test_terminal_and_dagster_say_every_sentence_of_a_plan(
             if not all(words(text).strip() in page for page in pages)
         ]
         assert not missing
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ([], ""),
+        ([(False, False, 10, 2), (False, False, 1000, 0)], "2 tables +1,010 -2 rows"),
+        ([(False, False, None, None), (True, False, None, None)], "1 table, 1 new table"),
+        ([(True, True, None, None), (False, False, 0, 1)], "1 table +0 -1 rows, 1 earlier table"),
+    ],
+)
+def test_changes_of_data_are_summed_up_by_tables_and_rows(
+    tables: list[tuple[bool, bool, int | None, int | None]], said: str
+) -> None:
+    changes = [
+        DataChange((), new, back, None, added, removed, IntervalSet())
+        for new, back, added, removed in tables
+    ]
+    assert data_summary(changes) == said

@@ -18,7 +18,8 @@ from vde_dagster.orchestration.pages.markdown import (
 )
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.reports.texts import spans
+from vde_dagster.reports.history import data_summary
+from vde_dagster.reports.texts import first_of, spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
@@ -138,9 +139,8 @@ def _changes(
     rows = list(_rows(shown, before))
     if not rows:
         return f"The definitions of version {environment.version - 1}."
-    more = len(rows) - MAX_CHANGES
-    text = markdown_table(rows[:MAX_CHANGES])
-    return f"{text}\n\n… and {more} more" if more > 0 else text
+    more = first_of(len(rows), MAX_CHANGES)
+    return markdown_table(rows[:MAX_CHANGES]) + (more and f"\n\n…{more}")
 
 
 def _rows(
@@ -186,9 +186,8 @@ def data_text(change: VersionChange) -> str:
         }
         for table in change.data[:MAX_TABLES]
     ]
-    text = markdown_table(rows)
-    more = len(change.data) - MAX_TABLES
-    return f"{text}\n\n… and {more} more" if more > 0 else text
+    more = first_of(len(change.data), MAX_TABLES)
+    return markdown_table(rows) + (more and f"\n\n…{more}")
 
 
 def history_text(changes: Sequence[VersionChange], names: Names) -> str:
@@ -204,7 +203,7 @@ def history_text(changes: Sequence[VersionChange], names: Names) -> str:
                 "published (UTC)": f"{change.version.published_at:%Y-%m-%d %H:%M}",
                 "changed": change.what,
                 "models": _models(change),
-                "data": _data_summary(change.data),
+                "data": data_summary(change.data),
                 "why": _why(change, names),
             }
             for change in changes[:LISTED]
@@ -216,25 +215,6 @@ def _models(change: VersionChange) -> str:
     version = change.version
     parts = ((version.added, "added"), (version.changed, "changed"), (version.removed, "removed"))
     return ", ".join(f"{number} {what}" for number, what in parts if number)
-
-
-def _data_summary(tables: Sequence[DataChange]) -> str:
-    moved = [table for table in tables if not table.is_new]
-    back = sum(table.is_back for table in tables)
-    new = len(tables) - len(moved) - back
-    parts = []
-    if moved:
-        known = [(one.added, one.removed) for one in moved]
-        rows = ""
-        if all(added is not None for added, _ in known):
-            added, removed = (sum(one or 0 for one in side) for side in zip(*known, strict=True))
-            rows = f", +{added:,} −{removed:,} rows"  # noqa: RUF001
-        parts.append(f"{len(moved)} table{'' if len(moved) == 1 else 's'}{rows}")
-    if new:
-        parts.append(f"{new} new")
-    if back:
-        parts.append(f"{back} earlier")
-    return "; ".join(parts)
 
 
 def _why(change: VersionChange, names: Names) -> str:
