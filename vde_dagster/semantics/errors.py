@@ -91,6 +91,7 @@ def finding(
 
 Rule = Literal[
     "unknown function",
+    "number of arguments",
     "aggregate in clause",
     "nested aggregate",
     "window in clause",

@@ -12,6 +12,7 @@ A function or construct that is in no list makes a query opaque.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 
 def _names(text: str) -> frozenset[str]:
@@ -398,6 +399,100 @@ DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     "unix_timestamp": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
 }
 """What Spark takes for arguments that are left out: the first one's index, and literals."""
+
+ARGUMENTS = _pairs("""
+0: collations cume_dist current_catalog current_database current_date current_timestamp
+0: current_timezone current_user e input_file_block_length input_file_block_start input_file_name
+0: localtimestamp monotonically_increasing_id pi row_number spark_partition_id sql_keywords
+0: version
+0+: array arrays_zip coalesce concat concat_ws count dense_rank elt format_string greatest
+0+: grouping_id hash json_tuple least map map_concat named_struct parse_url percent_rank
+0+: python_worker_logs rank reflect stack struct try_parse_url try_reflect xxhash64
+0-1: current_time ntile rand randn uuid
+0-2: make_ym_interval mode unix_timestamp
+0-4: lag lead make_dt_interval
+0-7: make_interval
+1+: hour minute second
+1-2: any_value approx_count_distinct approx_top_k_accumulate approx_top_k_combine
+1-2: approx_top_k_estimate array_sort assert_true bround btrim ceil first floor from_unixtime
+1-2: hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+1-2: kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float last listagg log ltrim
+1-2: randstr round rtrim schema_of_avro schema_of_csv schema_of_json schema_of_xml shuffle
+1-2: sort_array theta_sketch_agg theta_union_agg to_avro to_binary to_csv to_date to_json to_time
+1-2: to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_xml trim try_to_binary
+1-2: try_to_date try_to_time try_to_timestamp
+1-3: approx_top_k sentences str_to_map
+1-3,6-7: make_timestamp try_make_timestamp
+1-4: range
+1-5: mask
+1-7: try_make_interval
+2: add_months array_append array_contains array_except array_intersect array_position
+2: array_prepend array_remove array_repeat array_union arrays_overlap atan2 bit_get collate
+2: contains corr covar_pop covar_samp date_format date_part date_sub date_trunc element_at encode
+2: endswith exists extract filter find_in_set forall format_number from_utc_timestamp get
+2: get_json_object histogram_numeric hypot instr kll_sketch_get_quantile_bigint
+2: kll_sketch_get_quantile_double kll_sketch_get_quantile_float kll_sketch_get_rank_bigint
+2: kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint
+2: kll_sketch_merge_double kll_sketch_merge_float left map_contains_key map_filter map_from_arrays
+2: max_by min_by mod nanvl next_day nullif nvl pmod pow regexp_count regexp_substr regr_avgx
+2: regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy repeat right
+2: session_window sha2 shiftleft shiftright shiftrightunsigned st_setsrid startswith
+2: theta_difference theta_intersection time_trunc to_char to_number to_utc_timestamp transform
+2: transform_keys transform_values trunc try_add try_divide try_element_at try_mod try_multiply
+2: try_subtract try_to_number xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long
+2: xpath_short xpath_string
+2+: decode
+2,6: make_timestamp_ntz try_make_timestamp_ntz
+2-3: approx_percentile array_join convert_timezone date_add datediff from_avro from_csv from_json
+2-3: from_xml hll_union levenshtein locate lpad months_between nth_value percentile regexp_extract
+2-3: regexp_extract_all regexp_instr replace rpad sequence split substring theta_union
+2-3: try_variant_get uniform variant_get
+2-3,6-7: make_timestamp_ltz try_make_timestamp_ltz
+2-4: from_protobuf to_protobuf window
+2-5: aes_decrypt try_aes_decrypt
+2-6: aes_encrypt
+3: array_insert conv if make_date make_time map_zip_with nvl2 slice split_part substring_index
+3: time_diff translate zip_with
+3-4: aggregate overlay regexp_replace
+4: count_min_sketch width_bucket
+""")
+"""How many arguments functions take: ``2-3`` is two or three. Those that are not listed take one.
+
+Made by asking Spark 4.1's `functionRegistry.lookupFunction` for each name with 0 to 16 NULLs,
+which answers WRONG_NUM_ARGS; `dateadd` and its like have a third one with a unit.
+"""
+_UNCOUNTED = OPERATORS | PARSED | CATALOG
+
+
+def takes(name: str, count: int) -> bool:
+    """Say whether a function may have so many arguments; true where that is not known.
+
+    >>> takes("date_trunc", 2), takes("date_trunc", 1), takes("my_function", 5)
+    (True, False, True)
+    """
+    name = ALIASES.get(name, name)
+    if name not in _KINDS or name in _UNCOUNTED:
+        return True
+    return any(_least(part) <= count <= _most(part) for part in _counts(name))
+
+
+def arguments_text(name: str) -> str:
+    """Say how many arguments a function takes, as "2 to 3"."""
+    counts = " or ".join(_counts(ALIASES.get(name, name)))
+    return {"0": "none"}.get(counts, counts.replace("-", " to ").replace("+", " or more"))
+
+
+def _counts(name: str) -> list[str]:
+    return ARGUMENTS.get(name, "1").split(",")
+
+
+def _least(part: str) -> int:
+    return int(part.partition("-")[0].rstrip("+"))
+
+
+def _most(part: str) -> float:
+    return inf if part.endswith("+") else int(part.rpartition("-")[2])
+
 
 INTERVAL_UNITS = _pairs("""
 year: year years

@@ -45,7 +45,7 @@ def query_of(load: Load, body: str, *, dialect: str = "spark", call: str = "@m(x
     ("body", "expanded"),
     [
         ("return repr(evaluator.runtime_stage)", "'evaluating'"),
-        ("assert evaluator.runtime_stage != RuntimeStage.LOADING; return '1'", "1"),
+        ("assert evaluator.runtime_stage != RuntimeStage.CREATING; return '1'", "1"),
         ("return repr(evaluator.locals['runtime_stage'])", "'evaluating'"),
         ("return repr(evaluator.gateway)", "'main'"),
         ("return repr(evaluator.var('region'))", "'eu'"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
 from vde_dagster.planning.checks.diagnostics import Known
 from vde_dagster.project.loading.loader import load_project, with_variables
@@ -166,3 +169,32 @@ def test_a_stage_that_there_is_is_not_told(load_model: LoadModel) -> None:
     )
 
     assert check_model(Known(model, None), {}) == ()
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "evaluator.runtime_stage != 'loading'",
+        "evaluator.runtime_stage not in ('loading', 'creating')",
+        "evaluator.locals['runtime_stage'] != RuntimeStage.LOADING",
+    ],
+)
+def test_what_is_not_for_loading_does_not_run_while_files_are_read(
+    load_model: LoadModel, tmp_path: Path, asks: str
+) -> None:
+    ran = tmp_path / "ran"
+    macros = f"""
+        from pathlib import Path
+        from sqlmesh import macro
+        from sqlmesh.core.macros import RuntimeStage
+
+        @macro()
+        def tell(evaluator):
+            if {asks}:
+                Path("{ran}").touch()
+            return "1"
+        """
+    with pytest.raises(ProjectError, match="asks whether runtime_stage is 'loading': macros run"):
+        load_model("MODEL (name a.m); SELECT @tell() AS s", {"macros/m.py": macros})
+
+    assert not ran.exists()

@@ -20,6 +20,8 @@ EXPECTED = {
     "column 'amount' is neither in GROUP BY nor in an aggregate function",
     "column 'qty' is neither in GROUP BY nor in an aggregate function",
     "a comparison with NULL is never true",
+    "RIGHT JOIN takes no LATERAL",
+    "FULL JOIN takes no LATERAL",
     "within quotes '@start_ds' is a text and no variable",
     "'status' is text and is compared with 'k', a number: "
     "the query fails at the first text that is no number",

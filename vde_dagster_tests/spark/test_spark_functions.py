@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError, get_return_value
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.spark import SparkEngine
@@ -32,6 +33,10 @@ NOT_LOADED = frozenset(
     {"from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf", "python_worker_logs"}
 )
 """Functions of modules that this session has not got, or that only Python's logging has."""
+
+_ANALYSIS = "org.apache.spark.sql.AnalysisException: "
+_MISCOUNTED = (f"{_ANALYSIS}[WRONG_NUM_ARGS.", f"{_ANALYSIS}[REQUIRED_PARAMETER_NOT_FOUND]")
+_WITH_A_UNIT = {(name, 3) for name in ("dateadd", "date_add", "datediff", "date_diff")}
 
 
 @pytest.fixture(scope="module")
@@ -269,4 +274,36 @@ def test_arguments_that_are_left_out_are_those_that_spark_takes(session: Any) ->
             for some in (defaults[:n] for n in range(len(defaults) + 1))
         ]
         wrong += [f"{name}: {plan}" for plan in plans[1:] if not plans[0].sameResult(plan)]
+    assert wrong == []
+
+
+def test_functions_take_as_many_arguments_as_spark_says(
+    session: Any, registry: dict[str, BuiltIn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the ends of each range: the registry makes an expression of NULLs, or counts them."""
+    # Spark's own exceptions; PySpark's ask for a dozen things of each.
+    monkeypatch.setattr("py4j.java_gateway.get_return_value", get_return_value)
+    state, jvm = session._jsparkSession.sessionState(), session._jvm
+    registries = (state.functionRegistry(), state.tableFunctionRegistry())
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    null = getattr(getattr(expressions, "Literal$"), "MODULE$").apply(None)
+    given = jvm.scala.collection.mutable.ArrayBuffer()
+    lists = [given.toList()]
+    for _ in range(9):
+        given.addOne(null)
+        lists.append(given.toList())
+    wrong = []
+    for name in registry.keys() - spark_functions.OPERATORS - spark_functions.CATALOG - NOT_LOADED:
+        identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+        functions = next(one for one in registries if one.functionExists(identifier))
+        takes = [spark_functions.takes(name, count) for count in range(10)]
+        ends = [n for n in range(9) if takes[n] != takes[n + 1]]
+        for count in sorted({*ends, *(n + 1 for n in ends)}):
+            counted = True
+            try:
+                functions.lookupFunction(identifier, lists[count])
+            except Py4JJavaError as error:  # That NULL is none of its values is another matter.
+                counted = not str(error.java_exception).startswith(_MISCOUNTED)
+            if counted != takes[count] and (name, count) not in _WITH_A_UNIT:
+                wrong.append(f"{name} of {count}: {counted}")
     assert wrong == []

@@ -6,5 +6,5 @@ it to problems. Nothing is asked of Spark or of the state.
 
 from __future__ import annotations
 
-CHECKS_VERSION = "9"
+CHECKS_VERSION = "11"
 """Raised whenever checks find more, or less: what is remembered of models is looked at again."""

@@ -47,7 +47,7 @@ _OF_KINDS = {
     "forward_only": "it is made anew with every change",
 }
 _NO_STAGES = {
-    "loading": "nothing runs while files are read",
+    "loading": "macros run once, when files are read, and what they write is what runs",
     "creating": "a table is made by the fill that first writes it",
     "demoting": "nothing runs when a view is dropped",
 }

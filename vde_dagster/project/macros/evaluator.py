@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.errors import Unknown
-from vde_dagster.project.macros.variables import KIND_NAME, TIME_VARIABLES, filled
+from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, filled
 from vde_dagster.sql.trees import query_sql, restore_parameters, untranslated, with_variables
 
 if TYPE_CHECKING:
@@ -21,12 +21,37 @@ if TYPE_CHECKING:
 
 _NONE_GIVEN = object()
 _ONCE = "macros run once, when the project is read, and what they write is what runs"
+_LOADING = "loading"
 _UNKNOWN = {
     "engine_adapter": "there is no engine yet",
     "snapshots": "there are no snapshots yet",
     "get_snapshot": "there are no snapshots yet",
 }
 """What SQLMesh's evaluator has and nobody can know here, and why."""
+
+
+class _Stage(str):
+    """The stage of a text, which refuses to be told apart from loading."""
+
+    _expander: Expander
+    __hash__ = str.__hash__
+
+    def __new__(cls, expander: Expander) -> _Stage:
+        stage = super().__new__(cls, expander.scope.stage)
+        stage._expander = expander
+        return stage
+
+    def __eq__(self, other: object) -> bool:
+        if str.__eq__(_LOADING, other) is True:
+            raise self._expander.error(
+                f"the macro asks whether {STAGE} is '{_LOADING}': {_ONCE}",
+                "leave the question out if it may run then; what asks the warehouse, or tells "
+                "others of a run, is for a Python model or a statement",
+            )
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 class MacroEvaluator:
@@ -49,9 +74,10 @@ class MacroEvaluator:
         """The stage that the macro's text is for; it is written once, before it runs.
 
         `evaluating` in queries and the statements around them, `promoting` in those on virtual
-        update, `auditing`, `testing` for a unit test, `before_all`, `after_all`.
+        update, `auditing`, `testing` for a unit test, `before_all`, `after_all`. Who compares it
+        with `loading` means code that runs while nothing is read, which would run now.
         """
-        return self._expander.scope.stage
+        return _Stage(self._expander)
 
     @property
     def gateway(self) -> str | None:

@@ -23,6 +23,7 @@ from vde_dagster.semantics.algebra.normalise import (
     plain_string,
 )
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
+from vde_dagster.sql.reading import name_of_call
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binding.binder import Binder
@@ -49,6 +50,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     name = called(e)
     if name.endswith(_LITERAL):
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
+    note_arguments(binder, e)
     kind = spark_functions.kind(name)
     if kind in _AGGREGATES or kind == "grouping":
         return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
@@ -72,6 +74,20 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if kind in ("ranking", "tie-breaking"):
         binder.note("no window", e)
     return binder.give_up(f"{kind} function {name} in an expression", *arguments)
+
+
+def note_arguments(binder: Binder, e: exp.Expr) -> None:
+    """Note a call with fewer or more arguments than the function of Spark's takes."""
+    name = name_of_call(e)
+    given = [
+        part
+        for a in e.expressions
+        for part in (a.expressions if isinstance(a, exp.Distinct) else [a])
+    ]
+    if name in binder.functions or any(a.is_star or isinstance(a, exp.Kwarg) for a in given):
+        return
+    if not spark_functions.takes(name, len(given)):
+        binder.note("number of arguments", e, len(given))
 
 
 def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
@@ -411,6 +427,7 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     if isinstance(e, exp.Anonymous):
         kind = spark_functions.kind(called(e))
         if kind in _STEADY or kind in _TELLING_APART:
+            note_arguments(binder, e)
             return aggregate_body(binder, e, scope), kind in _TELLING_APART
     return binder.give_up("an unknown window function", bind(binder, e, scope)), True
 

@@ -10,6 +10,7 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.algebra.nodes import Constant, Generator, Output
 from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.calls import note_arguments
 from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.semantics.types import infer
@@ -37,6 +38,7 @@ def bind_generator(
     """
     from vde_dagster.semantics.binding.expressions import bind
 
+    note_arguments(binder, e)
     kind = generator_kind(e)
     if kind is None:
         name = called(e)
@@ -125,6 +127,7 @@ def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, lis
     """Read RANGE(…) in FROM."""
     from vde_dagster.semantics.binding.expressions import bind
 
+    note_arguments(binder, e)
     arguments = e.expressions
     if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):
         raise Unsupported("RANGE of expressions")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.queries import CALLS, WIDTHS, output_findings, ungrouped
+from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
             found.update(dict.fromkeys(ungrouped(binder, noted)))
         else:
             found[_SAYERS[noted.rule](binder, noted)] = None
+    found.update(dict.fromkeys(refused_forms(tree)))
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(binder.to_check)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))

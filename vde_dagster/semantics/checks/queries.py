@@ -40,6 +40,18 @@ def _unknown(binder: Binder, noted: Noted) -> Finding:
     )
 
 
+def _number_of_arguments(binder: Binder, noted: Noted) -> Finding:
+    (given,) = noted.details
+    name = name_of_call(noted.where)
+    taken = spark_functions.arguments_text(name)
+    return finding(
+        noted.rule,
+        noted.where,
+        f"'{name}' is given {given} argument{'' if given == 1 else 's'} and takes {taken}",
+        f"DESCRIBE FUNCTION {name} says in Spark which they are",
+    )
+
+
 def _aggregate_in_clause(binder: Binder, noted: Noted) -> Finding:
     (clause,) = noted.details
     what = name_of_call(noted.where)
@@ -91,6 +103,7 @@ def _without_order(binder: Binder, noted: Noted) -> Finding:
 
 CALLS: dict[str, Callable[[Binder, Noted], Finding]] = {
     "unknown function": _unknown,
+    "number of arguments": _number_of_arguments,
     "aggregate in clause": _aggregate_in_clause,
     "nested aggregate": _nested,
     "window in clause": _window_in_clause,

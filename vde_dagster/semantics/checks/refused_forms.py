@@ -1,0 +1,207 @@
+"""Forms of queries that Spark's grammar takes and its parser refuses.
+
+They are those of `QueryParsingErrors`, and of checks that no type has a part in. Spark 4.1:
+https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/spark/sql/errors/QueryParsingErrors.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isinf
+
+from sqlglot import exp
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics.algebra.normalise import plain_string
+from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.sql.reading import name_of_call
+
+_RULE = "refused form"
+_Said = Iterator[tuple[exp.Expr, str, str]]
+"""Where something is refused, what, and what to do."""
+
+_UNITS = frozenset({"dateadd", "datediff", "timestampadd", "timestampdiff", "timediff"}) | {
+    "date_add",
+    "date_diff",
+}
+_LARGEST = {"Y": 2**7, "S": 2**15, "L": 2**63}
+_LARGEST_FLOAT = 3.4028235677973366e38
+_DIGITS = 38
+
+
+def refused_forms(tree: exp.Expr) -> Iterator[Finding]:
+    """Look at every part of a query that has such a form."""
+    for e in tree.walk():
+        for where, message, hint in _FORMS.get(e.__class__, _nothing)(e):
+            yield finding(_RULE, where, message, hint)
+
+
+def _nothing(e: exp.Expr) -> _Said:
+    return iter(())
+
+
+def _ctes(e: exp.With) -> _Said:
+    seen: set[str] = set()
+    for cte in e.expressions:
+        if cte.alias in seen:
+            yield cte.args["alias"], f"WITH names '{cte.alias}' twice", "rename one of them"
+        seen.add(cte.alias)
+
+
+def _query(e: exp.Query) -> _Said:
+    ends = [key for key in ("order", "cluster", "distribute", "sort") if e.args.get(key)]
+    if len(ends) > 1 and ends != ["distribute", "sort"]:
+        words = " and ".join(f"{key.upper()} BY" for key in ends)
+        yield e.args[ends[-1]], f"a query has {words}", "write one of them"
+    seen: set[str] = set()
+    for window in e.args.get("windows") or ():
+        if window.name in seen:
+            yield window, f"WINDOW defines '{window.name}' twice", "rename one of them"
+        seen.add(window.name)
+
+
+def _join(e: exp.Join) -> _Said:
+    natural = e.method == "NATURAL"
+    if natural and e.kind == "CROSS":
+        yield e.this, "a join is either NATURAL or CROSS", "leave one of the words out"
+    if not isinstance(e.this, exp.Lateral) or e.this.args.get("view"):
+        return
+    if natural or e.args.get("using"):
+        word = "NATURAL" if natural else "USING"
+        yield e.this, f"LATERAL cannot be joined by {word}", "write the condition behind ON"
+    if e.side in ("RIGHT", "FULL") or e.kind in ("SEMI", "ANTI"):
+        word = e.side if e.side in ("RIGHT", "FULL") else e.kind
+        yield e.this, f"{word} JOIN takes no LATERAL", "write JOIN or LEFT JOIN"
+
+
+def _lateral(e: exp.Lateral) -> _Said:
+    if isinstance(e.this, exp.Identifier):
+        what = f"LATERAL stands before the table '{e.this.name}'"
+        yield e.this, what, "leave LATERAL out; it is for subqueries and functions"
+
+
+def _sample(e: exp.TableSample) -> _Said:
+    if not any(e.args.values()):
+        yield e.parent or e, "TABLESAMPLE says no size", "write TABLESAMPLE (10 PERCENT)"
+    percent = e.args.get("percent")
+    if isinstance(percent, exp.Literal) and _number(percent) > 100:
+        yield percent, "TABLESAMPLE takes at most 100 PERCENT", "write a smaller share"
+    if e.args.get("bucket_field") is not None:
+        yield e.args["bucket_field"], "TABLESAMPLE takes no column after ON", "leave ON out"
+
+
+def _escape(e: exp.Escape) -> _Said:
+    character = e.expression
+    text = plain_string(character.this) if isinstance(character, exp.Literal) else None
+    if text is not None and len(text) != 1:
+        yield character, f"ESCAPE is given {character.this}", "give it one character"
+
+
+def _literal(e: exp.Literal) -> _Said:
+    text = e.this.upper()
+    if e.is_string or (not text[:1].isdigit() and text[:1] != "."):
+        return
+    largest = _LARGEST.get(text[-1])
+    if largest is not None and text[:-1].isdigit():
+        wrong = int(text[:-1]) >= largest + isinstance(e.parent, exp.Neg)
+    elif text.endswith("F"):
+        wrong = _number(e) > _LARGEST_FLOAT
+    elif "E" in text or (text.endswith("D") and not text.endswith("BD")):
+        wrong = isinf(_number(e)) and not text.endswith("BD")
+    else:
+        digits = text.removesuffix("BD").replace(".", "").lstrip("0")
+        wrong = digits.isdigit() and len(digits) > _DIGITS
+    if wrong:
+        yield e, f"{e.this} is out of the range of its type", "write it without a suffix, or CAST"
+
+
+def _number(e: exp.Literal) -> float:
+    try:
+        return float(e.this.rstrip("DdFfBbLlSsYy"))
+    except ValueError:
+        return 0.0
+
+
+def _type(e: exp.DataType) -> _Said:
+    if e.this is not exp.DType.DECIMAL:
+        return
+    given = [part.this.this for part in e.expressions if isinstance(part, exp.DataTypeParam)]
+    sizes = [int(text) for text in given if text.isdigit()]
+    if sizes and (sizes[0] > _DIGITS or sizes[-1] > sizes[0]):
+        shown = f"DECIMAL({', '.join(map(str, sizes))})"
+        hint = "write DECIMAL(precision, scale): at most 38 digits, of them scale behind the point"
+        yield _placed(e), f"there is no {shown}", hint
+
+
+def _placed(e: exp.Expr) -> exp.Expr:
+    """The cast around a type, which has a place in the text."""
+    return e.find_ancestor(exp.Cast) or e
+
+
+def _call(e: exp.Anonymous) -> _Said:
+    name = name_of_call(e)
+    unit = e.expressions[0] if len(e.expressions) == 3 and name in _UNITS else None
+    if isinstance(unit, exp.Literal) and unit.is_string and unit.this[:1] in "'\"":
+        word = plain_string(unit.this) or "DAY"
+        hint = f"write it without quotes: {name}({word.upper()}, …)"
+        yield e, f"the unit of '{name}' is a text, {unit.this}", hint
+    if isinstance(e.parent, exp.Filter) and spark_functions.kind(called(e)) == "scalar":
+        yield e, f"'{name}' is no aggregate function and has FILTER", "write CASE WHEN … END"
+    distinct = e.expressions and isinstance(e.expressions[0], exp.Distinct)
+    if distinct and spark_functions.kind(called(e)) == "scalar":
+        yield e, f"'{name}' is no aggregate function and has DISTINCT", "leave DISTINCT out"
+
+
+def _window(e: exp.Window) -> _Said:
+    if isinstance(e.this, exp.Identifier):  # It is a definition.
+        return
+    call = e.this.this if isinstance(e.this, exp.Filter) else e.this
+    if isinstance(call, exp.Anonymous) and any(
+        isinstance(a, exp.Distinct) for a in call.expressions
+    ):
+        yield (
+            call,
+            f"'{name_of_call(call)}' is given DISTINCT and has OVER, which Spark cannot compute",
+            "group in a subquery and join it, or write size(collect_set(…) OVER (…)) for a count",
+        )
+    used = e.args.get("alias")
+    if used is None:
+        return
+    selects = e.root().find_all(exp.Select)  # A query around it may define the window.
+    defined = {window.name for one in selects for window in one.args.get("windows") or ()}
+    if used.name not in defined:
+        hint = f"define it: WINDOW {used.name} AS (PARTITION BY … ORDER BY …)"
+        yield call, f"no WINDOW defines '{used.name}'", hint
+
+
+def _frame(e: exp.WindowSpec) -> _Said:
+    for side in ("start", "end"):
+        bound = e.args.get(side)
+        if isinstance(bound, exp.Column):
+            yield bound, "a column bounds the frame of a window", "write a number of rows"
+
+
+def _limit(e: exp.Limit | exp.Offset) -> _Said:
+    value = e.expression
+    if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
+        yield value.this, f"{e.key.upper()} is negative", "write 0 or more"
+    elif isinstance(value, exp.Literal) and (value.is_string or "." in value.this):
+        yield value, f"{e.key.upper()} takes no {value.this}", "write a whole number"
+
+
+_FORMS: dict[type, Callable[..., _Said]] = {
+    exp.With: _ctes,
+    **dict.fromkeys((exp.Select, exp.Union, exp.Intersect, exp.Except), _query),
+    exp.Join: _join,
+    exp.Lateral: _lateral,
+    exp.TableSample: _sample,
+    exp.Escape: _escape,
+    exp.Literal: _literal,
+    exp.DataType: _type,
+    exp.Anonymous: _call,
+    exp.Window: _window,
+    exp.WindowSpec: _frame,
+    exp.Limit: _limit,
+    exp.Offset: _limit,
+}
