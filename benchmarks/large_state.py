@@ -47,6 +47,7 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, Tab
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
+from vde_dagster.state import FillRecord
 from vde_dagster.state.db import schema
 
 RUNS = 3
@@ -112,7 +113,7 @@ def build(workspace: Workspace, number: int, version: int) -> Built:
         store.tables.ensure(table, connection)
         made = store.tables.mark_created(table, [(column, "DATE") for column in names], connection)
         filled = Interval(DAY - timedelta(days=1), DAY)
-        store.fills.record(table_id, filled, "plan", 1, 1000, connection)
+        store.fills.record(FillRecord(table_id, filled, "plan", 1, 1000), connection)
     return Built(snapshot, made, commit_twice(workspace, ref))
 
 

@@ -33,6 +33,7 @@ from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan_request import PlanOptions
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.state import FillRecord
 from vde_dagster.state.db import schema
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.planning.simulate import Warehouse
@@ -95,7 +96,7 @@ def store_and_pages(workspace: Workspace, table: str) -> None:
 
     def record() -> None:
         end = next(ends)
-        store.fills.record(table, Interval(end - FIVE_MINUTES, end), plan.id)
+        store.fills.record(FillRecord(table, Interval(end - FIVE_MINUTES, end), plan.id))
 
     def save() -> str:
         named = replace(plan, id=uuid.uuid4().hex)

@@ -38,6 +38,7 @@ IMPORT = "import vde_dagster.execution.workspace"
 OPEN = """
 import sys
 from pathlib import Path
+from vde_dagster.state import FillRecord
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.sql.trees import collect_rarely
 collect_rarely()
@@ -76,7 +77,7 @@ with store.database.transaction() as connection:
         types = [(c.name, c.type or "STRING") for c in model.table.columns]
         store.tables.mark_created(model.table, types, connection)
         for interval in model.intervals:
-            store.fills.record(model.table.id, interval, plan.id, None, 1, connection)
+            store.fills.record(FillRecord(model.table.id, interval, plan.id, None, 1), connection)
     environment = Environment("prod", 0, plan.entries, plan.id, plan.created_at, "bench", plan.id)
     store.environments.write_version(connection, environment, 0)
 """

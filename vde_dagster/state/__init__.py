@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.leases import HeldLease, Lease
     from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
     from vde_dagster.state.environments.versions import EnvironmentVersion
-    from vde_dagster.state.fills.table_commits import PendingInterval
+    from vde_dagster.state.fills.fills import FillRecord
     from vde_dagster.state.plans.audits import AuditRecord
     from vde_dagster.state.plans.plans import PlanRecord, PlanStatus
 
@@ -27,7 +27,7 @@ _LAZY = {
     "HeldLease": "vde_dagster.state.db.leases",
     "Lease": "vde_dagster.state.db.leases",
     "NoEffects": "vde_dagster.state.db.effects",
-    "PendingInterval": "vde_dagster.state.fills.table_commits",
+    "FillRecord": "vde_dagster.state.fills.fills",
     "PlanRecord": "vde_dagster.state.plans.plans",
     "PlanStatus": "vde_dagster.state.plans.plans",
     "PublicationRecord": "vde_dagster.state.environments.publications",
@@ -40,10 +40,10 @@ __all__ = [
     "Clock",
     "Effects",
     "EnvironmentVersion",
+    "FillRecord",
     "HeldLease",
     "Lease",
     "NoEffects",
-    "PendingInterval",
     "PlanRecord",
     "PlanStatus",
     "PublicationRecord",

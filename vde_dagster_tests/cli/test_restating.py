@@ -12,6 +12,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.state import FillRecord
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -94,14 +95,14 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
     (fill,) = workspace.store.fills.log(table_id)
     interval = next(iter(workspace.store.tables.get(table_id).intervals))
     workspace.store.fills.record(
-        table_id, interval, fill.plan_id, fill.iceberg_snapshot_id, 500, seconds=20.0
+        FillRecord(table_id, interval, fill.plan_id, fill.iceberg_snapshot_id, 500, seconds=20.0)
     )
     found = workspace.estimate(plan)
     assert found is not None
     others = 0
     for model in plan.builds:
         if model.table is not None and model.table.id != table_id:
-            others += sum(row.row_count or 0 for row in workspace.store.fills.log(model.table.id))
+            others += sum(row.rows or 0 for row in workspace.store.fills.log(model.table.id))
     assert found.rows == 250 + others
     assert found.seconds >= 10.0
 

@@ -13,6 +13,7 @@ import pytest
 
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
 from vde_dagster.spark import SparkEngine, engine
 from vde_dagster.spark.strategies.base import Write
@@ -52,8 +53,10 @@ def applied(workspace: Workspace) -> tuple[Any, list[Any]]:
     tables = workspace.store.environments.get("prod")
     assert tables is not None
     (table,) = [entry.table_id for name, entry in tables.entries.items() if name.name == "daily"]
-    log = workspace.store.fills.log(table or "")
-    return rows, sorted((row.start_at, row.end_at, row.row_count, row.output) for row in log)
+    fills = workspace.store.fills.log(table or "")
+    told = [(fill.interval.start, fill.rows) for fill in fills]
+    outputs = workspace.store.facts.overlapping(table or "", ALWAYS.ranges[0], "")
+    return rows, [*sorted(told), *sorted((ranges, str(output)) for ranges, _, output in outputs)]
 
 
 def test_batches_meet_in_spark_and_leave_what_they_leave_one_by_one(

@@ -17,7 +17,6 @@ from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
-from vde_dagster.planning.table_contents import load_facts
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -162,25 +161,24 @@ def test_skipped_slot_counts_as_filled_with_the_rows_of_the_last_fill(world: Wor
     assert world.workspace.lakehouse.table_metadata(table.ref) == before
     newest, older, first = world.workspace.store.fills.log(table.id)
     assert newest.iceberg_snapshot_id == older.iceberg_snapshot_id == first.iceberg_snapshot_id
-    assert newest.row_count == first.row_count
-    skipped = load_facts(newest.inputs, newest.output, newest.skipped).skipped
+    assert newest.rows == first.rows
+    skipped = newest.facts.skipped
     assert skipped is not None
     assert skipped.since == first.recorded_at
-    assert (skipped.seconds, skipped.bytes) == (first.seconds, first.byte_count)
-    assert first.skipped is None
+    assert (skipped.seconds, skipped.bytes) == (first.seconds, first.bytes)
+    assert first.facts.skipped is None
     assert world.workspace.plan_run("prod", now=world.now).is_empty
 
 
 def test_every_fill_remembers_which_iceberg_snapshots_it_read(world: World) -> None:
     parent, child = world.table("db.whole"), world.table("db.below")
-    (row,) = world.workspace.store.fills.log(child.id)
-    facts = load_facts(row.inputs, row.output, row.skipped)
+    facts = world.workspace.store.facts.latest([child.id])[child.id].facts
     assert facts.inputs is not None
     assert set(facts.inputs) == {parent.id}
     head = world.workspace.lakehouse.main_snapshot(parent.ref)
     assert facts.inputs[parent.id].read_id == head
-    (row,) = world.workspace.store.fills.log(world.table("db.rated").id)
-    inputs = load_facts(row.inputs, row.output, row.skipped).inputs
+    rated = world.table("db.rated").id
+    inputs = world.workspace.store.facts.latest([rated])[rated].facts.inputs
     assert inputs is not None
     assert set(inputs) == {"ext.rates"}
 

@@ -29,7 +29,7 @@ from vde_dagster.planning.environments.environment import (
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import Clock, Lease, StateStore
+from vde_dagster.state import Clock, FillRecord, Lease, StateStore
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Effects
 from vde_dagster.state.environments.pin_history import filled_now, load_filled
@@ -133,9 +133,11 @@ class Process:
 
     def _record(self, job: Job, made: PhysicalTable, interval, branch, commit: int) -> None:
         if branch:
-            self.store.pending.record(job.id, made.id, branch, interval, commit, 10)
+            self.store.pending.record(
+                FillRecord(made.id, interval, job.id, commit, 10, branch=branch)
+            )
         else:
-            self.store.fills.record(made.id, interval, job.id, commit, 10)
+            self.store.fills.record(FillRecord(made.id, interval, job.id, commit, 10))
 
     def _view(self, job: Job, model: str, made: PhysicalTable) -> ViewDefinition:
         ref = ViewNames(job.environment).ref(ModelName("db", model))

@@ -27,7 +27,7 @@ from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, r
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.plugins.nessie import NessieCatalog, NessieServer
-from vde_dagster.state import PendingInterval, StateStore
+from vde_dagster.state import FillRecord, StateStore
 from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster.state.fills.table_commits import TableCommit
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
@@ -71,10 +71,10 @@ def filled(lakehouse: Lakehouse) -> PhysicalTable:
     engine.create_table(made)
     made = store.tables.mark_created(made, [("a", "INT")])
     engine.fill(made, day(0), "p0")
-    store.fills.record(made.id, day(0), "p0")
+    store.fills.record(FillRecord(made.id, day(0), "p0"))
     store.plans.save(plan("p1", tables=[made]))
     number = engine.fill(made, day(1), "p1", "vde_p1")
-    store.pending.record("p1", made.id, "vde_p1", day(1), number, 10)
+    store.pending.record(FillRecord(made.id, day(1), "p1", number, 10, branch="vde_p1"))
     return made
 
 
@@ -279,7 +279,7 @@ def test_a_change_without_a_database_leaves_no_file(
 def test_a_change_of_a_table_that_was_given_up_leaves_no_file(
     lakehouse: Lakehouse, filled: PhysicalTable, tmp_path: Path
 ) -> None:
-    waiting = PendingInterval("p1", "given-up", "vde_p1", day(1), 1, 10)
+    waiting = FillRecord("given-up", day(1), "p1", 1, 10, branch="vde_p1")
     with pytest.raises(StoreError, match="no live table"):
         _drop_branch(lakehouse, filled, TableCommit(filled=waiting), tmp_path)
 

@@ -11,7 +11,7 @@ from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
-from vde_dagster.state import StateStore
+from vde_dagster.state import FillRecord, StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import (
     FakeClock,
@@ -50,10 +50,10 @@ def filled(store: StateStore, engine: FakeEngine) -> PhysicalTable:
     made = store.tables.ensure(table())
     engine.create_table(made)
     engine.fill(made, day(0), "p0")
-    store.fills.record(made.id, day(0), "p0")
+    store.fills.record(FillRecord(made.id, day(0), "p0"))
     store.plans.save(plan("p1", tables=[made]))
     engine.fill(made, day(1), "p1", "vde_p1")
-    store.pending.record("p1", made.id, "vde_p1", day(1))
+    store.pending.record(FillRecord(made.id, day(1), "p1", branch="vde_p1"))
     return made
 
 

@@ -92,7 +92,7 @@ class Shop:
             day: next(
                 fill.iceberg_snapshot_id
                 for fill in fills
-                if f"{fill.start_at:%F}" <= day < f"{fill.end_at:%F}"
+                if f"{fill.interval.start:%F}" <= day < f"{fill.interval.end:%F}"
             )
             for day in DAYS
         }

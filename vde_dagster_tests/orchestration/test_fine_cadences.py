@@ -21,6 +21,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.state import FillRecord
 from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
@@ -131,7 +132,7 @@ def test_five_minutes_since_1970_take_the_steps_of_five_minutes_since_yesterday(
         assert len(often.intervals) == 1
         store = workspace.store
         assert len(store.tables.get(often.table.id).intervals) == 1
-        store.fills.record(often.table.id, often.intervals.ranges[0], plan.id)
+        store.fills.record(FillRecord(often.table.id, often.intervals.ranges[0], plan.id))
         assert store.plans.load(plan.id) == plan
         live = load_live(workspace, NOW)
         catalog = build_catalog(live, VdeTranslator(workspace.root), NOW)
@@ -158,7 +159,7 @@ def test_recording_a_fill_among_many_ranges_looks_at_its_neighbours_alone(
 
     def fill(number: int) -> None:
         start = after + 2 * number * step
-        store.fills.record(table, Interval(start, start + step), "p")
+        store.fills.record(FillRecord(table, Interval(start, start + step), "p"))
 
     def machine_steps(number: int) -> int:
         """Count what SQLite's virtual machine does, in tens."""

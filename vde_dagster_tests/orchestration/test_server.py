@@ -105,7 +105,7 @@ def test_killed_run_is_started_again_and_goes_on(built: ProjectFolder, tmp_path:
         assert (environment.version, environment.plan_id) == (1, plan)
         for entry in environment.entries.values():
             fills = workspace.store.fills.log(entry.table_id) if entry.table_id else []
-            ranges = sorted((fill.start_at, fill.end_at) for fill in fills)
+            ranges = sorted((fill.interval.start, fill.interval.end) for fill in fills)
             for (_, end), (start, _) in pairwise(ranges):
                 assert end <= start, f"{entry.name}: a range was filled twice"
         assert workspace.plan("prod").is_empty

@@ -82,7 +82,7 @@ def test_two_processes_at_once_publish_the_example_each_to_an_environment_of_its
         for entry in shown["prod"].entries.values():
             # Whoever came second found what the first had filled.
             fills = workspace.store.fills.log(entry.table_id) if entry.table_id else []
-            ranges = sorted((fill.start_at, fill.end_at) for fill in fills)
+            ranges = sorted((fill.interval.start, fill.interval.end) for fill in fills)
             for (_, end), (start, _) in pairwise(ranges):
                 assert end <= start, f"{entry.name}: a range was filled twice"
     for name in writers:

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 
-from vde_dagster.state import StateStore
+from vde_dagster.state import FillRecord, StateStore
 from vde_dagster.state.db.outbox import News, forget_news, tell
 from vde_dagster_tests.state.builders import (
     FakeClock,
@@ -108,8 +108,10 @@ def test_plans_fills_and_publications_are_told_with_who_wrote_them(store: StateS
     store.plans.set_status(made.id, "applying")
     store.plans.set_status(made.id, "failed", "no")
     known = store.tables.ensure(table())
-    store.fills.record(known.id, day(0), made.id, 7, 3, size=10, seconds=1.5)
-    store.pending.record(made.id, known.id, "b", day(1), 8, 4, size=20, seconds=2.5)
+    store.fills.record(FillRecord(known.id, day(0), made.id, 7, 3, bytes=10, seconds=1.5))
+    store.pending.record(
+        FillRecord(known.id, day(1), made.id, 8, 4, bytes=20, seconds=2.5, branch="b")
+    )
     store.database.run_transaction(lambda conn: store.pending.settle(conn, made.id))
     store.database.origin = ""
     value = environment(entries=[("db.orders", "s", known.id)])
@@ -125,8 +127,8 @@ def test_plans_fills_and_publications_are_told_with_who_wrote_them(store: StateS
     assert told[4].subject == {"environment": "prod", "version": 1, "plan": None}
     assert store.news.by("me", 1, told[1].number) == told[:2]
     newest, oldest = store.fills.log(known.id)
-    assert (oldest.row_count, oldest.byte_count, oldest.seconds) == (3, 10, 1.5)
-    assert (newest.row_count, newest.byte_count, newest.seconds) == (4, 20, 2.5)
+    assert (oldest.rows, oldest.bytes, oldest.seconds) == (3, 10, 1.5)
+    assert (newest.rows, newest.bytes, newest.seconds) == (4, 20, 2.5)
 
 
 def test_old_news_are_forgotten_but_not_that_there_were_any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING
-from vde_dagster.state import StateStore
+from vde_dagster.state import FillRecord, StateStore
 from vde_dagster_tests.state.builders import FakeClock, day, days, plan, table
 
 
@@ -13,7 +13,7 @@ from vde_dagster_tests.state.builders import FakeClock, day, days, plan, table
 def table_id(store: StateStore, clock: FakeClock) -> str:
     """A table that is filled for ten days; the first is outdated since day one, noon."""
     made = store.tables.ensure(table())
-    store.fills.record(made.id, day(0, 10), "first")
+    store.fills.record(FillRecord(made.id, day(0, 10), "first"))
     begin(store, "before")
     clock.advance(hours=12)
     outdate(store, made.id)
@@ -38,10 +38,10 @@ def outdate(store: StateStore, table_id: str) -> None:
 
 
 def test_work_that_began_later_settles_what_it_covers(store: StateStore, table_id: str) -> None:
-    store.fills.record(table_id, day(1), "after")
+    store.fills.record(FillRecord(table_id, day(1), "after"))
     assert store.tables.get(table_id).intervals == days(0, 1, 3, 4, 5, 6, 7, 8, 9)
     assert store.outdated.of_tables([table_id]) == {table_id: days(2)}
-    store.fills.record(table_id, day(2, 2), "after")
+    store.fills.record(FillRecord(table_id, day(2, 2), "after"))
     assert store.tables.get(table_id).intervals == days(*range(10))
     assert store.outdated.of_tables([table_id]) == {}
     assert store.outdated.since(table_id) is None
@@ -50,7 +50,7 @@ def test_work_that_began_later_settles_what_it_covers(store: StateStore, table_i
 def test_work_that_began_earlier_fills_only_what_is_not_outdated(
     store: StateStore, table_id: str
 ) -> None:
-    store.fills.record(table_id, day(1, 12), "before")
+    store.fills.record(FillRecord(table_id, day(1, 12), "before"))
     assert store.tables.get(table_id).intervals == days(0, *range(3, 13))
     assert store.outdated.of_tables([table_id]) == {table_id: days(1, 2)}
 
@@ -59,11 +59,11 @@ def test_a_table_whose_ranges_hang_together_is_settled_by_the_first_of_them(
     store: StateStore, table_id: str, clock: FakeClock
 ) -> None:
     store.database.run_transaction(lambda conn: store.outdated.note(conn, table_id, EVERYTHING))
-    store.fills.record(table_id, day(20), "after")
+    store.fills.record(FillRecord(table_id, day(20), "after"))
     assert not store.tables.get(table_id).intervals.contains(day(20))
     clock.advance(hours=1)
     begin(store, "later")
-    store.fills.record(table_id, day(20), "later")
+    store.fills.record(FillRecord(table_id, day(20), "later"))
     assert store.tables.get(table_id).intervals.contains(day(20))
     assert store.outdated.of_tables([table_id]) == {}
 
@@ -73,7 +73,7 @@ def test_what_is_noted_again_counts_from_the_later_instant(
 ) -> None:
     clock.advance(hours=1)
     outdate(store, table_id)
-    store.fills.record(table_id, day(1, 2), "after")
+    store.fills.record(FillRecord(table_id, day(1, 2), "after"))
     assert store.tables.get(table_id).intervals == days(0, *range(3, 10))
     assert store.outdated.since(table_id) == clock.now()
 

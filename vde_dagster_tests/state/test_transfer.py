@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
-from vde_dagster.state import StateStore
+from vde_dagster.state import FillRecord, StateStore
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, plan, table
 
 
@@ -20,7 +20,7 @@ def filled(tmp_path: Path, clock: FakeClock) -> StateStore:
     store = StateStore.open(f"sqlite:///{tmp_path / 'from' / 'vde.db'}", clock=clock)
     made = store.tables.ensure(table())
     store.plans.save(plan("p1", tables=[made]))
-    store.fills.record(made.id, day(0), "p1", 5, 7)
+    store.fills.record(FillRecord(made.id, day(0), "p1", 5, 7))
     store.outdated.remember({made.id: (days(0), clock.now())})
     task = AuditTask("p1", ModelName("db", "orders"), "not_null(a)", "SELECT 1", True, day(0))
     store.audits.save(task, made.id, AuditResult(1, ({"a": "€"},), 0.5))

@@ -19,7 +19,7 @@ from vde_dagster.planning.plan.plan_codec import StoredPlan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, Preview, TableChange
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
-from vde_dagster.state import StateStore
+from vde_dagster.state import FillRecord, StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan, to_plan
 from vde_dagster_tests.state.builders import (
@@ -130,8 +130,8 @@ def test_created_table_has_the_types_it_really_got(store: StateStore) -> None:
 def test_a_year_of_daily_fills_is_one_stored_range(store: StateStore) -> None:
     made = store.tables.ensure(table())
     for number in [*range(1, 365, 2), *range(0, 365, 2)]:
-        store.fills.record(made.id, day(number), "p1", 7, 10)
-    store.fills.record(made.id, day(3), "p1", 8, 10)
+        store.fills.record(FillRecord(made.id, day(number), "p1", 7, 10))
+    store.fills.record(FillRecord(made.id, day(3), "p1", 8, 10))
     assert store.tables.load([made.id])[made.id].intervals.ranges == (day(0, 365),)
     assert len(store.fills.log(made.id)) == 365
     with store.database.reading() as conn:
@@ -140,7 +140,7 @@ def test_a_year_of_daily_fills_is_one_stored_range(store: StateStore) -> None:
 
 def test_removed_range_is_missing_again(store: StateStore) -> None:
     made = store.tables.ensure(table())
-    store.fills.record(made.id, day(0, 10), "p1")
+    store.fills.record(FillRecord(made.id, day(0, 10), "p1"))
     store.fills.remove(made.id, day(4, 2))
     assert store.tables.load([made.id])[made.id].intervals.ranges == (day(0, 4), day(6, 4))
 
@@ -149,7 +149,7 @@ def test_pending_ranges_become_filled_together(store: StateStore) -> None:
     made = store.tables.ensure(table())
     other = store.tables.ensure(table("names"))
     for item, number in ((made, 0), (made, 1), (made, 1), (other, 0)):
-        store.pending.record("p1", item.id, "vde_p1", day(number), 5, 3)
+        store.pending.record(FillRecord(item.id, day(number), "p1", 5, 3, branch="vde_p1"))
     assert len(store.pending.of_plan("p1")) == 3
     assert not store.tables.load([made.id])[made.id].intervals
     store.database.run_transaction(lambda conn: store.pending.settle(conn, "p1", [made.id]))

@@ -33,6 +33,7 @@ from vde_dagster.spark.session.settings import MEMORY, is_local, local_memory
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.project.settings import SparkSettings
+    from vde_dagster.state.fills.fills import FillRecord
 
 
 @dataclass
@@ -275,7 +276,7 @@ def _weights(warehouse: Warehouse, read: TableRead, span: Interval, limit: int) 
     left = _total(warehouse, read)
     if left > limit and not read.external:
         for fill, part, share in newest_fills(warehouse, read.key, IntervalSet((span,))):
-            known = min(left, round(share * (fill.byte_count or 0)))
+            known = min(left, round(share * (fill.bytes or 0)))
             left -= known
             length = sum((each.end - each.start).total_seconds() for each in part)
             for each in part:
@@ -343,29 +344,28 @@ def estimate_restatement(warehouse: Warehouse, plan: Plan) -> WorkEstimate | Non
         if not model.restate or model.table is None:
             continue
         for fill, _, share in newest_fills(warehouse, model.table.id, model.intervals):
-            known = known or fill.row_count is not None or fill.seconds is not None
-            rows += share * (fill.row_count or 0)
+            known = known or fill.rows is not None or fill.seconds is not None
+            rows += share * (fill.rows or 0)
             seconds += share * (fill.seconds or 0.0)
     return WorkEstimate(round(rows), seconds) if known else None
 
 
 def newest_fills(
     warehouse: Warehouse, table_id: str, wanted: IntervalSet
-) -> Iterator[tuple[Any, IntervalSet, float]]:
+) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
     Args:
         table_id: The physical table's id.
 
     Returns:
-        The row of the log, which of the ranges it stands for, and what share of the fill that is.
+        The fill, which of the ranges it stands for, and what share of the fill that is.
     """
     left = wanted
     for fill in warehouse.store.fills.log(table_id):
-        filled = Interval(fill.start_at, fill.end_at)
-        part = left & IntervalSet((filled,))
+        part = left & IntervalSet((fill.interval,))
         if part:
-            yield fill, part, _length(part) / _length((filled,))
+            yield fill, part, _length(part) / _length((fill.interval,))
             left = left - part
             if not left:
                 return

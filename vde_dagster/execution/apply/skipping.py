@@ -37,7 +37,7 @@ from vde_dagster.planning.table_contents import (
 )
 from vde_dagster.planning.tables.pinned_reads import CommitRange, range_since
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state.fills.fills import LastFill
+from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -67,7 +67,7 @@ class Skipping:
 
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
-    ) -> tuple[LastFill, FillFacts] | None:
+    ) -> tuple[FillRecord, FillFacts] | None:
         """Return a table's last fill, and what a skipped slot is to remember, or None.
 
         Args:
@@ -313,7 +313,7 @@ def _reads(
 
 
 def _skips(
-    warehouse: Warehouse, last: LastFill, reads: tuple[TableRead, ...], filled: set[str]
+    warehouse: Warehouse, last: FillRecord, reads: tuple[TableRead, ...], filled: set[str]
 ) -> Skipped | None:
     was = last.facts.inputs
     if was is None or any(read.key in filled for read in reads):

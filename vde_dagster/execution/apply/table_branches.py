@@ -36,8 +36,8 @@ from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import Lease, StateStore
 from vde_dagster.state.db.leases import table_lease
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.fills.table_commits import (
-    PendingInterval,
     TableCommit,
     TableShownError,
     forget_pending,
@@ -96,7 +96,7 @@ class Target:
             return LeftOver(table.intervals, frozenset(), ())
         if self.branches.lakehouse.recover():
             table = store.tables.get(table.id)
-        pending = [i for i in store.pending.of_plan(plan_id) if i.table_id == table.id]
+        pending = store.pending.of_plan(plan_id, table_id=table.id)
         commits = self.branches.take_over(self.own, self.waits)
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
         whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
@@ -112,8 +112,7 @@ class Target:
             pending = []
         filled = table.intervals
         if restate:
-            ours = (row for row in store.fills.log(table.id) if row.plan_id == plan_id)
-            filled = IntervalSet.of(Interval(row.start_at, row.end_at) for row in ours)
+            filled = IntervalSet.of(one.interval for one in store.fills.log(table.id, plan_id))
         recorded = filled | IntervalSet.of(item.interval for item in pending)
         known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
         return LeftOver(recorded, known, commits)
@@ -151,17 +150,7 @@ class Target:
                 return self.branches.advance(self.own, interval, result, facts, last=last)
             except TableShownError:
                 self.waits = True
-        waiting = PendingInterval(
-            plan_id=self.own.plan_id,
-            table_id=self.table.id,
-            branch=self.branch,
-            interval=interval,
-            iceberg_snapshot_id=result.iceberg_snapshot_id,
-            rows=result.rows,
-            bytes=result.bytes,
-            seconds=result.seconds,
-            facts=facts,
-        )
+        waiting = self.branches.filled(self.own, interval, result, facts)
         record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
 
     def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
@@ -175,12 +164,10 @@ class Target:
         Raises:
             LeaseLostError: Somebody else works on the table now.
         """
-        waiting = PendingInterval(
-            self.own.plan_id, self.table.id, "", interval, None, rows, facts=facts
-        )
+        waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
         record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
 
-    def _forget(self, pending: list[PendingInterval]) -> None:
+    def _forget(self, pending: list[FillRecord]) -> None:
         branches = self.branches
         store, plan_id = branches.lakehouse.store, pending[0].plan_id
         forget_pending(store, branches.lease, plan_id, self.table.id)
@@ -320,21 +307,27 @@ class TableBranches:
                 moved["refs"][name] = refs[name]
             return moved
 
-        filled = PendingInterval(
-            plan_id=own.plan_id,
-            table_id=table.id,
-            branch=str(own),
-            interval=interval,
-            iceberg_snapshot_id=result.iceberg_snapshot_id,
-            rows=result.rows,
-            bytes=result.bytes,
-            seconds=result.seconds,
-            facts=facts,
-        )
+        filled = self.filled(own, interval, result, facts)
         self._change(change, "fill.advance", filled)
 
+    def filled(
+        self, own: BranchName, interval: Interval, result: FillResult, facts: FillFacts | None
+    ) -> FillRecord:
+        """Return the record of a range that a branch has."""
+        return FillRecord(
+            self.table.id,
+            interval,
+            own.plan_id,
+            result.iceberg_snapshot_id,
+            result.rows,
+            result.bytes,
+            result.seconds,
+            facts or FillFacts(),
+            str(own),
+        )
+
     def _change(
-        self, change: Change, name: str, filled: PendingInterval | None = None
+        self, change: Change, name: str, filled: FillRecord | None = None
     ) -> dict[str, Any]:
         """Write the table's next metadata and swap its pointer, again when it has moved.
 
@@ -351,9 +344,7 @@ class TableBranches:
             time.sleep(random.uniform(0, PAUSE_SECONDS * attempt))
             attempt += 1
 
-    def _try_change(
-        self, change: Change, name: str, filled: PendingInterval | None
-    ) -> dict[str, Any]:
+    def _try_change(self, change: Change, name: str, filled: FillRecord | None) -> dict[str, Any]:
         lakehouse, ref = self.lakehouse, self.table.ref
         table = read_table(lakehouse, ref)
         now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)

@@ -381,7 +381,7 @@ def _filled_since(
         return IntervalSet()
     at, plan_id = changed
     return IntervalSet.of(
-        Interval(row.start_at, row.end_at)
-        for row in store.fills.log(table_id)
-        if row.recorded_at >= at or row.plan_id == plan_id
+        fill.interval
+        for fill in store.fills.log(table_id)
+        if fill.recorded_at >= at or fill.plan_id == plan_id
     )

@@ -12,7 +12,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.plans.make_plans import plan_run, readable_id
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import Changed
 from vde_dagster.planning.plan.plan import Plan, Proposal
 from vde_dagster.planning.plan.plan_request import PlanOptions
@@ -181,7 +181,7 @@ def _ticks(warehouse: Warehouse, plan: Plan) -> dict[str, tuple[ModelName, Tick]
         if not asked or not model.table.intervals or not snapshot.model.kind.restatable:
             continue
         log = warehouse.store.fills.log(model.table.id)
-        fills = ((Interval(row.start_at, row.end_at), row.recorded_at) for row in log)
+        fills = ((fill.interval, fill.recorded_at) for fill in log)
         found[model.table.id] = (
             model.name,
             due_again(snapshot, model.table.intervals, asked, fills),

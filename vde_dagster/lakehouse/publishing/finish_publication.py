@@ -27,11 +27,10 @@ from vde_dagster.lakehouse.publishing.mirror import follow
 from vde_dagster.lakehouse.publishing.rebase import announced, rebased, say_filled
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.fills.table_commits import (
-    PendingInterval,
     all_pending,
     forget_announced,
-    record_filled,
 )
 
 if TYPE_CHECKING:
@@ -177,8 +176,8 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
             if filled.iceberg_snapshot_id in on_main:
                 recorded = True
 
-                def work(conn: Connection, filled: PendingInterval = filled) -> None:
-                    record_filled(store, conn, filled)
+                def work(conn: Connection, filled: FillRecord = filled) -> None:
+                    store.fills.record(filled, conn)
                     forget_announced(conn, filled)
 
                 store.database.run_transaction(work, name="fill.recover")

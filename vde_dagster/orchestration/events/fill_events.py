@@ -28,13 +28,14 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.table_contents import Skipped, load_skipped
+from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db.rows import from_micros
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.db.outbox import News
+    from vde_dagster.state.fills.fills import FillRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class ToldFills:
     reporter: Reporter
     _fills: dict[str, FillEvents] = field(default_factory=dict)
     _pointers: dict[tuple[str, str], int | None] = field(default_factory=dict)
-    _logs: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    _logs: dict[tuple[str, str], list[FillRecord]] = field(default_factory=dict)
+    _orders: dict[str, dict[int | None, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = self.workspace.store
@@ -188,6 +190,7 @@ class ToldFills:
     def forget(self) -> None:
         """Read again what was read of the state: there may be more by now."""
         self._logs.clear()
+        self._orders.clear()
 
     def tell(self, item: News, plan: Plan) -> None:
         """Tell of a range that counts as filled."""
@@ -200,12 +203,11 @@ class ToldFills:
         if place not in self._logs:
             self._logs[place] = self.store.fills.log(table.id, plan.id)
         own = self._logs[place]
-        row = next((r for r in own if Interval(r.start_at, r.end_at) == interval), None)
+        row = next((one for one in own if one.interval == interval), None)
         if row is None:
             return
-        result = FillResult(row.row_count, row.iceberg_snapshot_id, row.seconds, row.byte_count)
-        skipped = load_skipped(row.skipped)
-        newest = max(other.end_at for other in own) == row.end_at
+        skipped = row.facts.skipped
+        newest = max(other.interval.end for other in own) == interval.end
         catalog = self.load()
         events = self._fills.get(plan.id)
         if events is None:
@@ -217,9 +219,9 @@ class ToldFills:
         def holds() -> IntervalSet:
             # The log begins with the newest: what those fill later is not there yet.
             later = own[: own.index(row)]
-            return table.intervals - IntervalSet.of(Interval(r.start_at, r.end_at) for r in later)
+            return table.intervals - IntervalSet.of(one.interval for one in later)
 
-        fill = Fill(table, interval, result, holds, newest, skipped=skipped)
+        fill = Fill(table, interval, row.result, holds, newest, skipped=skipped)
         found = list(events.partitions(fill))
         known: dict[tuple[dg.AssetKey, str], list[str]] = {}
         for one in found:
@@ -269,8 +271,11 @@ class ToldFills:
         """Say whether a later fill of a partition is known: the latest event stays the latest."""
         if not versions or "@" not in versions[0]:
             return False
-        log = reversed(self.store.fills.log(table.id))
-        order = {row.iceberg_snapshot_id: number for number, row in enumerate(log)}
+        order = self._orders.get(table.id)
+        if order is None:
+            log = reversed(self.store.fills.log(table.id))
+            order = {row.iceberg_snapshot_id: number for number, row in enumerate(log)}
+            self._orders[table.id] = order
         latest = order.get(int(versions[0].rpartition("@")[2]))
         own = order.get(filled.iceberg_snapshot_id)
         return latest is not None and own is not None and latest > own

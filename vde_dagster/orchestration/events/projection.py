@@ -65,10 +65,9 @@ def filled_partitions(
     """
     found: dict[str, Filled] = {}
     for fill in store.fills.log(table.id):
-        filled = Interval(fill.start_at, fill.end_at)
-        keys = touched_keys(partitions, key, filled, lambda: table.intervals)
-        alone = len(keys) == 1 and (keys[0][1] == filled or time_unit(partitions) is None)
-        own = (fill.row_count, fill.byte_count) if alone else (None, None)
+        keys = touched_keys(partitions, key, fill.interval, lambda: table.intervals)
+        alone = len(keys) == 1 and (keys[0][1] == fill.interval or time_unit(partitions) is None)
+        own = (fill.rows, fill.bytes) if alone else (None, None)
         for partition, interval in keys:
             if partition not in found:
                 found[partition] = Filled(partition, interval, fill.iceberg_snapshot_id, *own)

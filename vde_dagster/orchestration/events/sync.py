@@ -49,9 +49,6 @@ from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import PLAN_TAG, Names
 from vde_dagster.orchestration.pages.preview import preview
-from vde_dagster.planning.engine_tasks import FillResult
-from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.table_contents import load_skipped
 from vde_dagster.project.loading.loader import project_hash
 
 if TYPE_CHECKING:
@@ -401,8 +398,7 @@ def missing_events(
         return
     found: dict[str, tuple[Filled, dict[str, Any], dict[str, str]]] = {}
     for row in workspace.store.fills.log(table.id):
-        interval = Interval(row.start_at, row.end_at)
-        result = FillResult(row.row_count, row.iceberg_snapshot_id, row.seconds, row.byte_count)
+        interval, result = row.interval, row.result
         own = {
             key: item
             for key, item in missing.items()
@@ -417,7 +413,7 @@ def missing_events(
         counted = filled_by(
             workspace, log, snapshot, table, partitions, interval, result, lambda: table.intervals
         )
-        skipped = load_skipped(row.skipped)
+        skipped = row.facts.skipped
         for item in counted:
             if item.partition not in own:
                 continue

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from vde_dagster.planning.intervals.cadence import BEGINNING
+from vde_dagster.planning.engine_tasks import FillResult
+from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.table_contents import (
     FillFacts,
@@ -58,41 +59,98 @@ _DELETE_FILL = delete(schema.fills).where(_THIS_FILL)
 _REDATE_FILL = update(schema.fills).where(_THIS_FILL).values(recorded_at=bindparam("at"))
 
 
+_WITHOUT_FACTS = [one for one in schema.fills.c if one.name not in ("inputs", "output", "lacks")]
+_NO_FACTS = FillFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class FillRecord:
+    """A range of a table that is filled and audited: it counts, or waits for a publication.
+
+    Args:
+        interval: What was filled (UTC, half-open).
+        iceberg_snapshot_id: The commit that holds the rows, when there was one.
+        rows: Rows in the range, when counted.
+        bytes: Bytes of the files that the commit added, when known.
+        seconds: How long the fill took, when known.
+        facts: What it read and wrote, as far as that is known.
+        branch: The branch on which it waits; empty where it counts, or nothing was computed.
+        recorded_at: When it was recorded (UTC); far ahead for one that is yet to be.
+    """
+
+    table_id: str
+    interval: Interval
+    plan_id: str
+    iceberg_snapshot_id: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    facts: FillFacts = _NO_FACTS
+    branch: str = ""
+    recorded_at: datetime = FAR
+
+    @property
+    def result(self) -> FillResult:
+        """What the engine said of it."""
+        return FillResult(self.rows, self.iceberg_snapshot_id, self.seconds, self.bytes)
+
+    def as_skipped(self) -> Skipped:
+        """Return what is to be said when its rows stay: who computed them, and what that cost."""
+        if self.facts.skipped is not None:
+            return self.facts.skipped
+        return Skipped(self.recorded_at, self.seconds, self.bytes, self.iceberg_snapshot_id)
+
+    def values(self, at: datetime) -> dict[str, Any]:
+        """Return what the state stores of it, by column, as recorded at an instant (UTC)."""
+        return {
+            "table_id": self.table_id,
+            "plan_id": self.plan_id,
+            "start_at": self.interval.start,
+            "end_at": self.interval.end,
+            "iceberg_snapshot_id": self.iceberg_snapshot_id,
+            "row_count": self.rows,
+            "byte_count": self.bytes,
+            "seconds": self.seconds,
+            "recorded_at": at,
+            **dump_facts(self.facts),
+        }
+
+
+def fill_of(row: Row[Any]) -> FillRecord:
+    """Read a row of the log of fills, or of what waits, with the facts that were selected."""
+    said = row._mapping
+    return FillRecord(
+        table_id=row.table_id,
+        interval=Interval(row.start_at, row.end_at),
+        plan_id=row.plan_id,
+        iceberg_snapshot_id=row.iceberg_snapshot_id,
+        rows=row.row_count,
+        bytes=row.byte_count,
+        seconds=row.seconds,
+        facts=load_facts(said.get("inputs"), said.get("output"), row.skipped, said.get("lacks")),
+        branch=said.get("branch", ""),
+        recorded_at=row.recorded_at,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class FillStore:
     """Reading and writing what is filled in tables."""
 
     database: Database
 
-    def record(
-        self,
-        table_id: str,
-        interval: Interval,
-        plan_id: str,
-        iceberg_snapshot_id: int | None = None,
-        rows: int | None = None,
-        connection: Connection | None = None,
-        *,
-        size: int | None = None,
-        seconds: float | None = None,
-        facts: FillFacts | None = None,
-    ) -> None:
+    def record(self, fill: FillRecord, connection: Connection | None = None) -> None:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
         What became outdated after the plan was begun to be applied stays to be filled again.
 
         Args:
-            interval: What was filled (UTC, half-open).
-            iceberg_snapshot_id: The commit that holds the rows, when there was one.
-            rows: Rows in the range, when counted.
             connection: A transaction to take part in.
-            size: Bytes of the files that the commit added, when known.
-            seconds: How long the fill took, when known.
-            facts: What it read and wrote, when known.
 
         Raises:
             StoreError: The table is unknown or was given up to the janitor.
         """
+        table_id, interval, plan_id = fill.table_id, fill.interval, fill.plan_id
 
         def work(conn: Connection) -> None:
             status = conn.execute(STATUS, {"of": table_id}).scalar()
@@ -101,21 +159,7 @@ class FillStore:
             start, end = interval.start, interval.end
             key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
             conn.execute(_DELETE_FILL, key)
-            conn.execute(
-                insert(schema.fills),
-                {
-                    "table_id": table_id,
-                    "start_at": start,
-                    "end_at": end,
-                    "plan_id": plan_id,
-                    "iceberg_snapshot_id": iceberg_snapshot_id,
-                    "row_count": rows,
-                    "byte_count": size,
-                    "seconds": seconds,
-                    "recorded_at": self.database.clock.now(),
-                    **dump_facts(facts),
-                },
-            )
+            conn.execute(insert(schema.fills), fill.values(self.database.clock.now()))
             span = {"start": to_micros(start), "end": to_micros(end)}
             tell(self.database, conn, "fill", table=table_id, plan=plan_id, **span)
             late = still_outdated(conn, table_id, interval, plan_id)
@@ -232,26 +276,20 @@ class FillStore:
                     found.setdefault((table_id, plan_id), []).append(Interval(start, end))
         return {key: IntervalSet.of(ranges) for key, ranges in found.items()}
 
-    def log(self, table_id: str, plan_id: str | None = None) -> list[Row[Any]]:
+    def log(self, table_id: str, plan_id: str | None = None) -> list[FillRecord]:
         """Return the log of fills of a table, newest first: what counts, or all of one plan.
 
-        What a rollback took back does not count, until another one brings it back.
-
-        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
-        `byte_count`, `seconds`, `recorded_at`, and what `contents_codec` reads: `inputs`,
-        `output`, `skipped` and `lacks`.
+        What a rollback took back does not count, until another one brings it back. Of the facts
+        only skips are read.
         """
         query = (
-            select(schema.fills)
-            .where(schema.fills.c.table_id == table_id)
-            .order_by(schema.fills.c.recorded_at.desc(), schema.fills.c.start_at.desc())
+            select(*_WITHOUT_FACTS)
+            .where(_FILL.table_id == table_id)
+            .where(COUNTS if plan_id is None else _FILL.plan_id == plan_id)
+            .order_by(_FILL.recorded_at.desc(), _FILL.start_at.desc())
         )
-        if plan_id is not None:
-            query = query.where(schema.fills.c.plan_id == plan_id)
-        else:
-            query = query.where(COUNTS)
         with self.database.reading() as conn:
-            return list(conn.execute(query))
+            return [fill_of(row) for row in conn.execute(query)]
 
 
 def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
@@ -272,40 +310,14 @@ def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, ad
 
 
 @dataclass(frozen=True, slots=True)
-class LastFill:
-    """The record of a table's latest fill.
-
-    Args:
-        commit: The Iceberg snapshot that holds the rows, when known.
-        rows: How many there are, when known.
-        recorded_at: When it was recorded (UTC).
-        bytes: Bytes of the files that it added, when known.
-        seconds: How long it took, when known.
-    """
-
-    commit: int | None
-    rows: int | None
-    recorded_at: datetime
-    bytes: int | None
-    seconds: float | None
-    facts: FillFacts
-
-    def as_skipped(self) -> Skipped:
-        """Return what is to be said when its rows stay: who computed them, and what that cost."""
-        if self.facts.skipped is not None:
-            return self.facts.skipped
-        return Skipped(self.recorded_at, self.seconds, self.bytes, self.commit)
-
-
-@dataclass(frozen=True, slots=True)
 class FactStore:
     """Reading what fills remember."""
 
     database: Database
 
-    def latest(self, table_ids: Iterable[str]) -> dict[str, LastFill]:
+    def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
         """Return the latest fill of tables, by table id; those without one are left out."""
-        found: dict[str, LastFill] = {}
+        found: dict[str, FillRecord] = {}
         fills = schema.fills
         newer = fills.alias("newer")
         newest = (
@@ -320,7 +332,7 @@ class FactStore:
                     .where(fills.c.table_id.in_(part), fills.c.recorded_at == newest, COUNTS)
                     .order_by(fills.c.table_id, fills.c.start_at)
                 )
-                found.update((row.table_id, _last_fill(row)) for row in conn.execute(query))
+                found.update((row.table_id, fill_of(row)) for row in conn.execute(query))
         return found
 
     def output(self, table_id: str, commit: int) -> Output | None:
@@ -365,14 +377,3 @@ class FactStore:
             (Interval(row.start_at, row.end_at), row.iceberg_snapshot_id, load_output(row.output))
             for row in rows
         ]
-
-
-def _last_fill(row: Row[Any]) -> LastFill:
-    return LastFill(
-        commit=row.iceberg_snapshot_id,
-        rows=row.row_count,
-        recorded_at=row.recorded_at,
-        bytes=row.byte_count,
-        seconds=row.seconds,
-        facts=load_facts(row.inputs, row.output, row.skipped, row.lacks),
-    )

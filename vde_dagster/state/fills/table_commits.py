@@ -6,20 +6,18 @@ Who commits to a table says what the commit is for, and needs no connection to s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.table_contents import FillFacts, dump_facts, load_facts
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.environments.pins import Head
-from vde_dagster.state.fills.fills import FillStore
+from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
@@ -57,7 +55,7 @@ class TableCommit:
     """
 
     lease: Lease | None = None
-    filled: PendingInterval | None = None
+    filled: FillRecord | None = None
     unused_files: tuple[str, ...] = ()
     subject: str = ""
     columns: tuple[str, tuple[PhysicalColumn, ...]] | None = None
@@ -99,7 +97,7 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
         StoreError: The table was given up to the janitor.
     """
     if commit.filled is not None:
-        record_filled(store, conn, commit.filled)
+        store.fills.record(commit.filled, conn)
     if commit.columns is not None:
         store.tables.add_columns(conn, *commit.columns)
     if commit.branched is not None:
@@ -110,22 +108,7 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
         store.publications.note_unused_files(conn, commit.unused_files)
 
 
-def record_filled(store: StateStore, conn: Connection, filled: PendingInterval) -> None:
-    """Record that a range is on `main`, so that it waits for nothing any more."""
-    store.fills.record(
-        filled.table_id,
-        filled.interval,
-        filled.plan_id,
-        filled.iceberg_snapshot_id,
-        filled.rows,
-        conn,
-        size=filled.bytes,
-        seconds=filled.seconds,
-        facts=filled.facts,
-    )
-
-
-def forget_announced(conn: Connection, filled: PendingInterval) -> None:
+def forget_announced(conn: Connection, filled: FillRecord) -> None:
     """Forget that a commit's range waits, whichever plan announced it."""
     table = schema.pending
     conn.execute(
@@ -136,18 +119,18 @@ def forget_announced(conn: Connection, filled: PendingInterval) -> None:
     )
 
 
-def all_pending(store: StateStore) -> dict[str, list[PendingInterval]]:
+def all_pending(store: StateStore) -> dict[str, list[FillRecord]]:
     """Return what waits on branches, of every plan, by table."""
     table = schema.pending
     query = select(table).order_by(table.c.table_id, table.c.start_at)
-    found: dict[str, list[PendingInterval]] = {}
+    found: dict[str, list[FillRecord]] = {}
     with store.database.reading() as conn:
         for row in conn.execute(query):
-            found.setdefault(row.table_id, []).append(pending_of(row))
+            found.setdefault(row.table_id, []).append(fill_of(row))
     return found
 
 
-def record_pending(store: StateStore, lease: Lease | None, pending: PendingInterval) -> None:
+def record_pending(store: StateStore, lease: Lease | None, pending: FillRecord) -> None:
     """Record that a range waits on a branch, as long as the lease on its table is held.
 
     Raises:
@@ -157,18 +140,7 @@ def record_pending(store: StateStore, lease: Lease | None, pending: PendingInter
     def work(conn: Connection) -> None:
         if lease is not None:
             store.leases.check(conn, lease)
-        store.pending.record(
-            pending.plan_id,
-            pending.table_id,
-            pending.branch,
-            pending.interval,
-            pending.iceberg_snapshot_id,
-            pending.rows,
-            conn,
-            size=pending.bytes,
-            seconds=pending.seconds,
-            facts=pending.facts,
-        )
+        store.pending.record(pending, conn)
 
     store.database.run_transaction(work, name="state.record_pending")
 
@@ -198,45 +170,6 @@ def ensure_tables(store: StateStore, tables: Iterable[PhysicalTable]) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class PendingInterval:
-    """A range that is written to a branch and becomes filled with the publication.
-
-    Args:
-        interval: The range (UTC, half-open).
-        iceberg_snapshot_id: The commit that holds it, when there was one.
-        rows: Rows in it, when counted.
-        bytes: Bytes of the files that the commit added, when known.
-        seconds: How long the fill took, when known.
-        facts: What it read and wrote, when known; a slot that was skipped waits on no branch.
-    """
-
-    plan_id: str
-    table_id: str
-    branch: str
-    interval: Interval
-    iceberg_snapshot_id: int | None
-    rows: int | None
-    bytes: int | None = None
-    seconds: float | None = None
-    facts: FillFacts | None = None
-
-
-def pending_of(row: Row[Any]) -> PendingInterval:
-    """Read a row of the table of pending intervals."""
-    return PendingInterval(
-        plan_id=row.plan_id,
-        table_id=row.table_id,
-        branch=row.branch,
-        interval=Interval(row.start_at, row.end_at),
-        iceberg_snapshot_id=row.iceberg_snapshot_id,
-        rows=row.row_count,
-        bytes=row.byte_count,
-        seconds=row.seconds,
-        facts=load_facts(row.inputs, row.output, row.skipped, row.lacks),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class PendingStore:
     """Reading and writing what waits for a publication.
 
@@ -247,56 +180,41 @@ class PendingStore:
     database: Database
     fills: FillStore
 
-    def record(
-        self,
-        plan_id: str,
-        table_id: str,
-        branch: str,
-        interval: Interval,
-        iceberg_snapshot_id: int | None = None,
-        rows: int | None = None,
-        connection: Connection | None = None,
-        *,
-        size: int | None = None,
-        seconds: float | None = None,
-        facts: FillFacts | None = None,
-    ) -> None:
+    def record(self, fill: FillRecord, connection: Connection | None = None) -> None:
         """Record that a range is written and audited on a branch; twice is harmless."""
         table = schema.pending
         key = {
-            "plan_id": plan_id,
-            "table_id": table_id,
-            "start_at": interval.start,
-            "end_at": interval.end,
+            "plan_id": fill.plan_id,
+            "table_id": fill.table_id,
+            "start_at": fill.interval.start,
+            "end_at": fill.interval.end,
         }
 
         def work(conn: Connection) -> None:
             conn.execute(table.delete().filter_by(**key))
-            conn.execute(
-                insert(table).values(
-                    **key,
-                    branch=branch,
-                    iceberg_snapshot_id=iceberg_snapshot_id,
-                    row_count=rows,
-                    byte_count=size,
-                    seconds=seconds,
-                    recorded_at=self.database.clock.now(),
-                    **dump_facts(facts),
-                )
-            )
+            stored = fill.values(self.database.clock.now())
+            conn.execute(insert(table).values(**stored, branch=fill.branch))
 
         self.database.run(connection, work, name="state.record_pending")
 
-    def of_plan(self, plan_id: str, connection: Connection | None = None) -> list[PendingInterval]:
-        """Return what waits on branches for a plan's publication, in the order it was written."""
+    def of_plan(
+        self, plan_id: str, connection: Connection | None = None, *, table_id: str | None = None
+    ) -> list[FillRecord]:
+        """Return what waits on branches for a plan's publication, in the order it was written.
+
+        Args:
+            table_id: Of this table alone, or of all.
+        """
         table = schema.pending
         query = (
             select(table)
             .where(table.c.plan_id == plan_id)
             .order_by(table.c.recorded_at, table.c.table_id, table.c.start_at)
         )
+        if table_id is not None:
+            query = query.where(table.c.table_id == table_id)
         with self.database.reading(connection) as conn:
-            return [pending_of(row) for row in conn.execute(query)]
+            return [fill_of(row) for row in conn.execute(query)]
 
     def drop(
         self,
@@ -331,20 +249,12 @@ class PendingStore:
         No table moves with them, so that no catalog has to be asked.
         """
         for pending in self.of_plan(plan_id, connection):
-            if pending.facts is not None and pending.facts.skipped is not None:
+            if pending.facts.skipped is not None:
                 self._settle(connection, pending)
                 self.drop(plan_id, [pending.table_id], connection)
 
-    def _settle(self, connection: Connection, pending: PendingInterval) -> None:
-        skipped = pending.facts.skipped if pending.facts is not None else None
-        self.fills.record(
-            pending.table_id,
-            pending.interval,
-            pending.plan_id,
-            skipped.commit if skipped is not None else pending.iceberg_snapshot_id,
-            pending.rows,
-            connection,
-            size=pending.bytes,
-            seconds=pending.seconds,
-            facts=pending.facts,
-        )
+    def _settle(self, connection: Connection, pending: FillRecord) -> None:
+        skipped = pending.facts.skipped
+        if skipped is not None:
+            pending = replace(pending, iceberg_snapshot_id=skipped.commit)
+        self.fills.record(pending, connection)
