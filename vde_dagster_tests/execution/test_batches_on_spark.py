@@ -54,9 +54,10 @@ def applied(workspace: Workspace) -> tuple[Any, list[Any]]:
     assert tables is not None
     (table,) = [entry.table_id for name, entry in tables.entries.items() if name.name == "daily"]
     fills = workspace.store.fills.log(table or "")
-    told = [(fill.interval.start, fill.rows) for fill in fills]
-    outputs = workspace.store.facts.overlapping(table or "", ALWAYS.ranges[0], "")
-    return rows, [*sorted(told), *sorted((ranges, str(output)) for ranges, _, output in outputs)]
+    facts = workspace.store.facts.overlapping(table or "", ALWAYS.ranges[0], "")
+    outputs = {interval: output for interval, _, output in facts}
+    told = sorted((fill.interval, fill.rows, outputs[fill.interval]) for fill in fills)
+    return rows, [(one.start, one.end, count, output) for one, count, output in told]
 
 
 def test_batches_meet_in_spark_and_leave_what_they_leave_one_by_one(
