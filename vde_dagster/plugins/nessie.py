@@ -20,9 +20,9 @@ from vde_dagster.errors import StoreError
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
     VIEW,
+    Following,
     Pointer,
     PointerMovedError,
-    Promises,
     SparkCatalog,
     Swap,
     require_unmoved,
@@ -69,7 +69,7 @@ class NessieCatalog:
         io: PyIceberg's settings for object stores.
     """
 
-    promises = Promises(atomic_with_state=False, atomic_views=True, multi_table=True)
+    form = Following(together=True)
     mirror = None
 
     def __init__(

@@ -117,7 +117,7 @@ class FakeEngine:
         location = next_file(metadata["location"], before)
         self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
         swap = Swap(ref, TABLE, before, location)
-        if not self.lakehouse.catalog.promises.atomic_with_state:
+        if self.lakehouse.catalog.form.follows:
             return self.lakehouse.catalog.swap([swap])
         self._store.database.run_transaction(
             lambda conn: self.lakehouse.catalog.swap([swap], conn), name=point, idempotent=False

@@ -19,8 +19,8 @@ from sqlalchemy import Connection
 
 from vde_dagster.errors import StoreError
 from vde_dagster.lakehouse.catalogs.catalog import (
+    Following,
     Pointer,
-    Promises,
     SparkCatalog,
     Swap,
     require_unmoved,
@@ -41,7 +41,7 @@ class FolderCatalog:
         effects: The port for side effects.
     """
 
-    promises = Promises(atomic_with_state=False, atomic_views=False, multi_table=False)
+    form = Following(together=False)
     mirror = None
 
     def __init__(self, name: str, folder: Path, effects: Effects) -> None:

@@ -83,7 +83,7 @@ KEEPS_VIEWS = pytest.mark.parametrize("catalog", ["sql", "folder", SERVERS[0]], 
 
 def makes_a(lakehouse: Lakehouse) -> Swap:
     """A change that makes A: a view, or a table where the catalog has no views of ours."""
-    if lakehouse.catalog.promises.keeps_views:
+    if lakehouse.catalog.form.keeps_pointers:
         return Swap(A, VIEW, None, "file:///1")
     base = f"{lakehouse.warehouse}/db/a-0"
     location = next_file(base, None)
@@ -134,7 +134,7 @@ def test_what_is_not_where_it_was_read_is_left_alone(lakehouse: Lakehouse, swap:
 @KEEPS_VIEWS
 def test_a_set_of_changes_is_whole_or_refused(lakehouse: Lakehouse) -> None:
     catalog = lakehouse.catalog
-    refused = PointerMovedError if catalog.promises.multi_table else AssertionError
+    refused = PointerMovedError if catalog.form.together else AssertionError
     with pytest.raises(refused):
         catalog.swap([Swap(A, VIEW, None, "file:///1"), Swap(B, TABLE, "file:///0", None)])
     assert catalog.all_pointers() == {}
@@ -150,7 +150,7 @@ def test_a_change_is_part_of_the_states_transaction_where_that_is_promised(
     with pytest.raises(ZeroDivisionError):
         lakehouse.store.database.run_transaction(work)
     undone = lakehouse.catalog.pointers([A]) == {}
-    assert undone == lakehouse.catalog.promises.atomic_with_state
+    assert undone != lakehouse.catalog.form.follows
 
 
 def test_namespaces_are_dropped_once_they_are_empty(lakehouse: Lakehouse) -> None:
@@ -233,7 +233,7 @@ def test_a_commit_on_another_branch_meanwhile_is_no_conflict(
 
     def meddle(*arguments: object, **named: object) -> None:
         commit(*arguments, **named)  # type: ignore[arg-type]
-        if not (others or lakehouse.catalog.promises.atomic_with_state):
+        if lakehouse.catalog.form.follows and not others:
             others.append(engine.fill(filled, day(7), "p2", "vde_p2"))
 
     swap = lakehouse.catalog.swap

@@ -60,7 +60,7 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
     """
     from vde_dagster.lakehouse.publishing.change_views import replace_views
 
-    if not warehouse.lakehouse.catalog.promises.keeps_views:
+    if not warehouse.lakehouse.catalog.form.keeps_pointers:
         return ChangeViews()
     store, patterns = warehouse.store, warehouse.settings.change_views
     ending = warehouse.lakehouse.views_ending(PRODUCTION, SUFFIX)

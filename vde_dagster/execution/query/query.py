@@ -126,7 +126,7 @@ def query_environment(
                 f"there is no environment '{environment}'",
                 hint=f"plan and apply it first: vde apply {environment}",
             )
-        if not warehouse.lakehouse.catalog.promises.keeps_views:
+        if not warehouse.lakehouse.catalog.form.keeps_pointers:
             return query_version(warehouse, before, written, limit, raw=raw, expand=expand)
         sql, changes = expand(warehouse, before, written)
         externals = externals_of(warehouse, before)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.tables.table import TableRef
@@ -24,24 +24,32 @@ TABLE = "TABLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Promises:
-    """What a catalog can promise of a set of changes.
+class InTransaction:
+    """Changes are part of the state's own transaction, with which they happen or not."""
+
+    follows: ClassVar[bool] = False
+    together: ClassVar[bool] = True
+    keeps_pointers: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Changes follow what the state has decided; whoever comes next finishes them.
 
     Args:
-        atomic_with_state: Changes can be part of a transaction of the state store.
-        atomic_views: Changes of several views happen all together or not at all.
-        multi_table: Changes of several tables happen all together or not at all.
-        keeps_views: Environments have views there, which a publication replaces by compare and
-            swap. Where it is not so, an environment is what the state says.
-        keeps_files: A pointer that was swapped names the metadata file that it was swapped to.
-            Where it is not so, the catalog makes the same change in a file of its own.
+        together: Whether any number of changes happen all together or not at all, else one by one.
+        keeps_pointers: Whether a pointer names the metadata file that it was swapped to, be it a
+            view's. Where it is not so, the catalog makes each change of a table in a file of its
+            own, and has no views: an environment is what the state says.
     """
 
-    atomic_with_state: bool
-    atomic_views: bool
-    multi_table: bool
-    keeps_views: bool = True
-    keeps_files: bool = True
+    together: bool
+    keeps_pointers: bool = True
+    follows: ClassVar[bool] = True
+
+
+Form = InTransaction | Following
+"""The form in which a catalog promises that what is published together shows together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +161,7 @@ class ViewMirror(Protocol):
 class Catalog(Protocol):
     """An Iceberg catalog; `within` is a transaction of the state store to take part in.
 
-    A catalog that is not `atomic_with_state` leaves `within` alone: its changes happen at once.
+    One that is `Following` leaves `within` alone: its changes happen at once.
     """
 
     @property
@@ -162,8 +170,8 @@ class Catalog(Protocol):
         ...
 
     @property
-    def promises(self) -> Promises:
-        """What it can promise."""
+    def form(self) -> Form:
+        """The form of its promise."""
         ...
 
     @property
@@ -193,8 +201,7 @@ class Catalog(Protocol):
         """Compare and swap pointers: create, move or remove tables and views.
 
         Args:
-            swaps: The changes; no more than one where the catalog does not promise that several
-                happen together.
+            swaps: The changes; no more than one where the catalog does not make several together.
             within: The state's transaction.
 
         Raises:

@@ -21,9 +21,9 @@ from sqlalchemy import Connection
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
+    Following,
     Pointer,
     PointerMovedError,
-    Promises,
     SparkCatalog,
     Swap,
     require_unmoved,
@@ -57,13 +57,7 @@ class RestCatalog:
         mirrors: Whether environments are shown there as views, too.
     """
 
-    promises = Promises(
-        atomic_with_state=False,
-        atomic_views=False,
-        multi_table=False,
-        keeps_views=False,
-        keeps_files=False,
-    )
+    form = Following(together=False, keeps_pointers=False)
 
     def __init__(
         self,

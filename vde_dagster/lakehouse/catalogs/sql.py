@@ -9,8 +9,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select, updat
 
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
+    InTransaction,
     Pointer,
-    Promises,
     SparkCatalog,
     Swap,
     require_unmoved,
@@ -35,7 +35,7 @@ class SqlCatalog:
         io: PyIceberg's settings for object stores.
     """
 
-    promises = Promises(atomic_with_state=True, atomic_views=True, multi_table=True)
+    form = InTransaction()
     mirror = None
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, select
 
 from vde_dagster.errors import DamagedFileError, VdeError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Promises, Swap
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Form, Swap
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
@@ -250,7 +250,7 @@ def delete_left_over_files(run: Cleaning) -> None:
             reason = "only Iceberg snapshots that were forgotten have them"
         else:
             reason = "they were written for a publication that did not happen"
-        count = len(_deletable(record, run.lakehouse.catalog.promises))
+        count = len(_deletable(record, run.lakehouse.catalog.form))
         decision = Decision("delete_files", f"{count} files", reason, "planned")
         run.act(decision, _file_deleter(run, record))
 
@@ -263,7 +263,7 @@ def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool
             status = run.store.publications.resolve(record.id)
             if status != "aborted":
                 return False
-        files = _deletable(record, run.lakehouse.catalog.promises)
+        files = _deletable(record, run.lakehouse.catalog.form)
         in_use = run.lakehouse.catalog.in_use(files)
         unused = [file for file in files if file not in in_use]
         run.lakehouse.files.delete_all(unused, "janitor.delete_file")
@@ -273,13 +273,13 @@ def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool
     return work
 
 
-def _deletable(record: PublicationRecord, promises: Promises) -> list[str]:
+def _deletable(record: PublicationRecord, form: Form) -> list[str]:
     """Name the files that a publication leaves behind once it is decided."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
         kinds = (VIEW.lower(), SHOWN)
         replaced = [file.previous for file in record.files if file.previous and file.kind in kinds]
-        if promises.keeps_files:
+        if form.keeps_pointers:
             return replaced
         # The catalog made the changes in files of its own.
         return [*replaced, *(file.location for file in record.files if file.location)]

@@ -65,7 +65,7 @@ def replace_views(
     made = made_views(lakehouse, found, environment.name, publication_id, now_ms)
     swaps = [item.swap for item in made]
     swaps += [Swap(ref, VIEW, at.location, None) for ref, at in found.dropped if at is not None]
-    atomic = catalog.promises.atomic_with_state
+    atomic = not catalog.form.follows
     store.publications.intend(
         publication_id, environment.name, None, who, [announced_file(swap) for swap in swaps]
     )

@@ -95,7 +95,7 @@ def commit_swap(
         UnknownOutcomeError: The commit's answer was lost, time and again.
     """
     store, catalog, also = lakehouse.store, lakehouse.catalog, also or TableCommit()
-    atomic = catalog.promises.atomic_with_state
+    atomic = not catalog.form.follows
     in_doubt = False
 
     def work(conn: Connection) -> None:
@@ -134,7 +134,7 @@ def commit_swap(
 
     if not atomic:
         announce_commit(store, also)
-    if swap.metadata is not None and not catalog.promises.keeps_files:
+    if swap.metadata is not None and not catalog.form.keeps_pointers:
         files = ()  # the catalog writes one of its own, and nobody reads this one
     files = [*files, *((one.swap.after or "", one.content) for one in shown)]
     write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)

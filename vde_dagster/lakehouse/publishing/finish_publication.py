@@ -14,7 +14,7 @@ is the one that decided, shortly before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -49,7 +49,7 @@ def recover(lakehouse: Lakehouse) -> bool:
         StoreError: State or catalog cannot be reached.
         ConflictError: A table to publish was written by a program other than vde.
     """
-    if lakehouse.catalog.promises.atomic_with_state:
+    if not lakehouse.catalog.form.follows:
         return False
     store = lakehouse.store
     unsettled = store.publications.unsettled()
@@ -76,23 +76,16 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
     lakehouse.catalog.create_namespaces(dict.fromkeys(made, owned))
     tables = [file for file in record.files if file.kind == TABLE.lower()]
     views = [file for file in record.files if file.kind == VIEW.lower()]
-    promises = lakehouse.catalog.promises
-    if promises.multi_table and promises.atomic_views:
+    if lakehouse.catalog.form.together:
         settle_together(lakehouse, record, [*tables, *views])
     else:
         for file in tables:
             _settle_table(lakehouse, record, file)
-        for batch in _batches(views, None if promises.atomic_views else _BATCH):
-            _settle_views(lakehouse, record, batch)
+        for start in range(0, len(views), _BATCH):
+            _settle_views(lakehouse, record, views[start : start + _BATCH])
     store.database.run_transaction(
         lambda conn: store.publications.finish(conn, publication_id), name="publish.settled"
     )
-
-
-def _batches(files: Sequence[PublishedFile], size: int | None) -> Iterator[Sequence[PublishedFile]]:
-    step = size or max(len(files), 1)
-    for start in range(0, len(files), step):
-        yield files[start : start + step]
 
 
 def _settle_views(
@@ -112,11 +105,8 @@ def _settle_views(
             now = catalog.pointers([swap.ref for swap in swaps])
             possible = [swap for swap in swaps if swap.is_possible(now.get(swap.ref))]
             try:
-                if catalog.promises.atomic_views:
-                    catalog.swap(possible)
-                else:
-                    for swap in possible:
-                        catalog.swap([swap])
+                for swap in possible:
+                    catalog.swap([swap])
             except PointerMovedError:
                 continue
             return

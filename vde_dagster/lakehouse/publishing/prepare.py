@@ -177,7 +177,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         ExecutionError: A pointer names a file that is missing.
     """
     catalog = lakehouse.catalog
-    if not catalog.promises.keeps_views:
+    if not catalog.form.keeps_pointers:
         publication = _without_views(publication)
     environment = publication.environment.name
     with lakehouse.store.database.reading() as conn:

@@ -129,7 +129,7 @@ def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
         if given_up:
             store.publications.mark_cleaned(environment.publication_id)
         raise
-    if not lakehouse.catalog.promises.atomic_with_state:
+    if lakehouse.catalog.form.follows:
         settle(lakehouse, environment.publication_id)
         follow(lakehouse)
     return made
@@ -172,7 +172,7 @@ def _commit(
 ) -> Environment:
     """Do everything that becomes visible; raising rolls all of it back."""
     store, catalog = lakehouse.store, lakehouse.catalog
-    atomic = catalog.promises.atomic_with_state
+    atomic = not catalog.form.follows
     for lease in publication.leases:
         store.leases.check(conn, lease)
     store.project.adopt(conn)
@@ -246,7 +246,7 @@ def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publicat
         return
     now = filled_now(conn, [one.table_id for one in publication.returns])
     for one in publication.returns:
-        later = one.moves and not lakehouse.catalog.promises.atomic_with_state
+        later = one.moves and lakehouse.catalog.form.follows
         filled = one.filled & now.get(one.table_id, IntervalSet()) if later else one.filled
         restore_filled(conn, one.table_id, filled)
         lakehouse.store.fills.undo(conn, one.table_id, one.left, undone=True)
@@ -260,7 +260,7 @@ def _said(
 ) -> dict[str, IntervalSet]:
     """Return the ranges that count as filled once an outside catalog has followed."""
     store, plan_id = lakehouse.store, publication.plan_id
-    if lakehouse.catalog.promises.atomic_with_state:
+    if not lakehouse.catalog.form.follows:
         return {}
     said = {one.table_id: one.filled for one in publication.returns}
     waiting: dict[str, list[Interval]] = {}
@@ -319,7 +319,7 @@ def _create_namespaces(
     catalog = lakehouse.catalog
     present = catalog.namespaces(prepared.namespaces, conn)
     created = [name for name in prepared.namespaces if name not in present]
-    if catalog.promises.atomic_with_state:
+    if not catalog.form.follows:
         properties = {"vde.environment": environment}
         catalog.create_namespaces(dict.fromkeys(created, properties), conn)
     rows = [

@@ -73,7 +73,7 @@ def rebased(
         return None
     after = next_file(table.metadata["location"], table.location)
     again = Swap(swap.ref, TABLE, table.location, after, metadata=moved)
-    if not lakehouse.catalog.promises.keeps_files:
+    if not lakehouse.catalog.form.keeps_pointers:
         return again, []
     return again, [(after, encode_metadata(moved))]
 

@@ -161,7 +161,7 @@ def shown_tables(
             wrote to a table that is only shown.
     """
     pairs = tuple((one, one.shows) for one in definitions if one.shows is not None)
-    if pairs and not catalog.promises.atomic_with_state:
+    if pairs and catalog.form.follows:
         raise ConflictError(
             "virtual_environment_mode dev_only needs a catalog in the state database",
             hint='write virtual_environment_mode = "full"',
