@@ -18,9 +18,8 @@ from vde_dagster.base.plugins import installed
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
-from vde_dagster.state.db import database, migrate
+from vde_dagster.state.db import database
 from vde_dagster_tests.shortcuts import (
-    migrate_as_before,
     read_in_fork,
     scripts_as_before,
     sqlite_engine_as_before,
@@ -169,7 +168,6 @@ def _short_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if marked or request.path.parent.name == "project":
         return
     monkeypatch.setattr(loader, "_read_elsewhere", read_in_fork)
-    monkeypatch.setattr(migrate, "run_migrations", migrate_as_before)
 
 
 @pytest.fixture(scope="session")

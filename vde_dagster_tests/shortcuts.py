@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 import traceback
-import uuid
 from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,14 +13,12 @@ from typing import Any
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event
 
 from vde_dagster.project.loading import loader
-from vde_dagster.state.db import database, migrate
+from vde_dagster.state.db import database
 
-_run_migrations = migrate.run_migrations
 _sqlite_engine = database._sqlite_engine
-_recorded: list[tuple[str, Any]] = []
 
 
 def read_in_fork(root: Path) -> CompletedProcess[str]:
@@ -47,33 +44,6 @@ def read_in_fork(root: Path) -> CompletedProcess[str]:
         err.seek(0)
         code = os.waitstatus_to_exitcode(status)
         return CompletedProcess([], code, out.read(), err.read())
-
-
-def migrate_as_before(connection: Connection, target: str) -> None:
-    """Make the tables of a new SQLite store by the statements that Alembic ran for the first one.
-
-    To find them again takes Alembic ten times as long as to run them.
-    """
-    new = not connection.dialect.has_table(connection, migrate.VERSION_TABLE)
-    if connection.dialect.name != "sqlite" or target != "head" or not new:
-        _run_migrations(connection, target)
-    elif _recorded:
-        own = uuid.uuid4().hex
-        for statement, parameters in _recorded:
-            connection.exec_driver_sql(statement, _with_name(parameters, own))
-    else:
-        found: list[tuple[str, Any]] = []
-
-        def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-            if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA")):
-                found.append((statement, parameters))
-
-        event.listen(connection, "before_cursor_execute", note)
-        try:
-            _run_migrations(connection, target)
-        finally:
-            event.remove(connection, "before_cursor_execute", note)
-        _recorded.extend(found)
 
 
 def sqlite_engine_as_before(url: URL) -> Engine:
@@ -112,9 +82,3 @@ def _first_engine() -> Engine:
     engine = create_engine("sqlite://", query_cache_size=2000)
     engine.connect().close()
     return engine
-
-
-def _with_name(parameters: Any, own: str) -> Any:
-    """Put another name of the store into the statement that writes it."""
-    values = tuple(parameters)
-    return tuple(own if isinstance(v, str) and len(v) == len(own) else v for v in values)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.snapshots.snapshot_codec import (
-    Built,
-    Memo,
-    snapshot_from_json,
-    snapshot_to_json,
-)
+from vde_dagster.planning.build_snapshots import Built, Memo
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
+from vde_dagster.project.serialise import from_bytes, to_bytes, types_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.engine import Engine
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.planning.build_snapshots import MoreMistakes
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.settings import Settings
     from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state import StateStore
@@ -211,13 +206,11 @@ class Warehouse:
                 self.__dict__.pop(name, None)
 
 
-_FORMAT = b"vde-memo-4\n"
+_FORMAT = b"vde-memo-5\n"
 
 
 class FileMemo(Memo):
-    """A memo in one file: a line per snapshot, `key<space>as_seen<space>json`.
-
-    The JSON is the snapshot's list, and the model's problems as one more item of it.
+    """A memo in one file: a dictionary of what `as_seen`, checks and snapshots are, by key.
 
     Reading it costs one read and no parsing of what is not asked for. It holds nothing that
     cannot be computed again, so a file that cannot be read is an empty one.
@@ -228,32 +221,29 @@ class FileMemo(Memo):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lines: dict[str, bytes] | None = None
         self._used: dict[str, bytes] = {}
         self._changed = False
 
     def get(self, key: str, model: Model) -> Built | None:
-        """Return the memory of a model, or None."""
-        line = self._load().get(key)
-        if line is None:
+        """Return what was remembered of a model, or None."""
+        data = self._known.get(key)
+        if data is None:
             return None
-        seen, _, text = line.partition(b" ")
+        names, form = _remembered()
         try:
-            data = json.loads(text)
-            problems = tuple(Problem.from_json(item) for item in data.pop())
-            found = Built(snapshot_from_json(model, data), seen.decode("ascii"), problems)
-        except (ValueError, TypeError, IndexError):
+            seen, problems, *values = from_bytes(form, data)
+        except ValueError:
             self._changed = True
             return None
-        self._used[key] = line
-        return found
+        self._used[key] = data
+        snapshot = Snapshot(model=model, **dict(zip(names, values, strict=True)))
+        return Built(snapshot, seen, problems)
 
     def put(self, key: str, built: Built) -> None:
         """Remember what was made of a model; `save` writes it."""
-        problems = [problem.to_json() for problem in built.problems]
-        data = [*snapshot_to_json(built.snapshot), problems]
-        text = json.dumps(data, separators=(",", ":"))
-        self._used[key] = f"{built.seen} {text}".encode()
+        snapshot, seen, problems = built
+        values = (getattr(snapshot, name) for name in _remembered()[0])
+        self._used[key] = to_bytes((seen, problems, *values))
         self._changed = True
 
     def save(self) -> None:
@@ -261,18 +251,22 @@ class FileMemo(Memo):
         if not self._changed:
             return
         with replacing(self._path) as file:
-            file.write(_FORMAT)
-            for key, line in self._used.items():
-                file.write(key.encode() + b" " + line + b"\n")
+            file.write(_FORMAT + to_bytes(self._used))
         self._changed = False
 
-    def _load(self) -> dict[str, bytes]:
-        if self._lines is None:
-            self._lines = {}
-            if self._path.exists():
-                data = self._path.read_bytes()
-                if data.startswith(_FORMAT):
-                    for line in data[len(_FORMAT) :].splitlines():
-                        key, _, value = line.partition(b" ")
-                        self._lines[key.decode("ascii", "replace")] = value
-        return self._lines
+    @cached_property
+    def _known(self) -> dict[str, bytes]:
+        try:
+            data = self._path.read_bytes()
+            if data.startswith(_FORMAT):
+                return from_bytes(dict[str, bytes], data[len(_FORMAT) :])
+        except (OSError, ValueError):
+            pass
+        return {}
+
+
+@cache
+def _remembered() -> tuple[tuple[str, ...], Any]:
+    """Return the fields of a snapshot but its model, and the form in which they are kept."""
+    types = types_of(Snapshot, without="model")
+    return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
-from vde_dagster.planning.snapshots.snapshot_codec import Built, Memo
 from vde_dagster.project.dag import audit_order, parents_first
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.problem import Problem
@@ -26,6 +26,33 @@ CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 
 MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 """Looks at the snapshots that could be made."""
+
+
+class Built(NamedTuple):
+    """What is made of one model.
+
+    Args:
+        seen: What its children see of it, see `as_seen`.
+        problems: What the checks say of it.
+    """
+
+    snapshot: Snapshot
+    seen: str
+    problems: tuple[Problem, ...] = ()
+
+
+class Memo:
+    """Remembers what was made of models, by the key of everything that decides.
+
+    The default remembers nothing; the execution layer keeps one on disk.
+    """
+
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return what is stored under a key, if anything, with the model put into it."""
+        return None
+
+    def put(self, key: str, built: Built) -> None:
+        """Store what was made of a model."""
 
 
 def build_snapshots(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.settings import Settings
-
-Json = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +30,6 @@ class Problem:
     def error(self) -> ProjectError:
         """Return the error of a certain mistake."""
         return ProjectError(self.message, hint=self.hint, location=self.location)
-
-    def to_json(self) -> list[Json]:
-        """Write it for a cache."""
-        place = self.location
-        where = [place.path.as_posix(), place.line, place.column]
-        return [self.message, self.hint, where, self.certain]
-
-    @classmethod
-    def from_json(cls, data: list[Json]) -> Problem:
-        """Read the JSON of `to_json`.
-
-        Raises:
-            TypeError, ValueError: It has another form.
-        """
-        message, hint, (path, line, column), certain = data
-        return cls(message, hint, SourceLocation(Path(path), line, column), certain)
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.events import ApplyResult
-from vde_dagster.planning.plan.plan_codec import plan_from_json, plan_to_json
+from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.projects import ProjectFolder
@@ -86,7 +86,7 @@ def test_they_run_around_everything_else_and_the_plan_shows_them_complete(
     workspace.close()
     shown = plan.to_json()
     assert (shown["before_all"], shown["after_all"]) == (BEFORE, AFTER)
-    stored = plan_from_json(plan_to_json(plan))
+    stored = load_stored_plan(dump_plan(plan)).plan
     assert (stored.statements, stored.other_statements) == (plan.statements, True)
     assert engine.session_statements == [], "planning runs none of them"
 

@@ -13,8 +13,9 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import AuditFailedError, ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.project.kinds import KINDS, kind_from_json
+from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.kinds import newest_rows_meaning, newest_rows_writer
 from vde_dagster_tests.kinds.newest_rows import NewestRows
 from vde_dagster_tests.orchestration.conftest import apply_all, version_of
@@ -74,7 +75,7 @@ def latest(workspace: Workspace) -> list[tuple[object, ...]]:
 def test_it_is_read_from_a_header_and_from_json(folder: ProjectFolder) -> None:
     kind = load_project(folder.root).models[NAME].kind
     assert kind == NewestRows(("customer",), "day", keep=2, batch_size=1)
-    assert kind_from_json(kind.to_json()) == kind
+    assert from_plain(Kind, to_plain(kind)) == kind
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.kinds import Custom, kind_from_json
+from vde_dagster.project.kinds import Custom, Kind
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.projects import ProjectFolder
 
 NAME = ModelName("marts", "kept")
@@ -79,7 +80,7 @@ def test_the_code_and_what_it_imports_are_stored_with_the_model(folder: ProjectF
     assert kind.entrypoint == "materializations/keep.py:write"
     assert [path for path, _ in kind.code] == [CODE, "shared/order.py"]
     assert kind.settings == {"by": "amount", "keep": 1, "of": ("customer",)}
-    assert kind_from_json(kind.to_json()) == kind
+    assert from_plain(Kind, to_plain(kind)) == kind
 
 
 def test_a_python_model_is_written_by_it_too(folder: ProjectFolder) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENTS, PLANS
 from vde_dagster.orchestration.pages.plan_page import wait_for_applies
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.plan.plan_codec import plan_from_json
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.leases import environment_lease
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -231,16 +228,6 @@ def test_a_plan_of_files_that_have_moved_on_is_refused_before_anybody_has_looked
     job = run_job(folder, instance, "vde_apply_job", partition=plan_id, raise_on_error=False)
     assert f"the plan {plan_id} was made of other files than those of now" in refusal(job)
     assert workspace.store.environments.get("prod") is None
-
-
-def test_plans_of_before_can_be_approved_until_the_files_move(workspace: Workspace) -> None:
-    plan = propose(workspace)
-    (text,) = [zlib.decompress(payload) for payload in payloads(workspace)]
-    stored = plan_from_json([*json.loads(text)[:6]])
-    assert stored.proposal is not None
-    assert stored.proposal.is_of("whatever")
-    assert plan.proposal is not None
-    assert not plan.proposal.is_of("whatever")
 
 
 def test_what_waits_is_planned_anew_when_its_environment_was_rolled_back_but_not_applied(

@@ -11,7 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.plans.signals import signals_of
-from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.environments.warehouse_state import Previewed, WarehouseState
 from vde_dagster.planning.plan.affected_intervals import Changed, Made, Scope, outdated
@@ -34,7 +34,6 @@ from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_no_gaps
 from vde_dagster.planning.plan.restatement import restate_published
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.snapshots.snapshot_codec import Built, Memo
 from vde_dagster.planning.tables.table import PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model

@@ -9,7 +9,8 @@ import pytest
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.model_codec import model_from_json, model_to_json
+from vde_dagster.project.model import Model
+from vde_dagster.project.serialise import from_bytes, to_bytes
 
 MODEL = "MODEL (name m.a, kind FULL);\nSELECT id, CAST(s AS INT) AS n FROM lake.e"
 
@@ -45,7 +46,7 @@ def test_a_setting_that_changes_answers_changes_every_version(
     changed = [column.version for column in after.columns]
     assert not set(changed) & {column.version for column in before.columns}
     assert list(after.version.columns.values()) == changed
-    again = model_from_json(model_to_json(after.model))
+    again = from_bytes(Model, to_bytes(after.model))
     assert again.session == tuple(config.items())
 
 

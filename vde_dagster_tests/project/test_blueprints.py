@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -11,7 +10,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import Project
-from vde_dagster.project.model_codec import model_from_json, model_to_json
+from vde_dagster.project.model import Model
+from vde_dagster.project.serialise import from_bytes, to_bytes
 
 Load = Callable[[Mapping[str, str]], Project]
 
@@ -162,7 +162,7 @@ def test_python_models_have_blueprints_too(load: Load) -> None:
     assert b.kind.named_columns == ("code",)
     assert b.description == "Rows of b"
     assert b.pre_statements == ("SET spark.app.customer = b",)
-    assert model_from_json(json.loads(json.dumps(model_to_json(b)))) == b
+    assert from_bytes(Model, to_bytes(b)) == b
 
     snapshots = build_snapshots(models, lambda _: None)
     assert len({snapshot.version.rows for snapshot in snapshots.values()}) == 4
@@ -187,7 +187,7 @@ def test_variables_of_a_blueprint_may_be_lists_and_tables(load: Load) -> None:
     a, b = models[ModelName("shop", "a")], models[ModelName("shop", "b")]
     assert a.query == "SELECT x, y FROM raw.t"
     assert b.query == "SELECT z FROM raw.u"
-    assert model_from_json(json.loads(json.dumps(model_to_json(a)))) == a
+    assert from_bytes(Model, to_bytes(a)) == a
 
 
 @pytest.mark.parametrize(

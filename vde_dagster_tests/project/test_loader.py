@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -21,7 +20,8 @@ from vde_dagster.project.loading.loader import (
     load_project_isolated,
     project_hash,
 )
-from vde_dagster.project.model_codec import model_from_json, model_to_json
+from vde_dagster.project.model import Model
+from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster_tests.project.conftest import WriteProject
 
 FILES = {
@@ -137,7 +137,7 @@ def test_an_edit_that_keeps_size_and_time_is_noticed(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"x" * 1000, b'{"files": 1}'])
-@pytest.mark.parametrize("name", ["index.json", "files.json"])
+@pytest.mark.parametrize("name", ["index.json", "files.bin"])
 def test_a_damaged_cache_is_not_trusted(root: Path, name: str, damage: bytes) -> None:
     first = load_project(root)
     path = root / ".vde/cache" / name
@@ -260,7 +260,7 @@ def test_an_isolated_load_reports_the_same_problems(root: Path) -> None:
 
 def test_models_survive_json(root: Path) -> None:
     for model in load_project(root).models.values():
-        assert model_from_json(json.loads(json.dumps(model_to_json(model)))) == model
+        assert from_bytes(Model, to_bytes(model)) == model
 
 
 def test_an_undeclared_table_of_another_namespace_is_external(
@@ -280,7 +280,7 @@ def test_loading_leaves_no_trace_in_the_working_copy_but_the_cache(root: Path) -
 
     assert {p for p in root.rglob("*") if p.is_file()} - before == {
         root / ".vde/.gitignore",
-        root / ".vde/cache/files.json",
+        root / ".vde/cache/files.bin",
         root / ".vde/cache/index.json",
     }
 

@@ -6,8 +6,9 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.kinds import IncrementalByUniqueKey, kind_from_json
+from vde_dagster.project.kinds import IncrementalByUniqueKey, Kind
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.project.conftest import WriteProject
 
 QUERY = "SELECT 1 AS a, 'x' AS b, 2 AS c"
@@ -20,7 +21,7 @@ def kind(
     root = write_project({"models/m.sql": f"{header}\n{query}"})
     found = load_project(root).models[ModelName("a", "m")].kind
     assert isinstance(found, IncrementalByUniqueKey)
-    assert kind_from_json(found.to_json()) == found
+    assert from_plain(Kind, to_plain(found)) == found
     return found
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.project.kinds import Kind, ScdType2ByColumn, ScdType2ByTime, kind_from_json
+from vde_dagster.project.kinds import Kind, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.scd_type_2 import columns_of, key_columns_of
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.projects import ProjectFolder
 
 KINDS = {
@@ -40,7 +41,7 @@ def test_it_is_read_from_a_header_and_from_json(text: str, tmp_path: Path) -> No
     sql = f"MODEL (name a.m, kind {text});\nSELECT 1 AS id"
     kind = read(ProjectFolder(tmp_path, {"models/m.sql": sql}))
     assert kind == KINDS[text]
-    assert kind_from_json(kind.to_json()) == kind
+    assert from_plain(Kind, to_plain(kind)) == kind
 
 
 def test_a_python_model_has_it_too(tmp_path: Path) -> None:

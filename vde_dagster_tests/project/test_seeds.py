@@ -9,10 +9,11 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.project.kinds import Seed, kind_from_json
+from vde_dagster.project.kinds import Kind, Seed
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.seeds import read_seed
+from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.project.conftest import WriteProject
 
 HEADER = "MODEL (name a.m, kind SEED (path '../seeds/x.csv'{}));\n"
@@ -179,7 +180,7 @@ def test_what_is_stored_of_how_a_seed_is_read_changes_no_hash(write_project: Wri
 def test_a_seed_that_was_stored_before_is_read_as_it_was(write_project: WriteProject) -> None:
     root, model = seed(write_project, 'a,b\n"",NA\n,x\n')
     assert read_seed(root, model)["a"].to_pylist() == [None, None]
-    stored = replace(model, kind=kind_from_json({**model.kind.to_json(), "missing": ""}))
+    stored = replace(model, kind=from_plain(Kind, {**to_plain(model.kind), "missing": ""}))
     assert read_seed(root, stored).to_pydict() == {"a": ["", None], "b": ["NA", "x"]}
 
 
@@ -204,7 +205,7 @@ def test_settings_say_how_a_file_is_read(
     (root / "seeds/x.csv").write_bytes(csv)
     model = load_project(root).models[ModelName("a", "m")]
     assert [tuple(row.values()) for row in read_seed(root, model).to_pylist()] == rows
-    assert kind_from_json(model.kind.to_json()) == model.kind
+    assert from_plain(Kind, to_plain(model.kind)) == model.kind
 
 
 def test_missing_values_by_column_are_lists_of_anything(write_project: WriteProject) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.model_codec import model_from_json, model_to_json
+from vde_dagster.project.model import Model
+from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster_tests.projects import ProjectFolder
 
 FILES = {
@@ -55,7 +55,7 @@ def test_models_in_sql_and_python_name_signals_and_keep_their_code(tmp_path: Pat
 def test_what_says_when_survives_the_state_store(tmp_path: Path) -> None:
     models = load_project(ProjectFolder(tmp_path / "project", FILES).root).models
     for model in models.values():
-        assert model_from_json(json.loads(json.dumps(model_to_json(model)))) == model
+        assert from_bytes(Model, to_bytes(model)) == model
 
 
 def test_a_module_that_a_signal_imports_is_a_part_of_it(tmp_path: Path) -> None:

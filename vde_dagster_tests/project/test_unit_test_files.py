@@ -7,12 +7,11 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loading.codec import test_from_json as from_json
-from vde_dagster.project.loading.codec import test_to_json as to_json
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
+from vde_dagster.project.serialise import tests_from_bytes, tests_to_bytes
 from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.project.conftest import WriteProject
 
@@ -111,10 +110,9 @@ def test_the_format_of_sqlmesh_is_read() -> None:
 
 
 def test_tests_survive_the_cache() -> None:
-    import json
 
     for test in read():
-        assert from_json(json.loads(json.dumps(to_json(test)))) == test
+        assert tests_from_bytes(tests_to_bytes([test])) == (test,)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import pytest
 from alembic.script import ScriptDirectory
 
 import vde_dagster.state as state
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import StoreError
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
@@ -44,10 +46,19 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     table = store.tables.load([entry.table_id])[entry.table_id]
     assert table.intervals == IntervalSet((day(0, 3),))
     assert [version.version for version in store.versions.history("prod")] == [2, 1]
-    if released.stem >= "0008":
-        # What is filled now was filled when the pins were made that tables are at still.
-        filled = [store.pins.at("prod", version)[table.id].filled for version in (1, 2)]
-        assert filled == [None, "1704067200000000-1704326400000000"]
+    assert table.lacks == {ModelName("db", "late"): IntervalSet((day(1),))}
+    filled = [store.pins.at("prod", version)[table.id].filled for version in (1, 2)]
+    assert filled == [None, "1704067200000000-1704326400000000"]
     value = environment(entries=[("db.orders", "s3", table.id)])
     store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 2))
     store.close()
+
+
+def test_a_store_from_before_the_first_release_is_one_message_and_stays(
+    store: StateStore, url: str
+) -> None:
+    with store.database.transaction() as conn:
+        conn.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0014'")
+    with pytest.raises(StoreError, match=r"schema 0014.*upgrades from 0015 on") as raised:
+        StateStore.open(url)
+    assert "open it once with an earlier commit" in str(raised.value.hint)

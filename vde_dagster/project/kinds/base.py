@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -235,23 +235,15 @@ class Kind:
         """Files of the project that its models are made of, relative to the root."""
         return ()
 
-    def to_json(self) -> Json:
-        """Write the kind as a JSON object with its `name`."""
-        return {item.name: value for item, value in self._values()}
-
     @property
     def text(self) -> str:
         """The kind with its properties, as it is hashed."""
-        hashed = ((f, v) for f, v in self._values() if f.metadata.get(_LATER) != _STORED)
-        values = ", ".join(f"{item.name}={value!r}" for item, value in hashed)
-        return f"{type(self).__qualname__}({values})"
-
-    def _values(self) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
-        """Yield the fields, but for later ones at their defaults."""
+        hashed: list[str] = []
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, item.name)
-            if value != item.default or not item.metadata.get(_LATER):
-                yield item, value
+            value, later_ = getattr(self, item.name), item.metadata.get(_LATER)
+            if not later_ or (later_ != _STORED and value != item.default):
+                hashed.append(f"{item.name}={value!r}")
+        return f"{type(self).__qualname__}({', '.join(hashed)})"
 
 
 _LATER = "later"
@@ -261,8 +253,7 @@ _STORED = "stored"
 def later(default: Any, *, hashed: bool = True) -> Any:
     """Return a field that came to a kind which is stored already.
 
-    At its default it is neither in the kind's JSON nor in any hash, so that nothing that exists
-    changes.
+    At its default it is in no hash, so that nothing that exists changes.
 
     Args:
         default: What kinds have that were stored before there was the field.
@@ -332,7 +323,7 @@ def column_properties() -> frozenset[str]:
 
 
 def kind_from_json(data: Json) -> Kind:
-    """Read a kind from the JSON of `Kind.to_json`.
+    """Read a kind from its fields, as JSON has them, with its `name`.
 
     Raises:
         UsageError: The kind is of a distribution that is not installed any more, or is broken.

@@ -1,6 +1,6 @@
 """The cache under `.vde/cache/`: yields of files, by hashes of everything that decides them.
 
-Two JSON files, replaced atomically, so that concurrent processes see either the old or the new.
+Two files, replaced atomically, so that concurrent processes see either the old or the new.
 What cannot be read, or was written by other code, counts as absent.
 """
 
@@ -13,16 +13,42 @@ import logging
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import content_digest
+from vde_dagster.project.model import LoadedFile
+from vde_dagster.project.serialise import from_bytes, tests_from_bytes, tests_to_bytes, to_bytes
 
 _CODE = ("base", "sql", "project", "plugins/sqlmesh")
 """The packages that decide what is read from a file."""
 _LOG = logging.getLogger(__name__)
+
+
+class FileRecord(NamedTuple):
+    """What one file yielded.
+
+    Args:
+        key: What it is valid for.
+        file: The file's models, without its unit tests.
+        tests: Its unit tests, which are written apart: their rows have values of any type.
+    """
+
+    key: str
+    file: LoadedFile
+    tests: bytes
+
+    @classmethod
+    def of(cls, key: str, file: LoadedFile) -> FileRecord:
+        """Make the record of a file."""
+        tests = tests_to_bytes(file.tests) if file.tests else b""
+        return cls(key, replace(file, tests=()), tests)
+
+    def loaded(self) -> LoadedFile:
+        """Return what the file yielded."""
+        return replace(self.file, tests=tests_from_bytes(self.tests)) if self.tests else self.file
 
 
 @dataclass(slots=True)
@@ -33,14 +59,14 @@ class ProjectCache:
         stats: See `sources.hasher.Hasher`.
         settings: The settings and the key they are valid for.
         memories: What sources keep, by their names.
-        records: Per file, the key that its record is valid for and the record.
+        records: What files yielded, by their paths.
     """
 
     folder: Path
     stats: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, dict[str, Any]] = field(default_factory=dict)
-    records: dict[str, list[Any]] = field(default_factory=dict)
+    records: dict[str, FileRecord] = field(default_factory=dict)
 
     @classmethod
     def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
@@ -49,9 +75,10 @@ class ProjectCache:
         cache = cls(folder)
         if not use:
             return cache
-        index = _read(folder / "index.json")
-        if index is not None:
-            with contextlib.suppress(KeyError, TypeError):
+        body = _read(folder / "index.json")
+        if body is not None:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                index = json.loads(body)
                 cache.stats = dict(index["stats"])
                 cache.settings = dict(index["settings"])
                 cache.memories = dict(index["memories"])
@@ -59,9 +86,10 @@ class ProjectCache:
 
     def load_records(self) -> None:
         """Read the records of files."""
-        records = _read(self.folder / "files.json")
-        if isinstance(records, dict) and isinstance(records.get("files"), dict):
-            self.records = records["files"]
+        body = _read(self.folder / "files.bin")
+        if body is not None:
+            with contextlib.suppress(ValueError):
+                self.records = from_bytes(dict[str, FileRecord], body)
 
     def save_index(self) -> None:
         """Write everything but the records."""
@@ -70,32 +98,25 @@ class ProjectCache:
             "settings": self.settings,
             "memories": self.memories,
         }
-        _write(self.folder / "index.json", content)
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        _write(self.folder / "index.json", text.encode("utf-8", "surrogatepass"))
 
     def save_records(self) -> None:
         """Write the records."""
-        _write(self.folder / "files.json", {"files": self.records})
+        _write(self.folder / "files.bin", to_bytes(self.records))
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> bytes | None:
     """Read a file that `_write` wrote; None when it is absent, damaged or of other code."""
     try:
         content = path.read_bytes()
     except OSError:
         return None
     head, _, body = content.partition(b"\n")
-    if head != _header(body):
-        return None
-    try:
-        return json.loads(body)
-    except ValueError:
-        return None
+    return body if head == _header(body) else None
 
 
-def _write(path: Path, content: Any) -> None:
-    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
+def _write(path: Path, body: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         ignore = path.parent.parent / ".gitignore"

@@ -25,16 +25,11 @@ from vde_dagster.project.configuration.config_files import (
     variables_that_set,
 )
 from vde_dagster.project.files import Hasher
-from vde_dagster.project.loading.cache import ProjectCache
-from vde_dagster.project.loading.codec import (
-    file_from_json,
-    file_to_json,
-    settings_from_json,
-    settings_to_json,
-)
+from vde_dagster.project.loading.cache import FileRecord, ProjectCache
 from vde_dagster.project.macros.relation_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_what_was_read
+from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources import registry
 from vde_dagster.project.sources.source import Folder, Memory, Source, SourceFactory
@@ -113,7 +108,7 @@ class ProjectLoad:
         self.known_problems: list[ProjectError] | None = None
         self.problems: list[ProjectError] = []
         self._shared_problems: dict[str, Sequence[ProjectError]] = {}
-        self._records: dict[str, list[Any]] = {}
+        self._records: dict[str, FileRecord] = {}
         self._records_read = False
         self._waiting: WaitingFiles | None = None
 
@@ -121,13 +116,13 @@ class ProjectLoad:
         overridden = set_in_environment()
         known = self.cache.settings
         if not overridden and known and known["key"] == self._settings_key(known):
-            return settings_from_json(self.root, known["values"])
+            return replace(from_plain(Settings, known["values"]), root=self.root)
         from vde_dagster.project.configuration.settings_source import read_all
 
         read = read_all(self.root)
         if not overridden and not read.seen.unrepeatable:
             made = {
-                "values": settings_to_json(read.settings),
+                "values": to_plain(read.settings),
                 "uses": sorted(read.seen.relative_paths(self.root)),
                 "variables": sorted(read.seen.variables),
             }
@@ -174,13 +169,13 @@ class ProjectLoad:
             paths.update(source.other_files())
         for path, source in self._files.items():
             record = self._known(path)
-            paths.update(source.draws_in(path) if record is None else record["uses"])
-            variables.update(() if record is None else record["variables"])
+            paths.update(source.draws_in(path) if record is None else record.file.uses)
+            variables.update(() if record is None else record.file.variables)
         found = self._hasher.combined(paths)
         return f"{found}{hash_variables(variables, self._environment)}" if variables else found
 
-    def _known(self, path: str) -> dict[str, Any] | None:
-        return self._records[path][1] if path in self._records else self._cached(path)
+    def _known(self, path: str) -> FileRecord | None:
+        return self._records.get(path) or self._cached(path)
 
     def stale(self) -> bool:
         """Say whether any file has to be read anew."""
@@ -192,19 +187,16 @@ class ProjectLoad:
             self.cache.load_records()
         self._records_read = True
 
-    def _cached(self, path: str) -> dict[str, Any] | None:
-        found = self.cache.records.get(path)
-        if found is None:
-            return None
-        key, record = found
-        return record if key == self._key(path, record) else None
+    def _cached(self, path: str) -> FileRecord | None:
+        record = self.cache.records.get(path)
+        return record if record and record.key == self._key(path, record.file) else None
 
-    def _key(self, path: str, record: dict[str, Any]) -> str:
+    def _key(self, path: str, file: LoadedFile) -> str:
         source = self._files[path]
-        content, uses = self._hasher.hash(path), self._hasher.combined(record["uses"])
+        content, uses = self._hasher.hash(path), self._hasher.combined(file.uses)
         own = f"{content}{source.name}{source.key}{uses}"
-        if record["variables"]:
-            own += hash_variables(record["variables"], self._environment)
+        if file.variables:
+            own += hash_variables(file.variables, self._environment)
         return content_digest(own.encode())
 
     # -- reading ---------------------------------------------------------------------------
@@ -216,9 +208,9 @@ class ProjectLoad:
         fresh = False
         for path in self._files:
             record = self._cached(path)
-            file = file_from_json(record) if record is not None else None
-            if record is not None and file is not None:
-                self._records[path] = [self._key(path, record), record]
+            file = record.loaded() if record is not None else None
+            if record is not None:
+                self._records[path] = record
             elif self.known_problems is None:
                 fresh = True
                 file = self._read_anew(path)
@@ -255,8 +247,7 @@ class ProjectLoad:
         file = self._read_file(path)
         self._hasher.forget(path)
         if file is not None and file.repeatable:
-            record = file_to_json(file)
-            self._records[path] = [self._key(path, record), record]
+            self._records[path] = FileRecord.of(self._key(path, file), file)
         return file
 
     def _finish_reading(self, fresh: bool) -> None:

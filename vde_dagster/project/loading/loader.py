@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loading.codec import error_from_json, error_to_json
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.macros.variables import STAGE, TESTING
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model, UnitTest
+from vde_dagster.project.serialise import from_text, to_text
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.source import SourceFactory
 from vde_dagster.project.table_names import TableNames
@@ -275,12 +274,33 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
         raise ProjectError(
             f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
         )
-    problems = [error_from_json(item) for item in json.loads(done.stdout.splitlines()[-1])]
+    problems = [told.error() for told in from_text(_TOLD, done.stdout.splitlines()[-1])]
     load = ProjectLoad(root, use_cache=True)
     if problems or not load.stale():
         load.known_problems = problems
     # Else a macro asks other programs: its answer is in no cache, so it is asked here too.
     return _finish(load, strict)
+
+
+class _ToldError(NamedTuple):
+    """A project's error as the process that read the files tells it."""
+
+    message: str
+    hint: str | None
+    location: SourceLocation | None
+    unknown: Unknown | None
+    models: tuple[ModelName, ...]
+
+    @classmethod
+    def of(cls, error: ProjectError) -> _ToldError:
+        return cls(error.message, error.hint, error.location, error.unknown, error.models)
+
+    def error(self) -> ProjectError:
+        said = self._asdict()
+        return ProjectError(said.pop("message"), **said)
+
+
+_TOLD = list[_ToldError]
 
 
 def _read_elsewhere(root: Path) -> CompletedProcess[str]:
@@ -359,7 +379,7 @@ def main(arguments: list[str]) -> int:
     """Load the project in a folder, fill its cache, and print its problems as JSON."""
     collect_rarely()
     project = load_project(Path(arguments[0]), strict=False)
-    print(json.dumps([error_to_json(problem) for problem in project.problems]))
+    print(to_text([_ToldError.of(problem) for problem in project.problems]))
     return 0
 
 

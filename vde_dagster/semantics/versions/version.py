@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
@@ -48,25 +47,6 @@ class SemanticVersion:
         """This version with more keys, such as those that a blocking audit has proved."""
         more = [frozenset(name.lower() for name in key) for key in keys]
         return replace(self, unique_keys=tuple(dict.fromkeys([*self.unique_keys, *more])))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for a state store."""
-        return {
-            "rows": self.rows,
-            "columns": dict(self.columns),
-            "opaque": self.opaque,
-            "unique_keys": [sorted(key) for key in self.unique_keys],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SemanticVersion:
-        """The inverse of `to_json`."""
-        return cls(
-            rows=data["rows"],
-            columns=dict(data["columns"]),
-            opaque=data.get("opaque"),
-            unique_keys=tuple(frozenset(key) for key in data.get("unique_keys", ())),
-        )
 
 
 def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:

@@ -1,11 +1,14 @@
 """Creating and upgrading the store's tables.
 
-Opening a store that is up to date costs one query; Alembic is imported only when there is
-something to do. Revisions are numbered, so that "newer than this code" can be told apart.
+Opening a store that is up to date costs one query; Alembic is imported only to upgrade one. New
+ones are made of the schema as it is. Revisions are numbered, so that "newer than this code" and
+"older than the first release" can be told apart.
 """
 
 from __future__ import annotations
 
+import uuid
+from datetime import datetime, timezone
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -13,7 +16,14 @@ from sqlalchemy.exc import DBAPIError
 
 from vde_dagster.errors import StoreError
 from vde_dagster.state.db.database import Database, is_disconnect, is_transient
-from vde_dagster.state.db.schema import ICEBERG_DDL, SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.db.schema import (
+    FIRST_VERSION,
+    ICEBERG_DDL,
+    SCHEMA_VERSION,
+    VERSION_TABLE,
+    metadata,
+    news,
+)
 
 # Any number will do as long as nobody else uses it: the key of the lock on upgrading.
 _POSTGRES_LOCK = 7_033_221_701
@@ -28,7 +38,7 @@ def ensure_schema(database: Database) -> None:
     found = _stored_version(database)
     if found == SCHEMA_VERSION:
         return
-    _refuse_newer(found)
+    _refuse_unknown(found)
     database.run_transaction(_upgrade, name="state.migrate")
 
 
@@ -50,12 +60,19 @@ def _table_missing(database: Database) -> bool:
         raise database.unusable(error) from error
 
 
-def _refuse_newer(found: str | None) -> None:
+def _refuse_unknown(found: str | None) -> None:
     if found is not None and found > SCHEMA_VERSION:
         raise StoreError(
             f"the state store was written by a newer version of this package (schema {found}; "
             f"this one knows up to {SCHEMA_VERSION})",
             hint="upgrade vde-dagster on this machine",
+        )
+    if found is not None and found < FIRST_VERSION:
+        raise StoreError(
+            f"the state store was written before the first release (schema {found}; this version "
+            f"upgrades from {FIRST_VERSION} on)",
+            hint="open it once with an earlier commit of this package whose schema is "
+            f"{FIRST_VERSION}, then with this one; or begin with an empty store",
         )
 
 
@@ -64,30 +81,47 @@ def _upgrade(connection: Connection) -> None:
         # Any stricter one would look for tables in the picture from before it waited for the lock.
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
-    inspector = inspect(connection)
+    inspector, found = inspect(connection), None
     if inspector.has_table(VERSION_TABLE):
         found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
         if found == SCHEMA_VERSION:
             return  # another process was faster
-        _refuse_newer(found)
+        _refuse_unknown(found)
     for statement in ICEBERG_DDL:
         connection.execute(text(statement))
     columns = {column["name"] for column in inspector.get_columns("iceberg_tables")}
     if "iceberg_type" not in columns:
         connection.execute(text("ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5)"))
-    run_migrations(connection, "head")
+    if found is None:
+        _create(connection)
+    else:
+        _run_migrations(connection)
 
 
-def run_migrations(connection: Connection, target: str) -> None:
-    """Bring the tables to a revision inside the connection's transaction.
+def _create(connection: Connection) -> None:
+    """Make the tables of a new store, with a name of its own in its first news."""
+    if connection.dialect.name == "postgresql":
+        for index in (index for table in metadata.tables.values() for index in table.indexes):
+            options = index.dialect_options
+            options["postgresql"]["where"] = options["sqlite"]["where"]
+    metadata.create_all(connection, checkfirst=False)
+    own = {"number": 1, "kind": "store", "subject": uuid.uuid4().hex, "origin": "", "at": _EPOCH}
+    connection.execute(news.insert().values(own))
+    connection.execute(
+        text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    )
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{SCHEMA_VERSION}')"))
 
-    Args:
-        target: A revision's number or `head`.
-    """
+
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+
+def _run_migrations(connection: Connection) -> None:
+    """Bring the tables to this schema inside the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
     config.attributes["connection"] = connection
-    command.upgrade(config, target)
+    command.upgrade(config, "head")

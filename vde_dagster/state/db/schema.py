@@ -4,8 +4,8 @@ Instants are whole microseconds since 1970 (UTC) in a BIGINT: exact, and compara
 database. The Iceberg catalog's own two tables are created with the very statements of Iceberg's
 Java JDBC catalog, schema version V1.
 
-Migrations make the tables; here they are described. That indexes have the same conditions on
-PostgreSQL stands there only: to say it here would import its dialect, 60 ms of every command.
+New stores are made of this; migrations upgrade older ones. That indexes have the same conditions
+on PostgreSQL is said by `migrate` only: here it would import its dialect, 60 ms of every command.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant
 
-SCHEMA_VERSION = "0015"
+SCHEMA_VERSION = "0016"
+FIRST_VERSION = "0015"
+"""The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()

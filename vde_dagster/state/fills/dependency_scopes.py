@@ -73,11 +73,11 @@ def open_plans(conn: Connection) -> Iterator[OpenPlan]:
     query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
     rows: Iterable[Any] = conn.execute(query)
     for status, payload in rows:
-        stored = load_stored_plan(payload)
+        plan = load_stored_plan(payload).plan
         computing = {}
         if status == "applying":
-            computing = {m.table.id: m.intervals for m in stored.models if m.table and m.builds}
-        yield OpenPlan({entry.name: entry for entry in stored.entries}, computing)
+            computing = {m.table.id: m.intervals for m in plan.models if m.table and m.builds}
+        yield OpenPlan(plan.entries, computing)
 
 
 def shown_worlds(conn: Connection) -> dict[str, World]:

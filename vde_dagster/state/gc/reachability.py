@@ -60,7 +60,7 @@ def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
         table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)
     )
     for row in conn.execute(query):
-        preview = load_columns(row.columns)[1].get("preview")
+        preview = load_columns(row.columns).preview
         if preview is not None:
             yield row.table_id, preview.of
 
@@ -188,9 +188,9 @@ def _planned_tables(conn: Connection, dead: dict[str, str]) -> dict[str, set[str
     found: dict[str, set[str]] = {}
     for row in conn.execute(query):
         if row.plan_id not in dead:
-            stored = load_stored_plan(row.payload)
-            found[row.plan_id] = {e.table_id for e in stored.entries if e.table_id}
-            found[row.plan_id] |= {m.table.id for m in stored.models if m.table}
+            plan = load_stored_plan(row.payload).plan
+            found[row.plan_id] = {e.table_id for e in plan.entries.values() if e.table_id}
+            found[row.plan_id] |= {m.table.id for m in plan.models if m.table}
     pending = schema.pending.c
     for row in conn.execute(select(pending.plan_id, pending.table_id)):
         if row.plan_id not in dead:

@@ -1,1 +1,1 @@
-"""Alembic migrations of the state store; revisions are numbered from 0001."""
+"""Alembic migrations of the state store; revisions are numbered, from 0015 on."""

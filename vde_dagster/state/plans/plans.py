@@ -14,7 +14,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import dump_plan, load_stored_plan, to_plan
+from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import chunks, insert_if_absent
@@ -116,9 +116,9 @@ class PlanStore:
         if lacking:
             raise StoreError(
                 f"the plan '{plan_id}' needs snapshots that were cleaned up: {', '.join(lacking)}",
-                hint=f"plan again: vde plan {stored.environment}",
+                hint=f"plan again: vde plan {stored.plan.environment}",
             )
-        return to_plan(stored, snapshots)
+        return stored.whole(snapshots)
 
     def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
         """Return the records of the latest plans, newest first."""
@@ -237,11 +237,11 @@ class PlanStore:
             latest = {row[0]: row[1] for row in conn.execute(begun)}
             for part in chunks(sorted(asked - closed)):
                 for row in conn.execute(wanted.where(table.plan_id.in_(part))):
-                    stored = load_stored_plan(row.payload)
-                    if stored.proposal is not None:
-                        stays = stored.proposal.is_of(files)
+                    plan = load_stored_plan(row.payload).plan
+                    if plan.proposal is not None:
+                        stays = plan.proposal.is_of(files)
                     else:
-                        failed = stored.kind is PlanKind.RUN and row.started_at is not None
+                        failed = plan.kind is PlanKind.RUN and row.started_at is not None
                         stays = failed and row.started_at == latest[row.environment]
                     if not stays:
                         closed.add(row.plan_id)
@@ -325,8 +325,8 @@ class PlanStore:
         target = {name: entry.snapshot_id for name, entry in plan.entries.items()}
         with self.database.reading() as conn:
             for row in conn.execute(query):
-                stored = load_stored_plan(row.payload)
-                same = {entry.name: entry.snapshot_id for entry in stored.entries} == target
+                stored = load_stored_plan(row.payload).plan
+                same = {name: entry.snapshot_id for name, entry in stored.entries.items()} == target
                 if same and stored.statements == plan.statements:
                     return str(row.plan_id)
         return None

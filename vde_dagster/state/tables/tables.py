@@ -402,16 +402,18 @@ def parse_place(name: str) -> tuple[str, str | None]:
 
 
 def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]], lacks: Lacks) -> PhysicalTable:
-    columns, special = load_columns(row.columns)
+    stored = load_columns(row.columns)
     name, _ = parse_place(row.name)
     return PhysicalTable(
         id=row.table_id,
         ref=TableRef(row.namespace, name),
         fill_version=row.fill_version,
-        columns=columns,
+        columns=stored.columns,
         snapshot_id=row.snapshot_id,
         intervals=IntervalSet.of(Interval(start, end) for start, end in ranges),
         created=row.created,
+        preview=stored.preview,
+        computed_from=stored.computed_from,
+        mixed=stored.mixed,
         lacks=lacks,
-        **special,
     )

@@ -5,7 +5,7 @@ CREATE TABLE vde_alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT vde_alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "vde_alembic_version" VALUES('0010');
+INSERT INTO "vde_alembic_version" VALUES('0016');
 CREATE TABLE vde_audit_results (
 	seq INTEGER NOT NULL, 
 	plan_id VARCHAR(64) NOT NULL, 
@@ -78,12 +78,12 @@ CREATE TABLE vde_fills (
 	plan_id VARCHAR(64) NOT NULL, 
 	iceberg_snapshot_id BIGINT, 
 	row_count BIGINT, 
-	recorded_at BIGINT NOT NULL, byte_count BIGINT, seconds FLOAT, inputs TEXT, output TEXT, skipped TEXT, 
+	recorded_at BIGINT NOT NULL, byte_count BIGINT, seconds FLOAT, inputs TEXT, output TEXT, skipped TEXT, undone BOOLEAN, lacks TEXT, 
 	PRIMARY KEY (table_id, start_at, end_at, plan_id)
 );
-INSERT INTO "vde_fills" VALUES('8caa7a17f5db44bd817cd2abb0263e3a',1704067200000000,1704153600000000,'p1',5,7,1704067200000000,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "vde_fills" VALUES('8caa7a17f5db44bd817cd2abb0263e3a',1704153600000000,1704240000000000,'p1',5,7,1704067200000000,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "vde_fills" VALUES('8caa7a17f5db44bd817cd2abb0263e3a',1704240000000000,1704326400000000,'p1',5,7,1704067200000000,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "vde_fills" VALUES('8caa7a17f5db44bd817cd2abb0263e3a',1704067200000000,1704153600000000,'p1',5,7,1704067200000000,NULL,NULL,NULL,NULL,NULL,NULL,'[[["db","late"],{"ranges":[{"start":"2024-01-02T00:00:00Z","end":"2024-01-03T00:00:00Z"}]}]]');
+INSERT INTO "vde_fills" VALUES('8caa7a17f5db44bd817cd2abb0263e3a',1704153600000000,1704240000000000,'p1',5,7,1704067200000000,NULL,NULL,NULL,NULL,NULL,NULL,'[[["db","late"],{"ranges":[{"start":"2024-01-02T00:00:00Z","end":"2024-01-03T00:00:00Z"}]}]]');
+INSERT INTO "vde_fills" VALUES('8caa7a17f5db44bd817cd2abb0263e3a',1704240000000000,1704326400000000,'p1',5,7,1704067200000000,NULL,NULL,NULL,NULL,NULL,NULL,'[[["db","late"],{"ranges":[{"start":"2024-01-02T00:00:00Z","end":"2024-01-03T00:00:00Z"}]}]]');
 CREATE TABLE vde_heads (
 	table_id VARCHAR(64) NOT NULL, 
 	metadata_location VARCHAR(1000) NOT NULL, 
@@ -119,6 +119,19 @@ CREATE TABLE vde_leases (
 	PRIMARY KEY (resource)
 );
 INSERT INTO "vde_leases" VALUES('environment/prod','anna',1,1704067200000000,1704067200000000,1704067260000000);
+CREATE TABLE vde_mirrored_views (
+	catalog_name VARCHAR(255) NOT NULL, 
+	namespace VARCHAR(255) NOT NULL, 
+	name VARCHAR(255) NOT NULL, 
+	environment VARCHAR(64) NOT NULL, 
+	wanted_hash VARCHAR(64), 
+	definition TEXT, 
+	behind_since BIGINT, 
+	writer VARCHAR(64), 
+	watched_until BIGINT, 
+	failure VARCHAR(1000), 
+	PRIMARY KEY (catalog_name, namespace, name)
+);
 CREATE TABLE vde_namespaces (
 	catalog_name VARCHAR(255) NOT NULL, 
 	namespace VARCHAR(255) NOT NULL, 
@@ -152,7 +165,7 @@ CREATE TABLE vde_pending_intervals (
 	branch VARCHAR(255) NOT NULL, 
 	iceberg_snapshot_id BIGINT, 
 	row_count BIGINT, 
-	recorded_at BIGINT NOT NULL, byte_count BIGINT, seconds FLOAT, inputs TEXT, output TEXT, skipped TEXT, 
+	recorded_at BIGINT NOT NULL, byte_count BIGINT, seconds FLOAT, inputs TEXT, output TEXT, skipped TEXT, lacks TEXT, 
 	PRIMARY KEY (plan_id, table_id, start_at, end_at)
 );
 CREATE TABLE vde_pins (
@@ -164,11 +177,11 @@ CREATE TABLE vde_pins (
 	schema_id INTEGER NOT NULL, 
 	row_count BIGINT, 
 	rows_added BIGINT, 
-	rows_removed BIGINT, 
+	rows_removed BIGINT, filled TEXT, 
 	PRIMARY KEY (environment, table_id, valid_from)
 );
-INSERT INTO "vde_pins" VALUES('prod','8caa7a17f5db44bd817cd2abb0263e3a',1,2,3051729675574597004,0,10,NULL,NULL);
-INSERT INTO "vde_pins" VALUES('prod','8caa7a17f5db44bd817cd2abb0263e3a',2,NULL,8514379652188123401,0,20,10,0);
+INSERT INTO "vde_pins" VALUES('prod','8caa7a17f5db44bd817cd2abb0263e3a',1,2,3051729675574597004,0,10,NULL,NULL,NULL);
+INSERT INTO "vde_pins" VALUES('prod','8caa7a17f5db44bd817cd2abb0263e3a',2,NULL,8514379652188123401,0,20,10,0,'1704067200000000-1704326400000000');
 CREATE TABLE vde_plans (
 	plan_id VARCHAR(64) NOT NULL, 
 	environment VARCHAR(64) NOT NULL, 
@@ -182,6 +195,15 @@ CREATE TABLE vde_plans (
 	payload BLOB NOT NULL, 
 	PRIMARY KEY (plan_id)
 );
+CREATE TABLE vde_project (
+	number INTEGER NOT NULL, 
+	project_id VARCHAR(255) NOT NULL, 
+	name VARCHAR(255) NOT NULL, 
+	named BOOLEAN NOT NULL, 
+	since BIGINT NOT NULL, 
+	PRIMARY KEY (number)
+);
+INSERT INTO "vde_project" VALUES(1,'5f0c3a9d1e7b2468','shop',0,1704067200000000);
 CREATE TABLE vde_publications (
 	publication_id VARCHAR(64) NOT NULL, 
 	environment VARCHAR(64) NOT NULL, 
@@ -218,7 +240,19 @@ CREATE TABLE vde_tables (
 	location VARCHAR(1000), 
 	PRIMARY KEY (table_id)
 );
-INSERT INTO "vde_tables" VALUES('8caa7a17f5db44bd817cd2abb0263e3a','vde_physical','orders_8caa7a17','fill-orders-1','088623641bde99529fe98db565e7aab5','[["c0", "va", "INT"], ["c1", "vt", "DATE"]]','orders@1',1,'live',1704067200000000,NULL,NULL);
+INSERT INTO "vde_tables" VALUES('8caa7a17f5db44bd817cd2abb0263e3a','vde_physical','orders_8caa7a17','fill-orders-1','088623641bde99529fe98db565e7aab5','{"columns":[["c0","va","INT",[],false],["c1","vt","DATE",[],false]]}','orders@1',1,'live',1704067200000000,NULL,NULL);
+CREATE TABLE vde_tokens (
+	token_id VARCHAR(16) NOT NULL, 
+	environment VARCHAR(64) NOT NULL, 
+	secret_hash VARCHAR(64) NOT NULL, 
+	row_filter VARCHAR(2000), 
+	created_at BIGINT NOT NULL, 
+	created_by VARCHAR(255) NOT NULL, 
+	expires_at BIGINT, 
+	revoked_at BIGINT, 
+	PRIMARY KEY (token_id)
+);
+INSERT INTO "vde_tokens" VALUES('84fc78904013','prod','1081cd2df01bc3ae66a7d1ad0ceef707d4dc07fc2988e6bee71f0771af4fb3b4','tenant = 7',1704067200000000,'me',NULL,NULL);
 CREATE TABLE vde_view_types (
 	snapshot_id VARCHAR(64) NOT NULL, 
 	columns TEXT NOT NULL, 

@@ -1,0 +1,139 @@
+"""Values as bytes: MessagePack by msgspec, which reads and writes our frozen dataclasses itself.
+
+Only what msgspec does not know has a hook here: paths, and kinds, of which each has fields of its
+own. Fields that a stored value does not name have their defaults, so a value may gain some.
+Source: https://jcristharif.com/msgspec/supported-types.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from functools import cache, lru_cache
+from pathlib import Path, PurePath
+from typing import Any, TypeVar, cast, get_type_hints
+
+import msgspec
+
+from vde_dagster.project.kinds import Kind, kind_from_json
+from vde_dagster.project.model import UnitTest
+
+T = TypeVar("T")
+
+
+def to_bytes(value: object) -> bytes:
+    """Write a value as MessagePack."""
+    try:
+        return _ENCODER.encode(value)
+    except OverflowError:
+        plain = msgspec.to_builtins(value, builtin_types=_TIMES, str_keys=False, enc_hook=_encoded)
+        return _ENCODER.encode(_marked(plain, (int,)))
+
+
+def from_bytes(form: type[T], data: bytes) -> T:
+    """Read what `to_bytes` wrote of a value of a type.
+
+    Raises:
+        ValueError: It is damaged, or of another form.
+    """
+    found: T = _decoder(cast(Any, form)).decode(data)
+    return found
+
+
+def to_text(value: object) -> str:
+    """Write a value as JSON."""
+    return msgspec.json.encode(value, enc_hook=_encoded).decode()
+
+
+def from_text(form: type[T], text: str) -> T:
+    """Read what `to_text` wrote of a value of a type.
+
+    Raises:
+        ValueError: It is damaged, or of another form.
+    """
+    found: T = _text_decoder(cast(Any, form)).decode(text)
+    return found
+
+
+def to_plain(value: object) -> Any:
+    """Make JSON's types of a value."""
+    return msgspec.to_builtins(value, enc_hook=_encoded)
+
+
+def from_plain(form: type[T], data: object) -> T:
+    """Read what `to_plain` made of a value of a type.
+
+    Raises:
+        ValueError: It is of another form.
+    """
+    return msgspec.convert(data, form, dec_hook=_decoded)
+
+
+def types_of(form: type, *, without: str) -> dict[str, Any]:
+    """Return the types of a dataclass's fields but for one that is kept elsewhere."""
+    return {name: kind for name, kind in get_type_hints(form).items() if name != without}
+
+
+def tests_to_bytes(tests: Iterable[UnitTest]) -> bytes:
+    """Write unit tests, whose rows have values of any type: times among them are marked."""
+    plain = msgspec.to_builtins(
+        tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encoded
+    )
+    return _ENCODER.encode(_marked(plain, _MARKED))
+
+
+def tests_from_bytes(data: bytes) -> tuple[UnitTest, ...]:
+    """Read what `tests_to_bytes` wrote."""
+    plain = msgspec.msgpack.decode(data, ext_hook=_unmarked)
+    return msgspec.convert(plain, tuple[UnitTest, ...], builtin_types=_TIMES, dec_hook=_decoded)
+
+
+_TIMES = (bytes, datetime, date)
+_MARKED = (int, datetime, date)
+"""Types of values, where any may be, that MessagePack has not, or not of every size."""
+
+
+def _marked(value: Any, types: tuple[type, ...]) -> Any:
+    if isinstance(value, list | tuple):
+        return [_marked(item, types) for item in value]
+    if isinstance(value, dict):
+        return {_marked(key, types): _marked(item, types) for key, item in value.items()}
+    if type(value) not in types or (type(value) is int and value.bit_length() < 64):
+        return value
+    return msgspec.msgpack.Ext(_MARKED.index(type(value)), str(value).encode())
+
+
+def _unmarked(code: int, text: memoryview) -> Any:
+    form: Any = _MARKED[code]
+    return getattr(form, "fromisoformat", form)(str(text, "ascii"))
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, PurePath):
+        return value.as_posix()
+    raise NotImplementedError(f"{type(value).__name__} has no stored form")
+
+
+def _decoded(form: type, data: Any) -> Any:
+    if form is Path:
+        return _path(data)
+    if form is Kind:
+        try:
+            return kind_from_json(data)
+        except (AttributeError, KeyError) as error:
+            raise ValueError(f"no kind is {data}") from error
+    raise NotImplementedError(f"{form.__name__} has no stored form")
+
+
+_path = lru_cache(4096)(Path)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded)
+
+
+@cache
+def _text_decoder(form: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(form, dec_hook=_decoded)
+
+
+@cache
+def _decoder(form: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(form, dec_hook=_decoded, ext_hook=_unmarked)
