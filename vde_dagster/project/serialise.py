@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 import msgspec
 
 from vde_dagster.project.kinds import Kind, kind_from_json
+from vde_dagster.project.kinds.base import as_tuples
 from vde_dagster.project.model import UnitTest
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ def types_of(form: type, *, without: str) -> dict[str, Any]:
     return {name: kind for name, kind in get_type_hints(form).items() if name != without}
 
 
-def tests_to_bytes(tests: Iterable[UnitTest]) -> bytes:
+def dump_tests(tests: Iterable[UnitTest]) -> bytes:
     """Write unit tests, whose rows have values of any type: times among them are marked."""
     plain = msgspec.to_builtins(
         tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encoded
@@ -82,8 +83,8 @@ def tests_to_bytes(tests: Iterable[UnitTest]) -> bytes:
     return _ENCODER.encode(_marked(plain, _MARKED))
 
 
-def tests_from_bytes(data: bytes) -> tuple[UnitTest, ...]:
-    """Read what `tests_to_bytes` wrote."""
+def load_tests(data: bytes) -> tuple[UnitTest, ...]:
+    """Read what `dump_tests` wrote."""
     plain = msgspec.msgpack.decode(data, ext_hook=_unmarked)
     return msgspec.convert(plain, tuple[UnitTest, ...], builtin_types=_TIMES, dec_hook=_decoded)
 
@@ -117,6 +118,8 @@ def _encoded(value: Any) -> str:
 def _decoded(form: type, data: Any) -> Any:
     if form is Path:
         return _path(data)
+    if form is object:
+        return as_tuples(data)
     if form is Kind:
         try:
             return kind_from_json(data)

@@ -11,7 +11,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
-from vde_dagster.project.serialise import tests_from_bytes, tests_to_bytes
+from vde_dagster.project.serialise import dump_tests, load_tests
 from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.project.conftest import WriteProject
 
@@ -112,7 +112,7 @@ def test_the_format_of_sqlmesh_is_read() -> None:
 def test_tests_survive_the_cache() -> None:
 
     for test in read():
-        assert tests_from_bytes(tests_to_bytes([test])) == (test,)
+        assert load_tests(dump_tests([test])) == (test,)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.project.model import LoadedFile
-from vde_dagster.project.serialise import from_bytes, tests_from_bytes, tests_to_bytes, to_bytes
+from vde_dagster.project.serialise import dump_tests, from_bytes, load_tests, to_bytes
 
 _CODE = ("base", "sql", "project", "plugins/sqlmesh")
 """The packages that decide what is read from a file."""
@@ -43,12 +43,12 @@ class FileRecord(NamedTuple):
     @classmethod
     def of(cls, key: str, file: LoadedFile) -> FileRecord:
         """Make the record of a file."""
-        tests = tests_to_bytes(file.tests) if file.tests else b""
+        tests = dump_tests(file.tests) if file.tests else b""
         return cls(key, replace(file, tests=()), tests)
 
     def loaded(self) -> LoadedFile:
         """Return what the file yielded."""
-        return replace(self.file, tests=tests_from_bytes(self.tests)) if self.tests else self.file
+        return replace(self.file, tests=load_tests(self.tests)) if self.tests else self.file
 
 
 @dataclass(slots=True)
