@@ -7,6 +7,7 @@ with every release that has a new revision; never change an old one.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,24 @@ from alembic.script import ScriptDirectory
 
 import vde_dagster.state as state
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import SourceLocation, StoreError
 from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.plan import (
+    EnvironmentStatements,
+    Outdated,
+    Plan,
+    PlanKind,
+    PlannedModel,
+    Proposal,
+)
+from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
+from vde_dagster.planning.table_contents import FillFacts, InputState, Output, Skipped, Tile
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.model import Audit, Column, PythonSource, Signal
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
-from vde_dagster_tests.state.builders import day, environment
+from vde_dagster_tests.state.builders import T0, day, days, environment, snapshot
+from vde_dagster_tests.state.test_values_survive import several_plans
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("*.sql"))
 
@@ -49,6 +63,11 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     assert table.lacks == {ModelName("db", "late"): IntervalSet((day(1),))}
     filled = [store.pins.at("prod", version)[table.id].filled for version in (1, 2)]
     assert filled == [None, "1704067200000000-1704326400000000"]
+    if released.stem == "0015":
+        assert store.plans.load("rich") == rich_plan()
+        assert store.snapshots.load(["db.rich@1"]) == {"db.rich@1": rich_snapshot()}
+        first, *_ = sorted(store.fills.log(table.id), key=lambda fill: fill.interval)
+        assert first.facts == FACTS
     value = environment(entries=[("db.orders", "s3", table.id)])
     store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 2))
     store.close()
@@ -62,3 +81,62 @@ def test_a_store_from_before_the_first_release_is_one_message_and_stays(
     with pytest.raises(StoreError, match=r"schema 0014.*upgrades from 0015 on") as raised:
         StateStore.open(url)
     assert "open it once with an earlier commit" in str(raised.value.hint)
+
+
+FACTS = FillFacts(
+    {"db.raw": InputState(5, 6, ((("a",), "d1"),), ("a", "b"), 1, "f")},
+    Output((("a",), None), (Tile(day(0), 7, ("d1", "d2")),), False, (1,), (5,)),
+    Skipped(T0, 1.5, 7, 8),
+    {ModelName("db", "late"): IntervalSet((day(1),))},
+)
+
+
+def rich_snapshot() -> Snapshot:
+    made = snapshot("db.rich")
+    code = PythonSource(
+        "a.py:f#2", {"a.py": "def f(): ..."}, {"x": "1"}, {"n": [1]}, {"m": 2}, "duckdb"
+    )
+    orders = ModelName("db", "orders")
+    model = replace(
+        made.model,
+        python=code,
+        columns=(Column("a", "INT", "a number"), Column("b")),
+        start=T0,
+        audits=(
+            Audit("not_null", (("columns", "a"),), "SELECT 1", False, (orders,)),
+            Audit("own", (), "SELECT 2"),
+        ),
+        signals=(Signal("ready", (("hours", (1, 2)),), PythonSource("s.py:ready", {"s.py": "x"})),),
+        location=SourceLocation(Path("models/rich.py"), 3, 1),
+        grains=(("a", "b"),),
+    )
+    return replace(made, model=model, forward=Forward("t9", "own", "rows", "fill", (("a", "va"),)))
+
+
+def _named(model: PlannedModel) -> PlannedModel:
+    """Give a model's table the id and the name that the kept ones have."""
+    ref = TableRef("db", "t1")
+    table = None if model.table is None else replace(model.table, id="t1", ref=ref)
+    change = None if model.in_place is None else replace(model.in_place, table=ref)
+    return replace(model, table=table, in_place=change)
+
+
+def rich_plan() -> Plan:
+    made = several_plans()
+    name = ModelName("db", "busy")
+    return replace(
+        made,
+        models=tuple(map(_named, made.models)),
+        entries={key: replace(entry, table_id="t1") for key, entry in made.entries.items()},
+        id="rich",
+        start=None,
+        end=T0,
+        expires_at=T0.replace(microsecond=7),
+        warnings=("no filter",),
+        restates={name: days(0, 2)},
+        outdates=(Outdated(name, ("dev",), "t1", IntervalSet(days(1).ranges), True),),
+        statements=EnvironmentStatements(("SET a = 1",), ("SET b = 2",)),
+        other_statements=True,
+        kind=PlanKind.RESTATEMENT,
+        proposal=Proposal("files", "anna"),
+    )

@@ -16,6 +16,7 @@ from vde_dagster.planning.plan.plan import Batches, Category, Change, Plan, Plan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, Preview, TableChange
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
+from vde_dagster.project.model import PythonSource
 from vde_dagster.state import FillRecord, StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
@@ -47,6 +48,14 @@ def test_snapshot_of_every_kind_is_read_back_equal(store: StateStore, kind) -> N
     read = store.snapshots.load([made.id, "unknown"])
     assert read == {made.id: made}
     assert read[made.id].version.unique_keys == made.version.unique_keys
+
+
+def test_numbers_that_messagepack_has_not_are_read_back(store: StateStore) -> None:
+    made = snapshot("db.orders")
+    code = PythonSource("a.py:f", {}, variables={"wide": 2**70, "many": [-(2**64), 1.5]})
+    made = replace(made, model=replace(made.model, python=code))
+    store.snapshots.save([made])
+    assert store.snapshots.load([made.id]) == {made.id: made}
 
 
 def test_a_damaged_snapshot_is_told_with_its_model(store: StateStore) -> None:
