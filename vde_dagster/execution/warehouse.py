@@ -225,7 +225,7 @@ class FileMemo(Memo):
         self._changed = False
 
     def get(self, key: str, model: Model) -> Built | None:
-        """Return what was remembered of a model, or None."""
+        """Return the memory of a model, or None."""
         data = self._known.get(key)
         if data is None:
             return None

@@ -260,23 +260,23 @@ def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
 def load_facts(
     inputs: str | None, output: str | None, skipped: str | None, lacks: str | None = None
 ) -> FillFacts:
-    """Read what `dump_facts` wrote."""
+    """Read facts from the form of `dump_facts`."""
     read = from_text(dict[str, InputState], inputs) if inputs else None
     return FillFacts(read, load_output(output), load_skipped(skipped), load_lacks(lacks))
 
 
 def load_output(text: str | None) -> Output | None:
-    """Read what a fill wrote."""
+    """Read the output of a fill."""
     return from_text(Output, text) if text else None
 
 
 def load_skipped(text: str | None) -> Skipped | None:
-    """Read that a slot was skipped."""
+    """Read a skipped slot."""
     return from_text(Skipped, text) if text else None
 
 
 def load_lacks(text: str | None) -> Lacks:
-    """Read what a table was made without."""
+    """Read the parent intervals that a table was built without."""
     return dict(from_text(_LACKS, text)) if text else {}
 
 
