@@ -93,9 +93,7 @@ FACTS = FillFacts(
 
 def rich_snapshot() -> Snapshot:
     made = snapshot("db.rich")
-    code = PythonSource(
-        "a.py:f#2", {"a.py": "def f(): ..."}, {"x": "1"}, {"n": [1]}, {"m": 2}, "duckdb"
-    )
+    code = PythonSource("a.py:f#2", {"a.py": "x"}, {"x": "1"}, {"n": [1]}, {"m": 2}, "duckdb")
     orders = ModelName("db", "orders")
     model = replace(
         made.model,
