@@ -213,18 +213,16 @@ def _break(
     }
 
 
-def _table(
-    id_: str, space: str, name: str, fill: str, columns: Json, of: str, ranges: Json, made: bool,
-    special: Json = None,
-) -> Json:  # fmt: skip
+def _table(*values: Json) -> Json:
+    id_, space, name, fill, columns, snapshot, ranges, created, *special = values
     return {
         "id": id_,
         "ref": {"namespace": space, "name": name},
         "fill_version": fill,
-        "snapshot_id": of,
+        "snapshot_id": snapshot,
         "intervals": _ranges(ranges),
-        "created": made,
-        **_stored_columns({**(special or {}), "columns": columns}),
+        "created": created,
+        **_stored_columns({**(special[0] if special else {}), "columns": columns}),
     }
 
 
