@@ -99,7 +99,7 @@ def test_arguments_of_python_models_are_looked_at_too(tmp_path: Path) -> None:
 
 def test_the_page_for_sqlmeshs_people_names_them_all() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sqlmesh.md").read_text()
-    section = page.partition("\n## Properties of models that do nothing here\n")[2]
+    section = page.partition("\n## Ignored properties\n")[2]
     named = set(re.findall(r"`([a-z_]+)`", section.partition("\n## ")[0]))
 
     assert named == {*_OF_MODELS, "table_format", "iceberg"}
