@@ -107,6 +107,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_fill_beside_another_is_brought_over_unless_both_changed_one_file(
     layout: str, spark_engine: SparkEngine
