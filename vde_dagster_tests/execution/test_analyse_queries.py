@@ -30,7 +30,7 @@ NEW = {
         MODEL (name marts.grouped, kind FULL);
         SELECT
           customer,
-          pmod(customer) AS amount
+          size(customer) AS amount
         FROM staging.orders
         GROUP BY customer
     """,
@@ -89,7 +89,7 @@ NEW = {
     "models/marts/with_view.sql": """
         MODEL (name marts.with_view, kind FULL);
         CREATE TEMPORARY VIEW own AS SELECT customer,
-          pmod(customer) AS a FROM staging.orders;
+          size(customer) AS a FROM staging.orders;
         SELECT a FROM own
     """,
     "models/marts/in_session.sql": """
@@ -113,8 +113,8 @@ def test_every_mistake_is_told_with_model_and_line_before_anything_is_written(
     }
     expected = {
         "by_status.sql:2:52": "marts.by_status: [DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION] ",
-        "grouped.sql:4:3": "marts.grouped: [WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
-        "with_view.sql:3:3": "marts.with_view: [WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
+        "grouped.sql:4:3": "marts.grouped: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
+        "with_view.sql:3:3": "marts.with_view: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
         "summed.sql:3:3": "marts.summed: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
         "nothing.sql:3:11": "marts.nothing: the column 'later' is of type void, which cannot",
         "when.sql:3": "marts.when: the time column 'amount' is of type double, which holds no",
