@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from vde_dagster.execution.warehouse import FileMemo
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster_tests.projects import ProjectFolder
 
 FILES = {
@@ -54,14 +56,39 @@ def test_what_is_remembered_is_what_was_computed(root: Path, tmp_path: Path) -> 
     assert (tmp_path / "memo").stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("damage", ["seen []", "seen {", 'seen ["x",1,2,3,4,5,6,7,8,9]', "[]", ""])
-def test_damaged_line_is_computed_again(damage: str, root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: b"",
+        lambda entry: b"\x90",
+        lambda entry: b"{",
+        lambda entry: entry[: len(entry) // 2],
+        lambda entry: entry + b"\x00",
+        lambda entry: to_bytes(("seen", [], 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
+        lambda entry: b"\xff" * len(entry),
+    ],
+    ids=["empty", "no values", "text", "cut", "too long", "values of other types", "noise"],
+)
+def test_damaged_entry_is_computed_again(
+    damage: Callable[[bytes], bytes], root: Path, tmp_path: Path
+) -> None:
     first = built(root, tmp_path / "memo")
-    head, *lines = (tmp_path / "memo").read_text().splitlines()
-    damaged = [f"{line.split(' ', 1)[0]} {damage}" for line in lines]
-    (tmp_path / "memo").write_text("\n".join([head, *damaged]) + "\n")
+    whole = (tmp_path / "memo").read_bytes()
+    head, _, body = whole.partition(b"\n")
+    entries = from_bytes(dict[str, bytes], body)
+    assert len(entries) == len(FILES)
+    damaged = to_bytes({key: damage(entry) for key, entry in entries.items()})
+    (tmp_path / "memo").write_bytes(head + b"\n" + damaged)
     assert built(root, tmp_path / "memo") == first
-    assert (tmp_path / "memo").read_text().splitlines() == [head, *lines]
+    assert (tmp_path / "memo").read_bytes() == whole
+
+
+def test_a_file_that_was_cut_is_an_empty_one(root: Path, tmp_path: Path) -> None:
+    first = built(root, tmp_path / "memo")
+    whole = (tmp_path / "memo").read_bytes()
+    (tmp_path / "memo").write_bytes(whole[:-20])
+    assert built(root, tmp_path / "memo") == first
+    assert (tmp_path / "memo").read_bytes() == whole
 
 
 def test_file_of_another_format_is_an_empty_one(root: Path, tmp_path: Path) -> None:
