@@ -40,9 +40,11 @@ def test_version_is_plain_data() -> None:
 @pytest.mark.proof
 def test_versions_do_not_change_between_processes() -> None:
     code = (
+        "from vde_dagster.project.serialise import to_text;"
         "from vde_dagster.semantics import semantic_version as v;"
-        "print(v('SELECT a.id, b.k FROM orders a JOIN orders b ON a.id = b.k AND a.k IN (1, 2)',"
-        "{'orders': {'id': 'INT', 'k': 'INT'}}).to_json())"
+        "print(to_text(v('SELECT a.id, b.k FROM orders a "
+        "JOIN orders b ON a.id = b.k AND a.k IN (1, 2)',"
+        "{'orders': {'id': 'INT', 'k': 'INT'}})))"
     )
     found = {
         subprocess.run(
