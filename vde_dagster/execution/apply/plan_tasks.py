@@ -26,6 +26,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.rendering.render import (
     only_of_session,
     relation,
+    relations,
     render_audit,
     render_query,
     render_statements,
@@ -83,10 +84,7 @@ class PlanTasks:
         resolver = replace(self._resolver(), commits=commits)
         if model.reads_itself:
             resolver = resolver.with_itself(filler, table)
-
-        def relation_of(parent: ModelName) -> str | None:
-            return relation(parent, resolver, self.catalog, interval, self.plan.created_at)
-
+        relation_of = relations(resolver, self.catalog, interval, self.plan.created_at)
         if model.query is not None:
             query = render_query(model, resolver, self.catalog, interval, self.plan.created_at)
         elif model.python is not None:
@@ -187,7 +185,7 @@ class PlanTasks:
         named = table.ref if table is not None else resolver.views.ref(snapshot.name)
         before = render_statements(
             tuple(filter(only_of_session, snapshot.model.pre_statements)),
-            lambda parent: relation(parent, resolver, self.catalog, interval, self.plan.created_at),
+            relations(resolver, self.catalog, interval, self.plan.created_at),
             qualified(named, self.catalog),
             interval,
             self.plan.created_at,

@@ -20,7 +20,7 @@ from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.plan.affected_intervals import Changed
 from vde_dagster.planning.plan.assign_tables import deployed
 from vde_dagster.planning.plan.plan import AFTER_ALL, Plan, PlannedModel
-from vde_dagster.planning.rendering.render import relation, render_statements
+from vde_dagster.planning.rendering.render import relations, render_statements
 from vde_dagster.planning.rendering.views import define_view, has_view, view_query, virtual_update
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -180,7 +180,7 @@ def _statements(
     before, after = (
         render_statements(
             statements,
-            lambda parent: relation(parent, resolver, catalog, slot, now),
+            relations(resolver, catalog, slot, now),
             resolver.views.quoted(model.name, catalog),
             slot,
             now,

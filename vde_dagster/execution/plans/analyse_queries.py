@@ -26,6 +26,7 @@ from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.rendering.render import (
     only_of_session,
     relation,
+    relations,
     render_audit,
     render_query,
     render_statements,
@@ -284,7 +285,7 @@ class _Analyser:
         slot = snapshot.cadence.latest_slot(now)
         return render_statements(
             snapshot.model.pre_statements,
-            lambda name: relation(name, resolver, catalog, slot, now),
+            relations(resolver, catalog, slot, now),
             resolver.views.quoted(snapshot.name, catalog),
             slot,
             now,

@@ -68,11 +68,7 @@ def render_query(
     if interval is not None:
         values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
         sql = substitute_time_variables(sql, values)
-
-    def relation_of(name: ModelName) -> str | None:
-        return relation(name, resolver, catalog, interval, execution_time)
-
-    return replace_tables(sql, relation_of)
+    return replace_tables(sql, relations(resolver, catalog, interval, execution_time))
 
 
 def relation(
@@ -99,6 +95,16 @@ def relation(
     if binding.snapshot.model.query is None:
         return None  # A standalone audit has no rows.
     return render_query(binding.snapshot.model, resolver, catalog, interval, execution_time)
+
+
+def relations(
+    resolver: Resolver,
+    catalog: str,
+    interval: Interval | None = None,
+    execution_time: datetime | None = None,
+) -> Relation:
+    """Return `relation` of one environment, with one range and time of the reader."""
+    return lambda name: relation(name, resolver, catalog, interval, execution_time)
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
@@ -219,7 +225,7 @@ def render_audit(
     query = audit.query.replace("@this_model", f"({rows})")
     values = time_variable_values(interval.start, interval.end, interval.end)
     query = substitute_time_variables(query, values)
-    return replace_tables(query, lambda name: relation(name, resolver, catalog, interval))
+    return replace_tables(query, relations(resolver, catalog, interval))
 
 
 _QUOTED = r"`(?:[^`]|``)*`"
