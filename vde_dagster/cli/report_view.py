@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.reports.document import Mark, Report, Row, Section
+from vde_dagster.reports.texts import first_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,8 +53,8 @@ def show_summary(console: Console, report: Report) -> None:
     broken = report.breaks.rows if report.breaks else ()
     for row in broken[:MOST_NAMES]:
         console.print(_line(row, "breaks    "))
-    if broken[MOST_NAMES:]:
-        console.print(f"          and {len(broken) - MOST_NAMES} more", style="red")
+    if more := first_of(len(broken), MOST_NAMES):
+        console.print(f"         {more}", style="red")
     for section in (*report.work, *report.rest):
         console.print(f"{_lower(section.title):<9} {_amount(section)}", markup=False)
     for sentence in report.short:
@@ -103,8 +104,8 @@ def _add_row(branch: Tree, row: Row) -> None:
     node = branch.add(_line(row))
     for reason in row.reasons[:MOST_REASONS]:
         node.add(Text(reason, style="dim"))
-    if len(row.reasons) > MOST_REASONS:
-        node.add(Text(f"and {len(row.reasons) - MOST_REASONS} more", style="dim"))
+    if more := first_of(len(row.reasons), MOST_REASONS):
+        node.add(Text(more.lstrip(), style="dim"))
     if row.diff:
         node.add(coloured(row.diff))
 

@@ -107,12 +107,13 @@ def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, 
     content = (workspace.root / path).read_bytes()
     try:
         text = decoded(Path(path), content)
-        made = _FORMATTERS.require("sql")(Path(path), text, settings, settings.format)
+        format_text = _FORMATTERS.require("sql")
+        made = format_text(Path(path), text, settings, settings.format)
         if made is None or made.encode() == content:
             return
         done.texts[path] = made
         as_written = replace(settings.format, keywords=False, normalize_functions="")
-        spare[path] = _FORMATTERS.require("sql")(Path(path), text, settings, as_written) or made
+        spare[path] = format_text(Path(path), text, settings, as_written) or made
     except ProjectError as error:
         done.left_alone.append(error)
         done.texts.pop(path, None)
