@@ -23,7 +23,7 @@ from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.planning.tables.table import Part, PhysicalTable
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -375,11 +375,63 @@ def test_hours_of_a_day_that_goes_on_are_filled_again_once_the_unit_is_an_hour(
         workspace.apply(workspace.plan_run("prod", now=NOW.replace(hour=11, minute=30)))
         (model,) = plan.models
         assert model.table is not None
-        assert workspace.store.tables.get(model.table.id).intervals.ranges[-1].end.hour == 11
-        waiting = workspace.store.outdated.of_tables([model.table.id])
-        # Of the day only what is still to come cannot be what an attempt of before left.
-        assert waiting[model.table.id].ranges[0].start.hour == 11
+        table = workspace.store.tables.get(model.table.id)
+        assert (table.intervals.ranges[-1].end.hour, table.parts) == (11, ())
     assert spark.parts == ["05 00-10", "06 00-11"]
+
+
+@pytest.mark.parametrize("definitions_only", [True, False])
+def test_a_rollback_to_a_shorter_unit_fills_again_what_is_of_a_longer_one_in_part(
+    tmp_path: Path, definitions_only: bool
+) -> None:
+    by_hour = """
+        MODEL (name db.m, start '2024-01-05', cron '@hourly',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column ts));
+        SELECT @start_dt AS ts, 1 AS n
+        """
+    by_day = by_hour.replace("cron", "interval_unit day, allow_partials true, cron")
+    folder = ProjectFolder(tmp_path / "project")
+    spark = PartsSpark()
+
+    def publish(text: str, now: datetime) -> None:
+        folder.write("models/m.sql", text)
+        with open_fake(folder.root, spark) as workspace:
+            workspace.apply(workspace.plan("prod", now=now))
+            workspace.apply(workspace.plan_run("prod", now=now))
+
+    tomorrow = NOW.replace(day=7, hour=0)
+    publish(by_hour, NOW.replace(hour=0, minute=30))
+    publish(by_day, NOW.replace(hour=10, minute=30))
+    if not definitions_only:
+        publish(by_day, tomorrow.replace(minute=30))
+    with open_fake(folder.root, spark) as workspace:
+        version = 1 if definitions_only else 3
+        workspace.rollback("prod", version, definitions_only=definitions_only)
+    publish(by_hour, tomorrow.replace(minute=40))
+    assert spark.parts[-1] == "06 00-00"
+
+
+def test_a_dead_attempt_at_a_part_is_not_taken_over_by_a_shorter_unit(tmp_path: Path) -> None:
+    part = Part(Interval(NOW.replace(hour=0), NOW.replace(hour=10)), IntervalUnit.DAY)
+    by_hour = """
+        MODEL (name db.m, start '2024-01-05', cron '@hourly',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column ts));
+        SELECT @start_dt AS ts, 1 AS n
+        """
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": by_hour})
+    spark = PartsSpark()
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW.replace(hour=10, minute=30)))
+        plan = workspace.plan_run("prod", now=NOW.replace(hour=11, minute=30))
+        (model,) = plan.models
+        assert model.table is not None
+        # Whoever was going to fill the part may have filled it, recorded or not.
+        workspace.store.tables.note_parts([(model.table.id, part)])
+        workspace.apply(plan)
+        assert workspace.store.tables.get(model.table.id).parts == (part,)
+        workspace.apply(workspace.plan_run("prod", now=NOW.replace(hour=12, minute=30)))
+        assert not workspace.store.tables.get(model.table.id).parts
+    assert spark.parts == ["05 00-10", "06 10-11", "06 00-10", "06 11-12"]
 
 
 class PartsSpark(FakeSpark):

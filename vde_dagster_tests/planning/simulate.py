@@ -14,6 +14,8 @@ from vde_dagster.execution.plans.signals import signals_of
 from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.environments.warehouse_state import Previewed, WarehouseState
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import Changed, Made, Scope, outdated
 from vde_dagster.planning.plan.assign_tables import deployed, extended
 from vde_dagster.planning.plan.forward_only import (
@@ -22,6 +24,7 @@ from vde_dagster.planning.plan.forward_only import (
     require_known,
     require_used,
 )
+from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import made_without
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.plan_request import (
@@ -34,7 +37,7 @@ from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_no_gaps
 from vde_dagster.planning.plan.restatement import restate_published
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable, Preview
+from vde_dagster.planning.tables.table import Part, PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 
@@ -221,7 +224,7 @@ class Warehouse:
 
     def apply(self, plan: Plan) -> Plan:
         """Pretend that a plan was applied."""
-        self.snapshots.update(plan.snapshots)
+        self.begin(plan)
         for found in outdated(Changed.by(plan), self._made()) if plan.restates else ():
             table = self.tables[found.table_id]
             preview = table.preview
@@ -241,13 +244,16 @@ class Warehouse:
                     known = deployed(model.table, snapshot, widened)
                 if known.preview is not None and not known.created:
                     known = self._branched(known, known.preview, plan.snapshots[model.snapshot_id])
-                filled = known.intervals
-                if model.longer_unit is not None:
-                    filled = model.longer_unit.align_inward(filled)
-                filled = filled | model.intervals
+                filled = known.intervals | model.intervals
                 without = lacks.get(known.id, {}) if model.builds else known.lacks
+                own = parts_of_units(plan.snapshots[model.snapshot_id], model.intervals)
+                left = tuple(
+                    Part(one, part.unit)
+                    for part in known.parts
+                    for one in IntervalSet((part.interval,)) - model.intervals
+                )
                 self.tables[known.id] = replace(
-                    known, created=True, intervals=filled, lacks=without
+                    known, created=True, intervals=filled, lacks=without, parts=(*left, *own)
                 )
         self.environments[plan.environment] = Environment(
             plan.environment,
@@ -260,10 +266,20 @@ class Warehouse:
         )
         return plan
 
+    def begin(self, plan: Plan) -> None:
+        """Pretend that a plan was begun to be applied: which parts of units it fills is known."""
+        self.snapshots.update(plan.snapshots)
+        for model in plan.builds:
+            if model.table is not None and model.snapshot_id is not None:
+                known = self.tables.get(model.table.id, model.table)
+                own = parts_of_units(plan.snapshots[model.snapshot_id], model.intervals)
+                self.tables[known.id] = replace(known, parts=(*known.parts, *own))
+
     def _branched(
         self, table: PhysicalTable, preview: Preview, snapshot: Snapshot
     ) -> PhysicalTable:
         """Make a branch of a table, which gets the branch's columns."""
         base = self.tables[preview.of]
         self.tables[base.id] = extended(base, snapshot)
-        return replace(table, preview=replace(preview, inherited=base.intervals))
+        inherited = base.counted_by(IntervalUnit.FIVE_MINUTE).intervals
+        return replace(table, preview=replace(preview, inherited=inherited))

@@ -127,9 +127,8 @@ class History:
         """Do what an apply does, model by model; of a process that dies one commit is left."""
         self.said.append(f"{self.now:%d %H:%M} {plan.kind.value}{' dies' * dies}")
         before = {name: made.rows for name, made in self.models.items()}
-        for model in plan.models:
-            if model.longer_unit is not None and model.table is not None:
-                self.dead.pop(model.table.id, None)
+        if dies:
+            self.warehouse.begin(plan)
         for model in plan.builds:
             assert model.snapshot_id is not None
             assert model.table is not None
@@ -149,14 +148,14 @@ class History:
         """Return the ranges that a fill computes."""
         assert model.table is not None
         known = self.warehouse.tables.get(model.table.id)
-        filled = known.intervals if known else IntervalSet()
-        if model.longer_unit is not None:
-            filled = model.longer_unit.align_inward(filled)
+        unit = snapshot.cadence.unit
+        filled = known.counted_by(unit).intervals if known else IntervalSet()
+        longer = known.parts_of_longer(unit) if known else IntervalSet()
         if model.catches_up:
             filled = IntervalSet()
         missing = left_to_fill(snapshot, model.intervals, filled)
         left = self.dead.pop(model.table.id, None)
-        if left is not None and missing.contains(left[0]):
+        if left is not None and (missing - longer).contains(left[0]):
             self.models[snapshot.name.name].rows = left[1]
             missing = left_to_fill(snapshot, missing, IntervalSet((left[0],)))
         missing = with_lookback(snapshot, missing, model.intervals)

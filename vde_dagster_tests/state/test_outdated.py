@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING
+from vde_dagster.planning.tables.table import Part
 from vde_dagster.state import FillRecord, StateStore
 from vde_dagster_tests.state.builders import FakeClock, day, days, plan, table
 
@@ -84,3 +86,23 @@ def test_what_is_remembered_but_not_wrong_stays_filled(
     store.outdated.remember({table_id: (days(5), clock.now())})
     assert store.tables.get(table_id).intervals.contains(day(5))
     assert store.outdated.of_tables([table_id]) == {table_id: days(1, 2, 5)}
+
+
+def test_a_part_of_a_unit_is_settled_by_later_work_and_not_by_its_own(
+    store: StateStore, clock: FakeClock
+) -> None:
+    made = store.tables.ensure(table())
+    begin(store, "own")
+    store.tables.note_parts([(made.id, Part(day(1), IntervalUnit.MONTH))])
+    store.tables.note_parts([(made.id, Part(day(0, 3), IntervalUnit.MONTH))])
+    store.fills.record(FillRecord(made.id, day(0, 3), "own"))
+    filled = store.tables.get(made.id)
+    assert filled.parts == (Part(day(0, 3), IntervalUnit.MONTH),)
+    assert filled.counted_by(IntervalUnit.MONTH).intervals == days(0, 1, 2)
+    assert not filled.counted_by(IntervalUnit.DAY).intervals
+    clock.advance(hours=1)
+    begin(store, "later")
+    store.fills.record(FillRecord(made.id, day(1), "later"))
+    settled = store.tables.load([made.id])[made.id]
+    assert settled.parts == tuple(Part(day(n), IntervalUnit.MONTH) for n in (0, 2))
+    assert settled.counted_by(IntervalUnit.DAY).intervals == days(1)

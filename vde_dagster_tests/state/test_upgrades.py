@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from alembic.script import ScriptDirectory
 import vde_dagster.state as state
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation, StoreError
-from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import (
     EnvironmentStatements,
     Outdated,
@@ -34,7 +36,7 @@ from vde_dagster.planning.table_contents import (
     Tile,
     load_facts,
 )
-from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.planning.tables.table import Part, TableRef
 from vde_dagster.project.model import Audit, Column, PythonSource, Signal
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
@@ -70,6 +72,11 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     assert table.lacks == {ModelName("db", "late"): IntervalSet((day(1),))}
     filled = [store.pins.at("prod", version)[table.id].filled for version in (1, 2)]
     assert filled == [None, "1704067200000000-1704326400000000"]
+    if released.stem == "0017":
+        start = day(3).start
+        assert table.parts == (
+            Part(Interval(start, start + timedelta(hours=10)), IntervalUnit.DAY),
+        )
     if released.stem == "0015":
         assert store.plans.load("rich") == rich_plan()
         assert store.snapshots.load(["db.rich@1"]) == {"db.rich@1": rich_snapshot()}

@@ -10,7 +10,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.environments.contracts import ContractBreak, Reader
-from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Batches, Category, Change, Plan, PlannedModel
 from vde_dagster.planning.table_contents import Skipped
@@ -198,7 +197,7 @@ _EMPTY = {
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "catches_up": False, "layout": False,
     "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
-    "in_place": None, "batches": None, "longer_unit": None,
+    "in_place": None, "batches": None,
 }  # fmt: skip
 
 
@@ -224,7 +223,6 @@ def several_plans() -> Plan:
         skips=Skipped(T0, 1.5, 7, 8),
         always="reads now()",
         batches=Batches(12, 3_500_000),
-        longer_unit=IntervalUnit.DAY,
         breaks=(
             ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
             ContractBreak(

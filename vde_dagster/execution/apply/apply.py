@@ -50,6 +50,7 @@ from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import made_without
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.planner import with_tables
@@ -161,9 +162,12 @@ class Applier:
             if model.table is not None and (model.builds or model.layout or model.deploys):
                 target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
-        units = {m.table.id: m.longer_unit for m in plan.models if m.table and m.longer_unit}
-        if units:
-            self.warehouse.store.outdated.give_up_parts(units, plan.created_at)
+        self.warehouse.store.tables.note_parts(
+            (model.table.id, part)
+            for model in plan.builds
+            if model.table is not None and model.snapshot_id is not None
+            for part in parts_of_units(plan.snapshots[model.snapshot_id], model.intervals)
+        )
         catalog = self.warehouse.settings.catalog
         sets = digest_sets(plan, target, catalog) if plan.builds else {}
         tasks = PlanTasks(plan, target, Written(), catalog, sets, self._lacks(plan))

@@ -262,7 +262,8 @@ def recover(
         ours = fill.table_id == target.table.id and (
             fill.plan_id == plan.id or not (target.waits or model.again)
         )
-        if not (ours and missing.contains(fill.interval)):
+        longer = target.table.parts_of_longer(snapshot.cadence.unit)
+        if not (ours and (missing - longer).contains(fill.interval)):
             break
         if target.waits:
             written.put_branch(target.table.id, target.branch)

@@ -233,7 +233,9 @@ class TableFiller:
         filled = written.filled()
         # What this apply itself has filled, before memory lacked, is made of what is there.
         outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
-        left = target.take_over(self.tasks.plan.id, restate=model.again, outdated=outdated)
+        left = target.take_over(
+            self.tasks.plan.id, snapshot.cadence.unit, restate=model.again, outdated=outdated
+        )
         if target.waits and left.commits:
             written.put_branch(table.id, target.branch)
         self._audit_rows_of_others(model, snapshot, target, left)

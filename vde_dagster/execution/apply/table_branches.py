@@ -31,6 +31,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
 )
 from vde_dagster.lakehouse.publishing.commit import Change, change_table, read_table
 from vde_dagster.planning.engine_tasks import FillResult
+from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -84,10 +85,13 @@ class Target:
         """The name of the branch of this attempt."""
         return str(self.own)
 
-    def take_over(self, plan_id: str, *, restate: bool, outdated: bool) -> LeftOver:
+    def take_over(
+        self, plan_id: str, unit: IntervalUnit, *, restate: bool, outdated: bool
+    ) -> LeftOver:
         """Continue where earlier attempts left off, of what can still be told to be whole.
 
         Args:
+            unit: The interval unit of the model that goes on.
             restate: Whether ranges are filled again that were filled before the plan.
             outdated: Whether what the plan has computed was computed from rows that are gone.
         """
@@ -114,6 +118,7 @@ class Target:
         if restate:
             filled = IntervalSet.of(one.interval for one in store.fills.log(table.id, plan_id))
         recorded = filled | IntervalSet.of(item.interval for item in pending)
+        recorded -= table.parts_of_longer(unit)
         known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
         return LeftOver(recorded, known, commits)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,12 @@ from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
+from vde_dagster.planning.plan.missing_intervals import (
+    Window,
+    infer_starts,
+    missing_intervals,
+    parts_of_units,
+)
 from vde_dagster.planning.rendering.views import view_refs, virtual_update
 from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.state.db.leases import environment_lease, table_lease
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.snapshots.snapshot import Snapshot
-    from vde_dagster.planning.tables.table import TableRef
+    from vde_dagster.planning.tables.table import Part, TableRef
     from vde_dagster.state import StateStore
 
 
@@ -96,11 +101,22 @@ def rollback(
         prepared = work.prepare()
         tables = (table_lease(one.table_id) for one in prepared.publication.returns)
         with store.leases.holding_all(tables, owner) as leases:
+            store.tables.note_parts(_parts_again(prepared.publication))
             published = warehouse.lakehouse.publish(
                 replace(prepared.publication, leases=(held.lease, *leases))
             )
     failed = run_virtual_update(warehouse, environment, owner)
     return replace(prepared.result, environment=published, failed_statements=failed)
+
+
+def _parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
+    """Return the parts of units that tables have again, by table id, once they have gone back."""
+    filled = {one.table_id: one.filled for one in publication.returns}
+    for entry in publication.environment.entries.values():
+        snapshot = publication.snapshots.get(entry.snapshot_id)
+        if snapshot is not None and entry.table_id in filled:
+            for part in parts_of_units(snapshot, filled[entry.table_id]):
+                yield entry.table_id, part
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +377,8 @@ def _missing(
         table_id = old.entries[name].table_id
         if table_id is not None and name in among:
             table = state.tables[table_id]
-            filled = replace(table, intervals=returned.get(table_id, table.intervals)).available
+            table = replace(table, intervals=returned.get(table_id, table.intervals))
+            filled = table.counted_by(snapshot.cadence.unit).available
             missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
             if missing:
                 out[name] = missing

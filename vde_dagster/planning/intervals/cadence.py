@@ -33,6 +33,11 @@ class IntervalUnit(Enum):
         """Return the unit that models call by a name, such as `quarter_hour`."""
         return cls[name.upper()]
 
+    @property
+    def text(self) -> str:
+        """The unit for people."""
+        return self.name.lower().replace("_", " ")
+
     def floor(self, instant: datetime) -> datetime:
         """Return the latest boundary at or before an instant."""
         if self is IntervalUnit.YEAR:

@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.environments.resolver import changes_in_place, column_map
-from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.cadence import ALWAYS, IntervalUnit
 from vde_dagster.planning.plan.missing_intervals import Window, missing_intervals
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import (
@@ -123,7 +123,8 @@ class _Assignment:
                 table.computed_from or table.id not in self.protected
             ):
                 return False
-            if not missing_intervals(snapshot, table.intervals, self.window, self.starts, ALWAYS):
+            filled = table.counted_by(snapshot.cadence.unit).intervals
+            if not missing_intervals(snapshot, filled, self.window, self.starts, ALWAYS):
                 return True
             definition = self.state.snapshots.get(table.snapshot_id)
             return choose_filler(table, snapshot, definition, self.snapshots) is not None
@@ -374,6 +375,7 @@ def new_preview(
     shown = {physical for _, physical in column_map(snapshot, whole)}
     version = preview_version(snapshot)
     assert version is not None
+    inherited = table.counted_by(IntervalUnit.FIVE_MINUTE).intervals  # Whatever its own unit is.
     return PhysicalTable(
         id=unique_id,
         ref=table.ref,
@@ -381,7 +383,7 @@ def new_preview(
         columns=tuple(c._replace(in_place=False) for c in whole.columns if c.name in shown),
         snapshot_id=snapshot.id,
         # It ends with a letter: no attempt's branch does.
-        preview=Preview(table.id, f"{PREVIEW_PREFIX}{unique_id[:12]}p", table.intervals),
+        preview=Preview(table.id, f"{PREVIEW_PREFIX}{unique_id[:12]}p", inherited),
         computed_from=computed_from,
     )
 

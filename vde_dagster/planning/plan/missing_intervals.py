@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.intervals.cadence import FAR, IntervalUnit
+from vde_dagster.planning.intervals.cadence import FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +128,16 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
     return wanted - snapshot.cadence.whole(filled, wanted)
 
 
-def longer_unit(snapshot: Snapshot, before: Snapshot) -> IntervalUnit | None:
-    """Return the unit by which a table was filled so far, where it is longer than the new one.
-
-    What was filled of such a unit in part may be made of parts of its parents' units. It would
-    have been filled again with the unit; to a shorter one its hours are whole, so they must not
-    count as filled any more.
+def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
+    """Return what of some ranges is a part of a unit that will be filled again.
 
     Args:
-        before: The definition that filled the table so far.
+        ranges: What the model fills of its table (UTC).
     """
-    was = before.cadence.unit
-    longer = was.value > snapshot.cadence.unit.value
-    return was if longer and fills_parts_again(before) else None
+    if not snapshot.is_incremental or not fills_parts_again(snapshot):
+        return ()
+    unit = snapshot.cadence.unit
+    return tuple(Part(one, unit) for one in ranges - unit.align_inward(ranges))
 
 
 def fills_parts_again(snapshot: Snapshot) -> bool:

@@ -92,7 +92,8 @@ class Holdings:
             self._missing[name] = self._lacks(snapshot, FAR)
             self._waits[name] = self._waits_of_parents(snapshot)
         elif snapshot.is_incremental:
-            self._note_filled(snapshot, table.available | intervals)
+            filled = table.counted_by(snapshot.cadence.unit).available
+            self._note_filled(snapshot, filled | intervals)
         elif not filled_once:
             self._missing[name] = self._waits[name] = self._unmade(snapshot, table, intervals)
             if name in self._static and (table.intervals or intervals):
@@ -222,7 +223,7 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
             continue
         missing = missing_intervals(
             snapshot,
-            table.available,
+            table.counted_by(snapshot.cadence.unit).available,
             window,
             starts,
             holdings.complete_for(snapshot),

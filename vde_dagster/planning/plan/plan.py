@@ -11,7 +11,6 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.environments.environment import Entry
-from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import IntervalSet, iso
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Skipped
@@ -139,8 +138,6 @@ class PlannedModel:
         in_place: How it goes on with a table that production shows; None where it does not, or
             nothing of that changes.
         batches: Into how many jobs its work will be cut, where it is cut by bytes.
-        longer_unit: The unit by which its table was filled so far, where that is longer: what is
-            filled of one in part does not count any more.
     """
 
     name: ModelName
@@ -163,7 +160,6 @@ class PlannedModel:
     in_place: TableChange | None = None
     catches_up: bool = False
     batches: Batches | None = None
-    longer_unit: IntervalUnit | None = None
 
     @property
     def again(self) -> bool:

@@ -10,7 +10,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
-from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
@@ -23,7 +22,6 @@ from vde_dagster.planning.plan.compare_snapshots import REMOVED, Reasons, become
 from vde_dagster.planning.plan.missing_intervals import (
     Readiness,
     infer_starts,
-    longer_unit,
     missing_intervals,
     refills,
 )
@@ -38,11 +36,12 @@ from vde_dagster.planning.plan.plan_request import (
 )
 from vde_dagster.planning.plan.publication import planned_views
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable, TableChange
+from vde_dagster.planning.tables.table import Part, PhysicalTable, TableChange
 
 _ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
 _CATCHES_UP = "what it reads holds more by now of what its slot reaches over"
 _COMPUTED = "its rows are computed into a table, and what reads it finds the same"
+_PARTS = "what it has of {} that was filled in part does not count, and is filled again by the {}"
 _UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
 
 
@@ -161,7 +160,6 @@ def _planned(
             skippable=skippable,
             always=always,
             in_place=work.in_place,
-            longer_unit=work.longer_unit,
         )
         if work.intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)
@@ -213,6 +211,9 @@ def _with_work(
     """Add why a model is computed although its definition gives no reason to."""
     if work.catches_up:
         verdict = verdict.because(_CATCHES_UP)
+    if work.parts:
+        units = " and ".join(dict.fromkeys(f"a {part.unit.text}" for part in work.parts))
+        verdict = verdict.because(_PARTS.format(units, snapshot.cadence.unit.text))
     reused = work.intervals and verdict.category is Category.REUSE
     if reused and before is not None and becomes_table(snapshot, before):
         verdict = verdict.because(_COMPUTED, Category.NON_BREAKING)
@@ -346,14 +347,14 @@ class ModelWork:
         catches_up: Whether a table that is made whole is made again for what it lacks alone.
         again: Whether a definition that goes on in place fills again what the earlier one filled.
         in_place: What becomes of a table of production's that the model goes on with, or None.
-        longer_unit: The unit by which its table was filled so far, where that is longer.
+        parts: What its table has of longer units in part, which does not count for it.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
     catches_up: bool = False
     again: bool = False
     in_place: TableChange | None = None
-    longer_unit: IntervalUnit | None = None
+    parts: tuple[Part, ...] = ()
 
 
 class PlannedWork:
@@ -383,28 +384,20 @@ class PlannedWork:
         Args:
             table: The table that serves it; None for one that is a query.
         """
-        longer = self._longer_unit(snapshot, table) if table is not None else None
-        if table is not None and longer is not None:
-            table = replace(table, intervals=longer.align_inward(table.intervals))
+        parts: tuple[Part, ...] = ()
+        if table is not None:
+            counted = table.counted_by(snapshot.cadence.unit)
+            if self.owns(table):
+                lost = table.intervals - counted.intervals
+                parts = tuple(p for p in table.parts if lost & IntervalSet((p.interval,)))
+            table = counted
         work = self._asked(snapshot, table) if table is not None else ModelWork()
         intervals = self._readiness.let_pass(snapshot, work.intervals)
         self._holdings.note(snapshot, table, intervals)
         # What fills more than the slot that the table has is no mere catching up.
         has = table.intervals if table is not None else IntervalSet()
         catches_up = work.catches_up and bool(intervals) and not intervals - has
-        return replace(work, intervals=intervals, catches_up=catches_up, longer_unit=longer)
-
-    def _longer_unit(self, snapshot: Snapshot, table: PhysicalTable) -> IntervalUnit | None:
-        """Return the unit by which the environment's table was filled, if it is longer."""
-        base = self._state.base
-        shown = base.entries.get(snapshot.name) if base is not None else None
-        filler = table.snapshot_id
-        if shown is not None and shown.table_id == table.id:
-            filler = shown.snapshot_id
-        before = self._state.snapshots.get(filler)
-        if before is None or not self.owns(table):
-            return None
-        return longer_unit(snapshot, before)
+        return replace(work, intervals=intervals, catches_up=catches_up, parts=parts)
 
     def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> ModelWork:
         """Return the work before signals hold anything back."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.times import instant_text
-from vde_dagster.planning.intervals.interval import IntervalSet, iso
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
 from vde_dagster.project.model import Model
 
 PREVIEW_PREFIX = "vde_preview_"
@@ -57,6 +58,17 @@ class PhysicalColumn(NamedTuple):
         return version == self.version or version in self.earlier
 
 
+class Part(NamedTuple):
+    """A part of an interval unit, filled as the unit went on, to be filled again with the rest.
+
+    It may be made of parts of its parents' units. To a definition with a shorter unit its hours
+    would be whole, so that for this one they do not count as filled.
+    """
+
+    interval: Interval
+    unit: IntervalUnit
+
+
 @dataclass(frozen=True, slots=True)
 class Preview:
     """A branch of another table, on which a change in place is previewed.
@@ -88,6 +100,7 @@ class PhysicalTable:
         mixed: Whether definitions of several meanings filled it, one after the other: then it
             serves only what extends it.
         lacks: What its latest fill was made without, of a table that is made whole.
+        parts: What was filled last as a part of a unit, of the intervals and of others.
     """
 
     id: str
@@ -101,6 +114,7 @@ class PhysicalTable:
     computed_from: tuple[str, ...] = ()
     mixed: bool = False
     lacks: Lacks = field(default_factory=dict, hash=False)
+    parts: tuple[Part, ...] = ()
 
     @property
     def branch(self) -> str | None:
@@ -111,6 +125,15 @@ class PhysicalTable:
     def available(self) -> IntervalSet:
         """Ranges that readers find: those filled, and those a preview has from its table."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
+
+    def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
+        """Return what was filled last as a part of a longer unit."""
+        return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
+
+    def counted_by(self, unit: IntervalUnit) -> PhysicalTable:
+        """Return the table with what counts as filled for a definition with an interval unit."""
+        parts = self.parts_of_longer(unit)
+        return replace(self, intervals=self.intervals - parts) if parts else self
 
     @property
     def version(self) -> str:

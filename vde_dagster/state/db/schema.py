@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant
 
-SCHEMA_VERSION = "0016"
+SCHEMA_VERSION = "0017"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -242,6 +242,17 @@ outdated = Table(
     Column("table_id", String(64), primary_key=True),
     Column("start_at", Instant, primary_key=True),
     Column("end_at", Instant, primary_key=True),
+    Column("since", Instant, nullable=False),
+)
+
+# What is filled of an interval unit as a part, to be filled again; see `state.tables.parts`.
+parts = Table(
+    "vde_parts",
+    metadata,
+    Column("table_id", String(64), primary_key=True),
+    Column("start_at", Instant, primary_key=True),
+    Column("end_at", Instant, primary_key=True),
+    Column("unit", String(16), primary_key=True),
     Column("since", Instant, nullable=False),
 )
 

@@ -26,6 +26,7 @@ from vde_dagster.state.db.effects import STEP
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import Instant, chunks, to_micros
 from vde_dagster.state.fills.outdated import still_outdated
+from vde_dagster.state.tables.parts import settle_parts
 from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
 
 # Built once: building a statement takes longer than running it.
@@ -162,6 +163,7 @@ class FillStore:
             conn.execute(insert(schema.fills), fill.values(self.database.clock.now()))
             span = {"start": to_micros(start), "end": to_micros(end)}
             tell(self.database, conn, "fill", table=table_id, plan=plan_id, **span)
+            settle_parts(conn, table_id, interval, plan_id)
             late = still_outdated(conn, table_id, interval, plan_id)
             for part in IntervalSet((interval,)) - late:
                 _change_intervals(conn, table_id, part, add=True)

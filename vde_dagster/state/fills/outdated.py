@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.planning.intervals.cadence import FAR, IntervalUnit
+from vde_dagster.planning.intervals.cadence import FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, Made, outdated
 from vde_dagster.planning.plan.plan import Outdated
@@ -26,6 +26,7 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import chunks
 from vde_dagster.state.fills.dependency_scopes import OpenPlan, World, open_plans, shown_worlds
 from vde_dagster.state.plans.snapshots import SnapshotStore
+from vde_dagster.state.tables.parts import STARTED
 from vde_dagster.state.tables.tables import TableStore
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _TOUCHED = (
 )
 _READ = select(_ROW.start_at, _ROW.end_at, _ROW.since).where(_TOUCHED)
 _DELETE = delete(schema.outdated).where(_TOUCHED)
-_STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +136,6 @@ class OutdatedStore:
 
         self.database.run_transaction(work, name="state.remember_outdated")
 
-    def give_up_parts(self, units: Mapping[str, IntervalUnit], planned_at: datetime) -> None:
-        """Give up what is filled of units in part, and what attempts left of the one that goes on.
-
-        Args:
-            units: The unit by which a table was filled so far, by table.
-            planned_at: When the plan was made (UTC) that fills it by a shorter one.
-        """
-        since = planned_at - timedelta(microseconds=1)  # What the plan itself fills counts.
-
-        def work(conn: Connection) -> None:
-            for table_id, table in self.tables.load(units, conn).items():
-                unit, filled = units[table_id], table.intervals
-                parts = filled - unit.align_inward(filled)
-                for interval in parts:
-                    self.fills.remove(table_id, interval, conn)
-                end = unit.shift(unit.floor(planned_at), 1)
-                last = min(filled.ranges[-1].end, planned_at) if filled else planned_at
-                going_on = Interval(unit.floor(last), end)
-                self.note(conn, table_id, parts | IntervalSet((going_on,)), since)
-
-        self.database.run_transaction(work, name="state.give_up_parts")
-
     def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
         """Forget what of a table became outdated after an instant (UTC)."""
         connection.execute(
@@ -237,7 +215,7 @@ def still_outdated(
     rows: Sequence[Any] = conn.execute(_READ, touched).all()
     if not rows:
         return IntervalSet()
-    began = conn.execute(_STARTED, {"of_plan": plan_id}).scalar()
+    began = conn.execute(STARTED, {"of_plan": plan_id}).scalar()
     filled = IntervalSet((interval,))
     kept: dict[Interval, datetime] = {}
     late: list[Interval] = []

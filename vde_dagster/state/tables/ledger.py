@@ -88,6 +88,7 @@ class LedgerStore:
             conn.execute(delete(schema.intervals).where(schema.intervals.c.table_id == table_id))
             conn.execute(delete(schema.fills).where(schema.fills.c.table_id == table_id))
             conn.execute(delete(schema.outdated).where(schema.outdated.c.table_id == table_id))
+            conn.execute(delete(schema.parts).where(schema.parts.c.table_id == table_id))
             conn.execute(delete(schema.heads).where(schema.heads.c.table_id == table_id))
 
         self.database.run_transaction(work, name="janitor.dropped")

@@ -12,11 +12,13 @@ from sqlalchemy import Connection, Row, Select, bindparam, insert, select, updat
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError
+from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.table_contents import load_lacks
 from vde_dagster.planning.tables.table import (
     PREVIEW_PREFIX,
     Lacks,
+    Part,
     PhysicalColumn,
     PhysicalTable,
     TableRef,
@@ -25,6 +27,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.tables.parts import note_parts, read_parts
 
 LIVE = "live"
 TOMBSTONED = "tombstoned"
@@ -238,12 +241,23 @@ class TableStore:
         """
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
-        preview = replace(table.preview, inherited=base.intervals)
+        # What is filled of any unit in part the preview fills itself.
+        inherited = base.counted_by(IntervalUnit.FIVE_MINUTE).intervals
+        preview = replace(table.preview, inherited=inherited)
         created = replace(table, preview=preview, created=True)
         values = {"of": table.id, "created": True, "columns": dump_columns(created)}
         if connection.execute(_UPDATE_LIVE, values).rowcount == 0:
             raise not_live(table.id)
         return created
+
+    def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
+        """Write down which parts of units tables, by id, are going to be filled with."""
+        listed = list(parts)
+        if listed:
+            self.database.run_transaction(
+                lambda conn: note_parts(conn, listed, self.database.clock.now()),
+                name="state.note_parts",
+            )
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
         """Record that a preview has ranges of its table's rows no more; nothing of other tables.
@@ -357,14 +371,18 @@ def not_live(table_id: str) -> StoreError:
 def _with_ranges(conn: Connection, row: Row[Any]) -> PhysicalTable:
     ranges = conn.execute(_RANGES, {"of": row.table_id})
     lacks = _read_lacks(conn, [row.table_id]).get(row.table_id, {})
-    return _table(row, [(found[0], found[1]) for found in ranges], lacks)
+    parts = read_parts(conn, [row.table_id]).get(row.table_id, ())
+    return _table(row, [(found[0], found[1]) for found in ranges], lacks, parts)
 
 
 def _read_tables(conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
     rows = conn.execute(query).all()
     ids = [row.table_id for row in rows]
-    filled, lacks = _read_intervals(conn, ids), _read_lacks(conn, ids)
-    return [_table(row, filled.get(row.table_id, []), lacks.get(row.table_id, {})) for row in rows]
+    filled, lacks, parts = _read_intervals(conn, ids), _read_lacks(conn, ids), read_parts(conn, ids)
+    return [
+        _table(row, filled.get(key, []), lacks.get(key, {}), parts.get(key, ()))
+        for row, key in zip(rows, ids, strict=True)
+    ]
 
 
 def _read_intervals(
@@ -401,7 +419,12 @@ def parse_place(name: str) -> tuple[str, str | None]:
     return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
 
 
-def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]], lacks: Lacks) -> PhysicalTable:
+def _table(
+    row: Row[Any],
+    ranges: list[tuple[datetime, datetime]],
+    lacks: Lacks,
+    parts: tuple[Part, ...],
+) -> PhysicalTable:
     stored = load_columns(row.columns)
     name, _ = parse_place(row.name)
     return PhysicalTable(
@@ -416,4 +439,5 @@ def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]], lacks: Lacks)
         computed_from=stored.computed_from,
         mixed=stored.mixed,
         lacks=lacks,
+        parts=parts,
     )

@@ -28,10 +28,6 @@ _SNAPSHOT = (
 )  # fmt: skip
 _FORWARD = ("table_id", "own_id", "rows", "fill_version", "columns")
 _PLAN = ("id", "environment", "kind", "base_version", "created_at", "start", "end", "expires_at")
-_UNITS = {
-    "FIVE_MINUTE": 300, "QUARTER_HOUR": 900, "HALF_HOUR": 1800, "HOUR": 3600, "DAY": 86_400,
-    "MONTH": 28 * 86_400, "YEAR": 365 * 86_400,
-}  # fmt: skip
 _SKIPPED = ("since", "seconds", "bytes", "commit")
 _INPUT = ("snapshot_id", "read_id", "digests", "columns", "schema_id", "file")
 
@@ -186,8 +182,6 @@ def _planned(space: str, name: str, snapshot: Json, table: Json, work: Json = No
     for key, names in (("skips", _SKIPPED), ("batches", ("count", "bytes"))):
         if key in work:
             work[key] = _named(names, work[key])
-    if "longer_unit" in work:
-        work["longer_unit"] = _UNITS[work["longer_unit"]]
     if "in_place" in work:
         ref, deploys, columns, since = work["in_place"]
         work["in_place"] = {

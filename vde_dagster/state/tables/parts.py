@@ -1,0 +1,95 @@
+"""Parts of interval units in physical tables, see `Part`: noted before they are filled.
+
+So an apply that dies before it records a part has noted it, too. Whoever was begun to be applied
+later and fills a part again, by whole units of its own, settles it; one that fills it in part
+again has noted that as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.tables.table import Part
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.rows import chunks
+
+_ROW = schema.parts.c
+_TOUCHED = (
+    (_ROW.table_id == bindparam("of"))
+    & (_ROW.start_at < bindparam("of_end"))
+    & (_ROW.end_at > bindparam("of_start"))
+)
+_READ = select(schema.parts).where(_TOUCHED)
+_DELETE = delete(schema.parts).where(_TOUCHED)
+_DELETE_WITHIN = delete(schema.parts).where(
+    _ROW.table_id == bindparam("of"),
+    _ROW.start_at >= bindparam("of_start"),
+    _ROW.end_at <= bindparam("of_end"),
+    _ROW.unit == bindparam("of_unit"),
+)
+STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
+"""When a plan was last begun to be applied (UTC)."""
+
+
+def note_parts(conn: Connection, parts: Iterable[tuple[str, Part]], since: datetime) -> None:
+    """Write down which parts of units tables, by id, are going to be filled with.
+
+    Args:
+        since: Whoever is begun to be applied after that (UTC) settles what it fills again.
+    """
+    for table_id, (interval, unit) in parts:
+        conn.execute(_DELETE_WITHIN, {**_within(table_id, interval), "of_unit": unit.name})
+        conn.execute(insert(schema.parts), _row(table_id, interval, unit.name, since))
+
+
+def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: str) -> None:
+    """Forget, in the transaction that records a fill, the earlier parts that it fills again.
+
+    Args:
+        interval: What was filled (UTC).
+        plan_id: The plan that filled it.
+    """
+    touched = _within(table_id, interval)
+    rows: Sequence[Any] = conn.execute(_READ, touched).all()
+    if not rows:
+        return
+    began = conn.execute(STARTED, {"of_plan": plan_id}).scalar()
+    filled, kept = IntervalSet((interval,)), []
+    for row in rows:
+        part = IntervalSet((Interval(row.start_at, row.end_at),))
+        left = part - filled if began is None or row.since < began else part
+        kept += [_row(table_id, one, row.unit, row.since) for one in left]
+    conn.execute(_DELETE, touched)
+    if kept:
+        conn.execute(insert(schema.parts), kept)
+
+
+def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
+    """Return the parts of units that tables have, by table id."""
+    found: dict[str, tuple[Part, ...]] = {}
+    for some in chunks(table_ids):
+        query = select(schema.parts).where(_ROW.table_id.in_(some)).order_by(_ROW.start_at)
+        for row in conn.execute(query):
+            part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
+            found[row.table_id] = (*found.get(row.table_id, ()), part)
+    return found
+
+
+def _within(table_id: str, interval: Interval) -> dict[str, Any]:
+    return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+
+
+def _row(table_id: str, interval: Interval, unit: str, since: datetime) -> dict[str, Any]:
+    return {
+        "table_id": table_id,
+        "start_at": interval.start,
+        "end_at": interval.end,
+        "unit": unit,
+        "since": since,
+    }
