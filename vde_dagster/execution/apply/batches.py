@@ -32,6 +32,8 @@ from vde_dagster.spark.session.settings import MEMORY, is_local, local_memory
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.table import PhysicalTable
     from vde_dagster.project.settings import SparkSettings
     from vde_dagster.state.fills.fills import FillRecord
 
@@ -144,29 +146,36 @@ def bytes_at_once(settings: SparkSettings) -> int:
 
 def cut_by_bytes(
     warehouse: Warehouse,
-    reads: tuple[TableRead, ...],
-    cadence: Cadence,
+    snapshot: Snapshot,
+    table: PhysicalTable,
     missing: IntervalSet,
-    start: datetime,
-) -> list[Interval]:
+    reads: Callable[[], Iterable[TableRead]],
+) -> tuple[list[Interval], float] | None:
     """Cut missing ranges to batches of whole units that read a limited number of bytes each.
 
     Args:
-        reads: The tables that the model reads.
-        cadence: The model's units.
+        table: The model's table; of a parent's bytes that are not known by interval some lie
+            anywhere between its first instant and the last missing one.
         missing: What is to be filled.
-        start: Since when the model has rows; what is not known by interval lies between it and
-            the last missing instant.
+        reads: Returns the tables that the model reads.
 
     Returns:
-        Batches in order of time; a unit that is larger than the limit is one.
+        Batches in order of time, and the bytes of them all; a unit that is larger than the limit
+        is one. None where something else says how the work is cut, or there is one unit.
     """
-    if len(missing.ranges) == 0 or cadence.unit.shift(
-        cadence.unit.floor(missing.ranges[0].start), 1
-    ) >= (missing.ranges[-1].end):
-        return list(missing)
+    cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
+    if (
+        not meaning.is_cut_freely(snapshot.model)
+        or meaning.most_intervals(snapshot.model) is not None
+        or sum(map(cadence.unit.count, missing)) < 2
+    ):
+        return None
     limit = bytes_at_once(warehouse.settings.spark)
-    return list(cut(missing, cadence, _weighed(warehouse, reads, missing, start, limit), limit))
+    span = Interval((table.intervals | missing).ranges[0].start, missing.ranges[-1].end)
+    weights = [weight for read in reads() for weight in _weights(warehouse, read, span, limit)]
+    before = _Cumulative(weights)
+    held = sum(before(one.end) - before(one.start) for one in missing)
+    return list(cut(missing, cadence, weights, limit)), held
 
 
 def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
@@ -181,27 +190,16 @@ def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
         if model.records_only or model.table is None:
             return None
         snapshot = plan.snapshots[model.snapshot_id or ""]
-        cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
-        if (
-            not meaning.is_cut_freely(snapshot.model)
-            or meaning.most_intervals(snapshot.model) is not None
-            or sum(map(cadence.unit.count, model.intervals)) < 2
-        ):
+
+        def reads() -> Iterator[TableRead]:
+            for read in tables_read(snapshot, resolver, warehouse.settings.catalog):
+                if read.key not in tables or tables[read.key].created:
+                    yield read
+
+        found = cut_by_bytes(warehouse, snapshot, model.table, model.intervals, reads)
+        if found is None or len(found[0]) <= len(model.intervals):
             return None
-        reads = tuple(
-            read
-            for read in tables_read(snapshot, resolver, warehouse.settings.catalog)
-            if read.key not in tables or tables[read.key].created
-        )
-        limit = bytes_at_once(warehouse.settings.spark)
-        start = (model.table.intervals | model.intervals).ranges[0].start
-        weights = _weighed(warehouse, reads, model.intervals, start, limit)
-        count = sum(1 for _ in cut(model.intervals, cadence, weights, limit))
-        if count <= len(model.intervals.ranges):
-            return None
-        before = _Cumulative(weights)
-        held = sum(before(one.end) - before(one.start) for one in model.intervals)
-        return Batches(count, round(held / count))
+        return Batches(len(found[0]), round(found[1] / len(found[0])))
 
     models = (replace(m, batches=batches(m)) if m.builds else m for m in plan.models)
     return replace(plan, models=tuple(models))
@@ -235,18 +233,6 @@ def cut(
             end = min(cadence.unit.shift(base, taken), interval.end)
             yield Interval(start, end)
             start = end
-
-
-def _weighed(
-    warehouse: Warehouse,
-    reads: tuple[TableRead, ...],
-    missing: IntervalSet,
-    start: datetime,
-    limit: int,
-) -> list[Weight]:
-    """Return the distribution over time of the bytes that filling some ranges reads."""
-    span = Interval(min(start, missing.ranges[0].start), missing.ranges[-1].end)
-    return [weight for read in reads for weight in _weights(warehouse, read, span, limit)]
 
 
 class _Cumulative:

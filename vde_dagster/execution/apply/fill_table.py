@@ -281,14 +281,15 @@ class TableFiller:
         missing: IntervalSet,
         most: int | None,
     ) -> list[Interval]:
-        meaning, cadence = meaning_of(snapshot.model.kind), snapshot.cadence
-        size = meaning.most_intervals(snapshot.model)
-        if size is not None or not meaning.is_cut_freely(snapshot.model):
-            return cadence.batches(missing, min(size, most) if size and most else size)
-        reads = self.tasks.tables_read(filler)
-        start = (table.intervals | missing).ranges[0].start
-        by_bytes = cut_by_bytes(self.warehouse, reads, cadence, missing, start)
-        return [b for one in by_bytes for b in cadence.batches(IntervalSet((one,)), most)]
+        by_bytes = cut_by_bytes(
+            self.warehouse, snapshot, table, missing, lambda: self.tasks.tables_read(filler)
+        )
+        if by_bytes is not None:
+            cut = (snapshot.cadence.batches(IntervalSet((one,)), most) for one in by_bytes[0])
+            return [batch for batches in cut for batch in batches]
+        said = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
+        sizes = [size for size in (said, most) if size is not None]
+        return snapshot.cadence.batches(missing, min(sizes, default=None))
 
     def _fill_at_once(
         self,
