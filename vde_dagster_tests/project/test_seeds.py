@@ -177,11 +177,23 @@ def test_what_is_stored_of_how_a_seed_is_read_changes_no_hash(write_project: Wri
     assert found.missing != before.missing
 
 
-def test_a_seed_that_was_stored_before_is_read_as_it_was(write_project: WriteProject) -> None:
-    root, model = seed(write_project, 'a,b\n"",NA\n,x\n')
-    assert read_seed(root, model)["a"].to_pylist() == [None, None]
+def test_a_seed_that_was_stored_before_has_the_values_of_its_plan(
+    write_project: WriteProject,
+) -> None:
+    root, model = seed(write_project, "a,b\n1,\n,x\n")
     stored = replace(model, kind=from_plain(Kind, {**to_plain(model.kind), "missing": ""}))
-    assert read_seed(root, stored).to_pydict() == {"a": ["", None], "b": ["NA", "x"]}
+    assert read_seed(root, stored).to_pydict() == {"a": ["1", None], "b": [None, "x"]}
+
+    other = (("a", "0" * 32), kind(stored).column_hashes[1])
+    stored = replace(stored, kind=replace(kind(stored), column_hashes=other))
+    with pytest.raises(UsageError, match="is read differently"):
+        read_seed(root, stored)
+
+
+def test_a_long_value_is_read(write_project: WriteProject) -> None:
+    long = "x" * 200_000
+    root, model = seed(write_project, f"a,b\n1,{long}\n")
+    assert read_seed(root, model)["b"].to_pylist() == [long]
 
 
 @pytest.mark.parametrize(

@@ -164,8 +164,8 @@ class Seed(Kind):
         lineterminator: Ends a row; empty for a line's end.
         encoding: Python's name of the file's encoding; empty for UTF-8.
         column_null_values: Texts read as NULL, by column.
-        missing: Which texts are NULL beside those: `default`, pandas' list; `given`, none; empty
-            where a field is without quotes and empty, as seeds were read before there was a choice.
+        missing: Which texts are NULL beside those: `default`, pandas' list, or `given`, none;
+            empty in seeds that were stored before there was a choice.
     """
 
     path: str
@@ -225,7 +225,7 @@ class Seed(Kind):
     @property
     def default_null_values(self) -> tuple[str, ...]:
         """Texts that are NULL in every column that names no others."""
-        return (*(MISSING if self.missing == "default" else ()), *self.null_values)
+        return (*(() if self.missing == "given" else MISSING), *self.null_values)
 
     def null_values_of(self, column: str) -> tuple[str, ...]:
         """Return the texts that are NULL in a column."""

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +56,14 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     table = read_csv(content, model.kind, location)
     _check_names(model, table, location)
     columns = _columns(model, table, location)
-    _check_values(model, table, columns, content, location)
+    _check_values(model, table, columns, content, location.path)
     kind = dataclasses.replace(
         model.kind,
         path=path,
         content_hash=hashlib.sha256(content).hexdigest(),
         row_count=table.num_rows,
         rows_hash=_digest("rows", str(table.num_rows)),
-        column_hashes=tuple(
-            (column.name, _column_hash(table[column.name], column.type)) for column in columns
-        ),
+        column_hashes=_column_hashes(table, columns),
     )
     return dataclasses.replace(model, kind=kind, columns=columns)
 
@@ -79,20 +78,20 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
         root: The project's folder.
 
     Raises:
-        UsageError: The file is not the one that was planned.
+        UsageError: The file is not the one that was planned, or was read by other rules then.
     """
-    assert isinstance(model.kind, Seed)
-    path = root / model.kind.path
-    content = path.read_bytes() if path.is_file() else b""
-    if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
-        raise UsageError(
-            f"{model.kind.path} has changed since the plan was made",
-            hint="plan again",
-            location=SourceLocation(Path(model.kind.path)),
-        )
     import pyarrow as pa
 
-    table = read_csv(content, model.kind, SourceLocation(Path(model.kind.path)))
+    assert isinstance(model.kind, Seed)
+    path, location = root / model.kind.path, SourceLocation(Path(model.kind.path))
+    content = path.read_bytes() if path.is_file() else b""
+    what = f"{location.path} has changed since the plan was made"
+    if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
+        raise UsageError(what, hint="plan again", location=location)
+    table = read_csv(content, model.kind, location)
+    if _column_hashes(table, model.columns) != model.kind.column_hashes:
+        what = f"{location.path} is read differently than when the plan was made"
+        raise UsageError(what, hint="plan again", location=location)
     arrays = [_normalised(table[column.name], column.type) for column in model.columns]
     return pa.table(arrays, names=[column.name for column in model.columns])
 
@@ -150,26 +149,6 @@ def _check_names(model: Model, table: pyarrow.Table, location: SourceLocation) -
                 hint=suggest(column, table.column_names, "columns of the file"),
                 location=model.location,
             )
-
-
-def _check_values(
-    model: Model,
-    table: pyarrow.Table,
-    columns: Sequence[Column],
-    content: bytes,
-    location: SourceLocation,
-) -> None:
-    """Check the columns whose types are declared; inferred ones hold their values."""
-    import pyarrow as pa
-
-    assert isinstance(model.kind, Seed)
-    kind = model.kind
-    typed = {column.name.lower() for column in model.columns if column.type}
-    declared = [column for column in columns if column.name.lower() in typed]
-    if declared:
-        arrays = [_normalised(table[column.name], column.type) for column in declared]
-        values = pa.table(arrays, names=[column.name for column in declared])
-        check_values(values, declared, location, lambda row: line_of(content, kind, row))
 
 
 def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tuple[Column, ...]:
@@ -244,6 +223,10 @@ def _normalised(values: pyarrow.ChunkedArray, type_: str | None) -> pyarrow.Chun
     return pc.if_else(pc.equal(trimmed, ""), None, trimmed)
 
 
+def _column_hashes(table: pyarrow.Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
+    return tuple((one.name, _column_hash(table[one.name], one.type)) for one in columns)
+
+
 def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
     """Hash lengths (-1 for NULL) and bytes of the values, in order."""
     import numpy as np
@@ -271,11 +254,14 @@ def _digest(*parts: Sequence[str] | str) -> str:
     return content_digest(repr(parts).encode())
 
 
-_BOM = b"\xef\xbb\xbf"
-_BLANK_END = re.compile(rb"(?<=[\r\n]) [ \r\n]*\Z")
+_BLANK_END = re.compile(r"(?<=[\r\n]) [ \r\n]*\Z")
 """Lines of blanks at the end, which are no rows."""
 _ASIDE = {"\n": "\ue000", "\r": "\ue001"}
-"""What stands for the ends of lines while something else ends the rows."""
+"""Stand-ins for the ends of lines while something else ends the rows."""
+_ROWS = 1 << 16
+"""Rows that are Python's texts at one time."""
+_LONGEST_FIELD = (1 << 31) - 1
+_FIRST = "its first line names the columns"
 
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
@@ -289,107 +275,42 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
         ProjectError: It is malformed; names the line.
     """
     import pyarrow as pa
-
-    if not content.strip():
-        raise ProjectError(
-            "the CSV file is empty", hint="its first line names the columns", location=location
-        )
-    content = _in_utf8(content, kind, location)
-    names = _header(content, kind, location)
-    if not kind.lineterminator and kind.delimiter != " ":
-        content = _BLANK_END.sub(b"", content)
-    try:
-        table = _by_arrow(content, kind, names) if _is_plain(kind) else _by_rows(content, kind)
-    except (pa.ArrowException, csv.Error, _RaggedError) as error:
-        line = _malformed_line(content, kind, len(names))
-        raise ProjectError(
-            f"the CSV file is malformed: {str(error).splitlines()[0]}",
-            hint="every line has as many fields as the first",
-            location=SourceLocation(location.path, line),
-        ) from error
-    table = table.rename_columns(names)
-    return table if kind.missing == "" else _with_nulls(table, kind)
-
-
-def line_of(content: bytes, kind: Seed, row: int) -> int | None:
-    """Find the line on which a row begins; rows are counted from 0, blank lines are none."""
-    if kind.lineterminator:
-        return None
-    reader = _reader(content.decode(kind.encoding or "utf-8"), kind)
-    found, ended = -1, 0
-    try:
-        for cells in reader:
-            found += bool(cells)
-            if found == row + 1:  # The first is the header.
-                return ended + 1
-            ended = reader.line_num
-    except csv.Error:
-        pass  # A field that is longer than this reader takes: Arrow has read it.
-    return None
-
-
-class _RaggedError(Exception):
-    """A row has not as many fields as the header."""
-
-
-def _is_plain(kind: Seed) -> bool:
-    """Say whether Arrow reads it, which is fast and has no other settings."""
-    changed = kind.escapechar or kind.skipinitialspace or kind.lineterminator
-    return not changed and kind.quotechar == '"' and kind.doublequote
-
-
-def _by_arrow(content: bytes, kind: Seed, names: list[str]) -> pyarrow.Table:
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    before = kind.missing == ""
-    return arrow.read_csv(
-        io.BytesIO(content.removeprefix(_BOM)),
-        parse_options=arrow.ParseOptions(delimiter=kind.delimiter, newlines_in_values=True),
-        convert_options=arrow.ConvertOptions(
-            column_types={name: pa.string() for name in names},
-            null_values=["", *kind.null_values] if before else [],
-            strings_can_be_null=before,
-            quoted_strings_can_be_null=False,
-        ),
-        read_options=arrow.ReadOptions(column_names=names, skip_rows=1),
-    )
-
-
-def _by_rows(content: bytes, kind: Seed) -> pyarrow.Table:
-    import pyarrow as pa
-
-    rows = [row for row in _reader(content.decode("utf-8-sig"), kind) if row]
-    width = len(rows[0])
-    for row in rows:
-        if len(row) != width:
-            raise _RaggedError(f"{width} fields were expected, {len(row)} found")
-    columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in range(width))
-    restored = ([_restored(cell, kind) for cell in column] for column in columns)
-    arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in restored]
-    return pa.table(arrays, names=[str(number) for number in range(width)])
-
-
-def _with_nulls(table: pyarrow.Table, kind: Seed) -> pyarrow.Table:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    arrays = []
-    for name in table.column_names:
-        values = table[name]
+    rows = (cells for _, cells in _numbered_rows(content, kind, location))
+    names = _checked_names(next(rows, []), location)
+    chunks: list[list[pyarrow.Array]] = [[] for _ in names]
+    while batch := list(islice(rows, _ROWS)):
+        for parts, column in zip(chunks, zip(*batch, strict=True), strict=True):
+            parts.append(pa.array(column, pa.string()))
+    columns = []
+    for name, parts in zip(names, chunks, strict=True):
+        values = pa.chunked_array(parts, pa.string())
         nulls = pa.array(dict.fromkeys(kind.null_values_of(name)), pa.string())
-        arrays.append(pc.if_else(pc.is_in(values, value_set=nulls), None, values))
-    return pa.table(arrays, names=table.column_names)
+        columns.append(pc.if_else(pc.is_in(values, value_set=nulls), None, values))
+    return pa.table(columns, names=names)
 
 
-def _reader(text: str, kind: Seed) -> Any:
-    """Return Python's reader, which counts lines."""
-    if kind.lineterminator:
+def _numbered_rows(
+    content: bytes, kind: Seed, location: SourceLocation
+) -> Iterator[tuple[int | None, list[str]]]:
+    """Yield each row, the names first, with the line on which it begins; blank lines are none.
+
+    Raises:
+        ProjectError: A row cannot be read, or has not as many fields as the first.
+    """
+    if not content.strip():
+        raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
+    end = kind.lineterminator
+    text = _decoded(content, kind, location)
+    if end:
         for sign, aside in _ASIDE.items():
             text = text.replace(sign, aside)
-        text = text.replace(kind.lineterminator, "\n")
-    # Without translation of line ends: a carriage return alone ends a line, as it does for Arrow.
-    return csv.reader(
+        text = text.replace(end, "\n")
+    elif kind.delimiter != " ":
+        text = _BLANK_END.sub("", text)
+    # Without translation of line ends: a carriage return alone ends a line, too.
+    reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=kind.delimiter,
         quotechar=kind.quotechar,
@@ -397,21 +318,43 @@ def _reader(text: str, kind: Seed) -> Any:
         escapechar=kind.escapechar or None,
         skipinitialspace=kind.skipinitialspace,
     )
+    width = ended = 0
+    limit = csv.field_size_limit()
+    try:
+        for cells in reader:
+            if not width:
+                width = len(cells)
+                csv.field_size_limit(_LONGEST_FIELD)  # Names are never that long, values may be.
+            elif cells and len(cells) != width:
+                raise csv.Error(f"{width} fields were expected, {len(cells)} found")
+            if end:
+                cells = [_restored(cell, end) for cell in cells]
+            if cells or not ended:
+                yield None if end else ended + 1, cells
+            ended = reader.line_num
+    except csv.Error as error:
+        where = SourceLocation(location.path, None if end else reader.line_num or 1)
+        if not width:
+            what = f"the first line of the CSV file cannot be read: {error}"
+            raise ProjectError(what, hint=_FIRST, location=where) from error
+        what = f"the CSV file is malformed: {error}"
+        hint = "every line has as many fields as the first"
+        raise ProjectError(what, hint=hint, location=where) from error
+    finally:
+        csv.field_size_limit(limit)
 
 
-def _restored(cell: str, kind: Seed) -> str:
-    if not kind.lineterminator:
-        return cell
-    cell = cell.replace("\n", kind.lineterminator)
+def _restored(cell: str, end: str) -> str:
+    cell = cell.replace("\n", end)
     for sign, aside in _ASIDE.items():
         cell = cell.replace(aside, sign)
     return cell
 
 
-def _in_utf8(content: bytes, kind: Seed, location: SourceLocation) -> bytes:
+def _decoded(content: bytes, kind: Seed, location: SourceLocation) -> str:
     encoding = kind.encoding or "utf-8"
     try:
-        text = content.decode(encoding)
+        return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ProjectError(
@@ -419,53 +362,22 @@ def _in_utf8(content: bytes, kind: Seed, location: SourceLocation) -> bytes:
             hint="save it so, or name its encoding: csv_settings (encoding = 'latin-1')",
             location=SourceLocation(location.path, line),
         ) from None
-    return text.encode() if kind.encoding else content
 
 
-def _malformed_line(content: bytes, kind: Seed, width: int) -> int | None:
-    """Find the line of the first row that has not as many fields as the first."""
-    if kind.lineterminator:
-        return None
-    reader = _reader(content.decode("utf-8-sig"), kind)
-    try:
-        for row in reader:
-            if row and len(row) != width:
-                return int(reader.line_num)
-    except csv.Error:
-        return int(reader.line_num)
-    return None
-
-
-def _header(content: bytes, kind: Seed, location: SourceLocation) -> list[str]:
-    first = content[: 1 << 20].decode("utf-8-sig", "ignore")
-    try:
-        names = [_restored(name, kind).strip() for name in _first_row(first, kind)]
-    except csv.Error as error:
-        raise ProjectError(
-            f"the first line of the CSV file cannot be read: {error}",
-            hint="its first line names the columns",
-            location=SourceLocation(location.path, 1),
-        ) from None
-    if not names:
-        raise ProjectError(
-            "the first line of the CSV file is blank",
-            hint="its first line names the columns",
-            location=SourceLocation(location.path, 1),
-        )
-    seen: set[str] = set()
-    for name in names:
-        if not name or name.lower() in seen:
-            raise ProjectError(
-                f"column '{name}' is named twice" if name else "a column has no name",
-                hint="the first line names every column once",
-                location=SourceLocation(location.path, 1),
-            )
-        seen.add(name.lower())
+def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
+    """Check the names of the columns, which are the first row."""
+    names = [cell.strip() for cell in cells]
+    lowered = [name.lower() for name in names]
+    problem = None if names else "the first line of the CSV file is blank"
+    for index, name in enumerate(names):
+        if not name:
+            problem = "a column has no name"
+        elif lowered.index(name.lower()) < index:
+            problem = f"column '{name}' is named twice"
+    if problem is not None:
+        hint = "the first line names every column once" if names else _FIRST
+        raise ProjectError(problem, hint=hint, location=SourceLocation(location.path, 1))
     return names
-
-
-def _first_row(text: str, kind: Seed) -> Iterator[str]:
-    yield from next(_reader(text, kind), [])
 
 
 _SHOWN = 80
@@ -495,29 +407,26 @@ _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)
 _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def check_values(
-    table: pyarrow.Table,
-    columns: Sequence[Column],
-    location: SourceLocation,
-    line_of: Callable[[int], int | None],
+def _check_values(
+    model: Model, table: pyarrow.Table, columns: Sequence[Column], content: bytes, path: Path
 ) -> None:
-    """Check the values of declared columns.
-
-    Args:
-        table: The file's values as text, without blanks around them, NULLs as NULL.
-        columns: The columns that have a declared type.
-        line_of: The 1-based line of a row, counted from 0.
+    """Check the values of the columns whose types are declared.
 
     Raises:
         ProjectError: A column has values that a cast to its type refuses; names the first.
     """
+    assert isinstance(model.kind, Seed)
+    declared = {column.name.lower() for column in model.columns if column.type}
     mistakes = []
     for column in columns:
-        wrong = _wrong(table[column.name], column.type or "")
+        values = _normalised(table[column.name], column.type)
+        wrong = _wrong(values, column.type or "") if column.name.lower() in declared else None
         if wrong is None:
             continue
         row, count = wrong
-        value = str(table[column.name][row].as_py())
+        rows = _numbered_rows(content, model.kind, SourceLocation(path))
+        line, _ = next(islice(rows, row + 1, None))  # The first is that of the names.
+        value = str(values[row].as_py())
         value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
         more = f" ({count:,} values are not)" if count > 1 else ""
         mistakes.append(
@@ -525,7 +434,7 @@ def check_values(
                 f"'{value}' in column '{column.name}' is no {column.type}, as which the model "
                 f"declares it{more}",
                 hint="correct the value, or declare the column as STRING and cast it in a query",
-                location=SourceLocation(location.path, line_of(row)),
+                location=SourceLocation(path, line),
             )
         )
     if mistakes:
