@@ -17,7 +17,10 @@ import gc
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from vde_dagster.sql.scanner import SourceText, too_deep
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -75,6 +78,23 @@ def _parameter_to_variable(node: exp.Expr) -> exp.Expr:
     from sqlglot import exp
 
     return exp.Var(this="@" + node.name) if isinstance(node, exp.Parameter) else node
+
+
+def bracketed(text: str, dialect: str) -> str:
+    """Put brackets around text that is an operator's expression and nothing more."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
+        return text  # What is too deep is refused with the place of the call.
+    try:
+        tree = parse_one(text, dialect=dialect)
+    except SqlglotError:  # not an expression of its own: a clause, a list, part of a statement
+        return text
+    loose = exp.Binary | exp.Not | exp.Neg | exp.Between | exp.In
+    if isinstance(tree, loose) and not isinstance(tree, exp.Paren | exp.Dot | exp.Func):
+        return f"({text})"
+    return f"({text})" if isinstance(tree, exp.Connector) else text
 
 
 def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:

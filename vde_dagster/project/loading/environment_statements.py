@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import Hasher
 from vde_dagster.project.macros.blocks import render_block
-from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import sql_literal
 from vde_dagster.project.reading.model_defaults import setting_text
@@ -17,6 +16,7 @@ from vde_dagster.project.reading.rendering import render_last_statement
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, scan, split_top_level
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.trees import ParsedQueries

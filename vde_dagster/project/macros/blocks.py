@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.project.macros.expanded import Expanded, ExpandedSource, through
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import STAGE
+from vde_dagster.sql.expanded import Expanded, ExpandedSource
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.jinja import Templates
@@ -32,7 +32,7 @@ def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
     text = _templates(expander).render(expander.source, start, end)
     text = with_variables(text, _source(expander, text), expander.scope.dialect)
     inner = Expander(_source(expander, text), expander.scope)
-    return [through(one, text) for one in inner.statements(0, len(text.text))]
+    return [one.through(text) for one in inner.statements(0, len(text.text))]
 
 
 def _source(expander: Expander, text: Expanded) -> ExpandedSource:

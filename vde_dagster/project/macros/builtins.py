@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import Unknown
-from vde_dagster.project.macros.expanded import bracketed
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
 from vde_dagster.project.macros.query_macros import QUERY_MACROS, star, union
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, filled, quoted_text
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.scanner import unquote
+from vde_dagster.sql.trees import bracketed
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander

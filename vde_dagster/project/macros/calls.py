@@ -21,9 +21,14 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from vde_dagster.base.failures import said
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator
-from vde_dagster.project.macros.expanded import bracketed
 from vde_dagster.sql.edits import NOTHING
-from vde_dagster.sql.trees import query_sql, restore_parameters, untranslated, with_variables
+from vde_dagster.sql.trees import (
+    bracketed,
+    query_sql,
+    restore_parameters,
+    untranslated,
+    with_variables,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp

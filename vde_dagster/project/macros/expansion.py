@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.conditions import CLAUSES, clause_end, without_sides
-from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.variables import (
     EVALUATING,
     IN_TEXT,
@@ -30,6 +29,7 @@ from vde_dagster.project.macros.variables import (
     template,
 )
 from vde_dagster.sql.edits import NOTHING
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     CLOSING,
@@ -46,7 +46,7 @@ from vde_dagster.sql.scanner import (
     unquote,
 )
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja
-from vde_dagster.sql.trees import placeholder
+from vde_dagster.sql.trees import bracketed, placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
@@ -121,17 +121,9 @@ class Expander:
         Raises:
             ProjectError: A macro is unknown or fails; points at the call.
         """
-        pieces = self._pieces(self.source, start, end, top=True)
-        starts: list[int] = []
-        origins: list[tuple[int, bool]] = []
-        position = 0
-        for text, origin, verbatim in pieces:
-            starts.append(position)
-            origins.append((origin, verbatim))
-            position += len(text)
-        expanded = Expanded("".join(p[0] for p in pieces), tuple(starts), tuple(origins))
+        expanded = Expanded.of(self._pieces(self.source, start, end, top=True))
         if expanded.text.strip() == NOTHING:
-            return Expanded("", (), ())
+            return Expanded("")
         self._check(expanded)
         return expanded
 
@@ -203,11 +195,12 @@ class Expander:
 
     def _pieces(
         self, source: SourceText, start: int, end: int, *, top: bool
-    ) -> list[tuple[str, int, bool]]:
+    ) -> list[tuple[str, int]]:
+        """Expand a part of a text; the pieces' places are those of the file for the file alone."""
         if "@" not in source.text:
-            return [(source.text[start:end], start if top else self._call_offset, top)]
+            return [(source.text[start:end], start)]
         backslash = self.scope.dialect in BACKSLASH_DIALECTS
-        pieces: list[tuple[str, int, bool]] = []
+        pieces: list[tuple[str, int]] = []
         mistakes: list[ProjectError] = []
         done = start
         while (at := next_at(source, done, end, backslash=backslash)) is not None:
@@ -233,30 +226,31 @@ class Expander:
                     raise
                 mistakes.append(error)
                 text, behind = "NULL", tokens[call_length(tokens) - 1].end
-            pieces += self._verbatim(before, done, top=top)
-            pieces.append((text, self._call_offset, False))
+            pieces += self._verbatim(before, done)
+            pieces.append((text, ~self._call_offset))
             done = behind
         if mistakes:
             raise ProjectError.of(mistakes)
-        return pieces + self._verbatim(source.text[done:end], done, top=top)
+        return pieces + self._verbatim(source.text[done:end], done)
 
-    def _verbatim(self, text: str, offset: int, *, top: bool) -> list[tuple[str, int, bool]]:
+    def _verbatim(self, text: str, offset: int) -> list[tuple[str, int]]:
         """Take over a text between macros; quoted identifiers in it may have variables."""
-        origin = offset if top else self._call_offset
         if "@" not in text:
-            return [(text, origin, top)]
+            return [(text, offset)]
         _, tokens = self.tokens(text)
-        pieces: list[tuple[str, int, bool]] = []
+        pieces: list[tuple[str, int]] = []
         done = 0
         for token in tokens:
             if "@" not in token.text or not self._is_identifier(token):
                 continue
             own = IN_TEXT.sub(self._in_identifier, token.text)
             if own != token.text:
-                pieces.append((text[done : token.start], origin + done if top else origin, top))
-                pieces.append((own, origin + token.start if top else origin, False))
+                pieces += [
+                    (text[done : token.start], offset + done),
+                    (own, ~(offset + token.start)),
+                ]
                 done = token.end
-        return [*pieces, (text[done:], origin + done if top else origin, top)]
+        return [*pieces, (text[done:], offset + done)]
 
     def _is_identifier(self, token: Token) -> bool:
         in_quotes = token.kind == "string" and token.text[0] == '"'
@@ -398,7 +392,6 @@ class Expander:
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:
         from vde_dagster.project.macros.builtins import BUILTINS
         from vde_dagster.project.macros.calls import BETWEEN_STATEMENTS, call_user_macro
-        from vde_dagster.project.macros.expanded import bracketed
         from vde_dagster.project.macros.functions import LISTS
 
         key = name.lower()

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.macros.expanded import bracketed
 from vde_dagster.sql.scanner import Token, matching, split_top_level
+from vde_dagster.sql.trees import bracketed
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander

@@ -17,9 +17,9 @@ from jinja2.runtime import Context
 
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
-from vde_dagster.project.macros.expanded import Expanded, edited
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.sql.edits import Edit
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
 
@@ -83,7 +83,7 @@ class Templates:
                 places = ""
             if _MARK.sub("", places) == rendered:
                 return _placed(places, start)
-        return Expanded(rendered, (0,), ((start, False),))
+        return Expanded(rendered, ((0, ~start),))
 
     def _rendered(self, source: SourceText, start: int, text: str) -> str:
         here = "<jinja here>"
@@ -241,18 +241,9 @@ def _marked(environment: Environment, text: str, start: int) -> str | None:
 
 def _placed(marked: str, start: int) -> Expanded:
     """Take the marks out of a text and keep what they say."""
-    texts: list[str] = []
-    starts: list[int] = [0]
-    origins: list[tuple[int, bool]] = [(start, False)]
-    done = position = 0
-    for mark in _MARK.finditer(marked):
-        texts.append(marked[done : mark.start()])
-        position += len(texts[-1])
-        starts.append(position)
-        origins.append((int(mark[1]), False))
-        done = mark.end()
-    texts.append(marked[done:])
-    return Expanded("".join(texts), tuple(starts), tuple(origins))
+    before, *parts = _MARK.split(marked)
+    pieces = [(text, ~int(offset)) for offset, text in zip(parts[::2], parts[1::2], strict=True)]
+    return Expanded.of([(before, ~start), *pieces])
 
 
 THIS_MODEL = "this_model"
@@ -339,7 +330,7 @@ def with_variables(text: Expanded, source: SourceText, dialect: str) -> Expanded
                 "it is known only when the query runs",
             )
         before = token
-    return edited(text, edits)
+    return text.edited(edits)
 
 
 def _check_plain(source: SourceText, printed: re.Match[str]) -> None:

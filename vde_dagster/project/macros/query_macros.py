@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.macros.expanded import bracketed
 from vde_dagster.project.macros.functions import given_items
 from vde_dagster.project.macros.relation_columns import columns_of
 from vde_dagster.project.macros.variables import TABLE_PARTS
-from vde_dagster.sql.trees import placeholder
+from vde_dagster.sql.trees import bracketed, placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander

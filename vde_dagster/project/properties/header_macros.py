@@ -7,16 +7,16 @@ macros, which mean something when the audit's query is made.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.macros.expanded import Expanded, ExpandedSource
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.variables import KIND_NAME
 from vde_dagster.project.properties.header import Header, Value, parse_header
 from vde_dagster.sql.edits import NOTHING
+from vde_dagster.sql.expanded import Expanded, ExpandedSource
 from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching, scan, unquote
 from vde_dagster.sql.trees import has_placeholder
 
@@ -43,15 +43,14 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
     known = {name: text for name, text in scope.variables.items() if name != KIND_NAME}
     inner = replace(scope, variables={**known, **kind, **blueprint})
-    pieces: list[tuple[str, int, bool]] = [(source.text[: header.start], 0, True)]
+    pieces = [(source.text[: header.start], 0)]
     done = header.start
     for start, until, text in _replaced(header, inner, blueprint):
-        pieces += [(source.text[done:start], done, True), (text, start, False)]
+        pieces += [(source.text[done:start], done), (text, ~start)]
         done = until
     if done == header.start:
         return header if "blueprints" not in header.properties else _without_blueprints(header)
-    pieces.append((source.text[done:], done, True))
-    expanded = _joined(pieces)
+    expanded = Expanded.of([*pieces, (source.text[done:], done)])
     made = ExpandedSource(source.path, expanded.text, source, expanded)
     parsed = parse_header(made, _header_tokens(made, header.start))
     return _without_blueprints(replace(parsed, comment=header.comment))
@@ -246,17 +245,3 @@ def _header_tokens(source: SourceText, start: int) -> list[Token]:
             if len(tokens) > 1 and depth <= 0:
                 break
     return tokens
-
-
-def _joined(pieces: Iterable[tuple[str, int, bool]]) -> Expanded:
-    starts: list[int] = []
-    origins: list[tuple[int, bool]] = []
-    texts: list[str] = []
-    position = 0
-    for text, origin, verbatim in pieces:
-        if text:
-            starts.append(position)
-            origins.append((origin, verbatim))
-            texts.append(text)
-            position += len(text)
-    return Expanded("".join(texts), tuple(starts), tuple(origins))

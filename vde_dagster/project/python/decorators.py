@@ -11,7 +11,6 @@ from vde_dagster.base.failures import said
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.calls import call_query_function
-from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.macros.variables import PROMOTING, sql_literal
@@ -25,6 +24,7 @@ from vde_dagster.project.reading.rendering import (
 )
 from vde_dagster.project.reading.sql_models import FileContext, read_blueprints
 from vde_dagster.project.reading.temporary_views import session_statements, with_temporary_views
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.scanner import SourceText, scan
 
 STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.relation_columns import Columns
 from vde_dagster.project.reading.columns import (
@@ -25,6 +24,7 @@ from vde_dagster.project.reading.columns import (
 )
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import NOTHING, apply_edits, without_nothing
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import read_query, read_statements

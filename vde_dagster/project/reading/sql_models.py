@@ -18,7 +18,6 @@ from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.kinds.incremental import FoundCode
-from vde_dagster.project.macros.expanded import Expanded, ExpandedSource
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.macros.variables import (
@@ -65,6 +64,7 @@ from vde_dagster.project.reading.statements import (
 from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.expanded import Expanded, ExpandedSource
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, scan
 from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 from vde_dagster.sql.trees import QUERY_WORDS, ParsedQueries, placeholder

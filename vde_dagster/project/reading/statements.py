@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vde_dagster.project.macros.blocks import render_block
-from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.properties.header import Header, parse_header
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     SourceText,

@@ -14,10 +14,10 @@ from itertools import pairwise
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import SourceLocation
-from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.rendering import checked_query, render, render_statement
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan, unquote
 from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temporary_view
 
@@ -124,7 +124,7 @@ def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
     for one in before:
         view = temporary_view(_source(expander, one), backslash=_backslash(expander))
         if view is not None:
-            own = None if view.start is None else _part(one, view.start, len(one.text))
+            own = None if view.start is None else one.part(view.start, len(one.text))
             out.append(_Made(view, one, own))
     return out
 
@@ -166,18 +166,18 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
     for made in read:
         assert made.own is not None
         columns = f"({', '.join(made.view.columns)})" if made.view.columns else ""
-        place = made.statement.origin(0)
+        origin = ((0, ~made.statement.origin(0)),)
         head = ", " if pieces else ""
         # A comment may end the view's query.
         pieces += [
-            _made_text(f"{head}{made.view.written}{columns} AS (", place),
+            Expanded(f"{head}{made.view.written}{columns} AS (", origin),
             made.own,
-            _made_text("\n)", place),
+            Expanded("\n)", origin),
         ]
     tokens = _tokens(expander, query)
-    start = query.origin(0)
+    origin = ((0, ~query.origin(0)),)
     if not tokens or not tokens[0].is_word("WITH"):
-        return _joined([_made_text("WITH ", start), *pieces, _made_text("\n", start), query])
+        return Expanded.joined([Expanded("WITH ", origin), *pieces, Expanded("\n", origin), query])
     at = tokens[0].end
     if len(tokens) > 1 and tokens[1].is_word("RECURSIVE"):
         at = tokens[1].end
@@ -189,8 +189,8 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
                     "WITH RECURSIVE would make it read itself: give the view another name",
                 )
     _check_names(expander, read, tokens, query)
-    front, rest = _part(query, 0, at), _part(query, at, len(query.text))
-    return _joined([front, _made_text(" ", start), *pieces, _made_text(", ", start), rest])
+    front, rest = query.part(0, at), query.part(at, len(query.text))
+    return Expanded.joined([front, Expanded(" ", origin), *pieces, Expanded(", ", origin), rest])
 
 
 def _check_names(
@@ -254,34 +254,3 @@ def _source(expander: Expander, expanded: Expanded) -> SourceText:
 
 def _backslash(expander: Expander) -> bool:
     return expander.scope.dialect in BACKSLASH_DIALECTS
-
-
-def _made_text(text: str, origin: int) -> Expanded:
-    return Expanded(text, (0,), ((origin, False),))
-
-
-def _part(whole: Expanded, start: int, end: int) -> Expanded:
-    """Cut a stretch out of expanded text; it still knows where it came from."""
-    starts: list[int] = []
-    origins: list[tuple[int, bool]] = []
-    ends = [*whole.starts[1:], len(whole.text)]
-    for begin, until, (base, verbatim) in zip(whole.starts, ends, whole.origins, strict=True):
-        if until <= start or begin >= end:
-            continue
-        at = max(begin, start)
-        starts.append(at - start)
-        origins.append((base + (at - begin) if verbatim else base, verbatim))
-    return Expanded(whole.text[start:end], tuple(starts), tuple(origins))
-
-
-def _joined(parts: Iterable[Expanded]) -> Expanded:
-    texts: list[str] = []
-    starts: list[int] = []
-    origins: list[tuple[int, bool]] = []
-    length = 0
-    for part in parts:
-        starts += [length + start for start in part.starts]
-        origins += part.origins
-        texts.append(part.text)
-        length += len(part.text)
-    return Expanded("".join(texts), tuple(starts), tuple(origins))
