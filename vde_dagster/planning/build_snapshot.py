@@ -12,7 +12,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
-from vde_dagster.planning.checks.diagnostics import Known, place_in_query
+from vde_dagster.planning.checks.diagnostics import Known
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
 from vde_dagster.project.kinds.base import InPlace
@@ -306,8 +306,5 @@ def _located(error: ProjectError, model: Model) -> ProjectError:
     """Turn a mistake in a query into one with the file and line of the offending name."""
     if not isinstance(error, semantics.SemanticError):
         return error
-    return ProjectError(
-        f"{model.name}: {error.unplaced}",
-        hint=error.hint,
-        location=place_in_query(model, error.column),
-    )
+    location = model.place(semantics.offset_of(model.query or "", error))
+    return ProjectError(f"{model.name}: {error.unplaced}", hint=error.hint, location=location)

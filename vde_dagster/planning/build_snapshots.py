@@ -18,7 +18,7 @@ from vde_dagster.project.problem import Problem
 from vde_dagster.sql.grammar.compiled import spark_jar
 from vde_dagster.sql.trees import ParsedQueries
 
-_TEXTS = ("query", "source")
+_TEXTS = ("query", "source", "origins")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]

@@ -11,6 +11,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import names_a_day, relative_instant
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Kind
+from vde_dagster.sql.expanded import Runs, place_in
+from vde_dagster.sql.scanner import SourceText
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Model:
         location: File and line of its definition.
         query: The SQL query with all macros expanded, in one line of canonical text except that
             time variables (`@start_ds` …) are still there; None for seeds, external and Python.
+        origins: Where the pieces of its query came from in the file's text; empty where code made
+            it. They say nothing of what the model is, and are no part of it.
         source: The file's text as written, for people.
         python: The code of a Python model.
         columns: Declared columns, in order; empty when not declared.
@@ -179,6 +183,15 @@ class Model:
     signals: tuple[Signal, ...] = ()
     physical_version: str | None = None
     ignored_rules: tuple[str, ...] = ()
+    origins: Runs = field(default=(), compare=False, repr=False)
+
+    def place(self, offset: int | None) -> SourceLocation:
+        """Return the place in its file that a character of its query came from."""
+        if offset is None or not self.origins:
+            return self.location
+        place = place_in(self.origins, offset)
+        source = SourceText(self.location.path, self.source)
+        return source.location(place if place >= 0 else ~place)
 
     @property
     def audited_against(self) -> tuple[ModelName, ...]:

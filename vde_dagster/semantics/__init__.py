@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.errors import SemanticError, offset_of
 from vde_dagster.semantics.versions.version import (
     CANONICALISER_VERSION,
     SemanticVersion,
@@ -49,6 +49,7 @@ __all__ = [
     "canonicaliser",
     "column_lineage",
     "leaf_version",
+    "offset_of",
     "opaque_version",
     "restrict",
     "semantic_version",

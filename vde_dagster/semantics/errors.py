@@ -72,6 +72,14 @@ class Finding:
     column: int | None = None
 
 
+def offset_of(query: str, mistake: Finding | SemanticError) -> int | None:
+    """The offset in a query's text at which a mistake in it stands."""
+    if mistake.line is None or mistake.column is None:
+        return None
+    lines = query.split("\n")[: mistake.line - 1]
+    return sum(len(line) + 1 for line in lines) + mistake.column - 1
+
+
 def place(e: exp.Expr) -> tuple[int | None, int | None]:
     """The 1-based line and column where an expression's first word starts."""
     known = [node.meta for node in e.walk() if "line" in node.meta and "col" in node.meta]

@@ -6,7 +6,7 @@ merely formatted anew has the same text.
 
 >>> from sqlglot import tokenize
 >>> text = "select  nvl(a,0)AS b -- or nothing"
->>> one_line(text, tokenize(text, read="spark"), {}, ())
+>>> one_line(text, tokenize(text, read="spark"), {}, ()).text
 'select nvl(a, 0) AS b'
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from vde_dagster.sql.expanded import Expanded
 from vde_dagster.sql.trees import restore_parameter_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _AS_WRITTEN = frozenset("${}@:?!~\\")
 
 def one_line(
     text: str, tokens: Iterable[Token], prefixes: Mapping[int, str], qualifiers: Container[int]
-) -> str:
+) -> Expanded:
     """Write a query's tokens in one line, with time variables as `@name`.
 
     Args:
@@ -45,10 +46,12 @@ def one_line(
         qualifiers: Offsets of tokens to leave out, each with the dot behind it.
 
     Returns:
-        The line; strings are as they were written, so that one with a line break has it still.
+        The line, whose pieces came from the text; strings are as they were written, so that one
+        with a line break has it still.
     """
     out: list[str] = []
-    before, end, left_out = "", -1, False
+    runs: list[tuple[int, int]] = []
+    before, end, left_out, length, shift = "", -1, False, 0, -1
     for token in tokens:
         start = token.start
         if start <= end:
@@ -78,11 +81,18 @@ def one_line(
             blank = False
         if blank:
             out.append(" ")
+            length += 1
         if start in prefixes:
+            runs.append((length, ~start))
             out.append(prefixes[start])
+            length += len(prefixes[start])
+        if start - length != shift:
+            runs.append((length, start))
+            shift = start - length
         out.append(piece)
+        length += len(piece)
         before = _SIGN if piece == "-" and not _is_value(before) else piece
-    return "".join(out)
+    return Expanded("".join(out), tuple(runs))
 
 
 def _shifts(before: str, piece: str) -> bool:

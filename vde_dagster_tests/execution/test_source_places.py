@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.apply.failure_report import audit_place, find_place, query_start
 from vde_dagster.project.kinds import Full
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.spark.session.failures import query_place
 
@@ -19,16 +21,25 @@ FIXTURE = Path(__file__).parents[1] / "fixtures/failures/messages.yaml"
 CASES: list[dict[str, Any]] = yaml.safe_load(FIXTURE.read_text("utf-8"))
 
 
-def model(source: str, line: int = 1, folder: str = "marts", query: str = "SELECT 1") -> Model:
-    place = SourceLocation(Path(f"models/{folder}/m.sql"), line)
-    return Model(ModelName(folder, "m"), Full(), place, query=query, source=source)
+def model(source: str, query: str | None = None) -> Model:
+    place = SourceLocation(Path("models/marts/m.sql"), 1)
+    return Model(ModelName("marts", "m"), Full(), place, query=query, source=source)
+
+
+def loaded(root: Path, files: Mapping[str, str]) -> Mapping[ModelName, Model]:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return load_project(root, use_cache=False).models
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
-def test_a_message_leads_to_the_authors_line(case: dict[str, Any]) -> None:
-    models = [model(case["source"], case.get("line", 1), query=case["given"])]
+def test_a_message_leads_to_the_authors_line(case: dict[str, Any], tmp_path: Path) -> None:
+    files = {"models/marts/m.sql": case["source"]}
     if "inlined" in case:
-        models.append(model(case["inlined"], folder="staging"))
+        files["models/staging/m.sql"] = case["inlined"]
+    known = loaded(tmp_path, files)
+    models = [known[ModelName("marts", "m")], *(known[n] for n in known if n.name == "v")]
     place = query_place(case["message"], case["given"], case.get("words", ""))
     found = find_place(place, models) if place else None
     if case["at"] is None:
@@ -38,9 +49,10 @@ def test_a_message_leads_to_the_authors_line(case: dict[str, Any]) -> None:
     assert str(found) == f"models/{folder or 'marts'}/m.sql:{at}"
 
 
-def test_without_a_place_it_is_the_line_in_which_the_query_begins() -> None:
+def test_without_a_place_it_is_the_line_in_which_the_query_begins(tmp_path: Path) -> None:
     source = "MODEL (\n  name marts.m,\n  kind FULL\n);\n\n-- why\nSELECT 1 AS a\n"
-    assert str(query_start(model(source))) == "models/marts/m.sql:7"
+    (found,) = loaded(tmp_path, {"models/marts/m.sql": source}).values()
+    assert str(query_start(found)) == "models/marts/m.sql:7"
     assert str(query_start(model("nothing of ours"))) == "models/marts/m.sql:1"
 
 

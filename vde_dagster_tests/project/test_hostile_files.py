@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "CSV of a name too long": (
         {"models/m.sql": SEED, "seeds/c.csv": b"a" * 150_000 + b"\n1\n"},
         "seeds/c.csv:1",
-        "cannot be read: field larger",
+        "cannot be read: 'aaaa",
     ),
     "CSV of a number of thousands of digits": (
         {

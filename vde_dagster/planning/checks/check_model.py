@@ -15,7 +15,6 @@ from vde_dagster.planning.checks.diagnostics import (
     Known,
     double_quoted,
     place_in_header,
-    place_in_query,
     query_problems,
 )
 from vde_dagster.planning.checks.unknown_names import (
@@ -36,6 +35,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
+from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.grammar.spark import Refusal, spark_grammar
 from vde_dagster.sql.outline import without_qualify
 
@@ -45,9 +45,8 @@ if TYPE_CHECKING:
 
 _VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
 _FEW = 6
+_LAST = re.compile(r"(?:\w+|\W)\s*$")
 _TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
-_CONTEXTS = (160, 80, 40, 20, 10, 0)
-"""How many characters before a refused word are looked for in the author's query."""
 
 
 def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
@@ -56,8 +55,11 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
     if model.query is not None:
         sent, refusal = _refusal(model.query)
         if refusal is not None:
-            place = place_in_query(model, _column(model.query, sent, refusal))
-            yield Problem(f"{model.name}: {_message(sent, refusal)}", _hint(refusal), place)
+            end = _LAST.search(model.query)
+            offset = counterpart(model.query, sent, refusal.start, refusal.end)
+            offset = end.start() if end and not refusal.text else offset
+            what = f"{model.name}: {_message(sent, refusal)}"
+            yield Problem(what, _hint(refusal), model.place(offset))
     for audit in model.audits:
         sent, refusal = _refusal(audit.query.replace("@this_model", str(model.name)))
         if refusal is not None:
@@ -88,17 +90,6 @@ def _hint(refusal: Refusal) -> str:
     if 0 < len(refusal.expected) <= _FEW:
         return f"Spark would go on with {' or '.join(refusal.expected)}"
     return "See Spark's SQL syntax; a query of another dialect says so with dialect"
-
-
-def _column(query: str, sent: str, refusal: Refusal) -> int:
-    """The place in the author's query of a mistake found in its translated form."""
-    if not refusal.text:
-        return len(query.rstrip())
-    for width in _CONTEXTS:
-        piece = sent[max(0, refusal.start - width) : refusal.end]
-        if piece in query:
-            return query.index(piece) + len(piece) - len(refusal.text) + 1
-    return 1
 
 
 _INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
@@ -134,7 +125,7 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
             yield Problem(
                 f"{model.name} is of kind {model.kind.name} and reads itself",
                 "read the models that it is made of, or make it an incremental kind",
-                place_in_query(model, None if start is None else start + 1),
+                model.place(start),
             )
             return
 
@@ -173,9 +164,7 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
             "view is read at any time, and no fill says which",
             "leave the condition to who reads it, ask current_date() or current_timestamp(), or "
             "make it a kind with a table",
-            place_in_query(model, found.start() + 1)
-            if one is model
-            else place_in_header(model, "kind"),
+            model.place(found.start()) if one is model else place_in_header(model, "kind"),
         )
         return
 
@@ -328,7 +317,7 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
         "meets a TIMESTAMP, and intervals are those of UTC: rows near their ends are left out",
         f"compare with @{name.partition('_')[0]}_dt, which is an instant, or leave the session's "
         "time zone at UTC",
-        place_in_query(model, found.start()),
+        model.place(found.start()),
         certain=False,
     )
 

@@ -1,8 +1,4 @@
-"""Diagnostics of a model: mistakes in its query, with their places in its file.
-
-That query is in one line and has no comments: its positions are none of the file's, so the word
-that stands there is looked for in the file, the same one of several.
-"""
+"""Diagnostics of a model: mistakes in its query, and places in the header and body of its file."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
-from vde_dagster.semantics.errors import Finding
+from vde_dagster.semantics.errors import Finding, offset_of
 from vde_dagster.sql.scanner import SourceText, Token, matching, scan
 
 
@@ -58,7 +54,7 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
         if one.rule in NAMES and not model.kind.is_shown:
             continue  # Its readers may well do without the column.
         certain = one.certain and not (one.rule == "unnamed" and not model.kind.owns_table)
-        location = place_in_query(model, one.column)
+        location = model.place(offset_of(model.query or "", one))
         yield Problem(f"{model.name}: {one.message}", one.hint, location, certain)
 
 
@@ -89,31 +85,9 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
             yield Problem(
                 f"{model.name}: {what}",
                 f"write '{text}' for the text, `{text}` for the column",
-                place_in_query(model, token.start + 1),
+                model.place(token.start),
                 certain=names,
             )
-
-
-def place_in_query(model: Model, column: int | None) -> SourceLocation:
-    """Find a place of a model's query in its file.
-
-    Args:
-        column: 1-based column in its query, which is one line, or None.
-    """
-    if model.query is None or column is None or model.python is not None:
-        return model.location
-    written = _tokens(model.query)
-    at = next((i for i, token in enumerate(written) if token.end >= column), None)
-    if at is None:
-        return model.location
-    word = written[at].text.casefold()
-    before = [token for token in written if token.text.casefold() == word]
-    _, body = _parts(model)
-    here = [token for token in body if token.text.casefold() == word]
-    if not here:
-        return model.location
-    same = before.index(written[at]) if len(here) == len(before) else 0
-    return _source(model).location(here[same].start)
 
 
 def place_in_header(model: Model, *words: str) -> SourceLocation:

@@ -7,6 +7,7 @@ if it can write them so that it reads the same again.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -24,10 +25,11 @@ from vde_dagster.project.reading.columns import (
 )
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import NOTHING, apply_edits, without_nothing
-from vde_dagster.sql.expanded import Expanded
+from vde_dagster.sql.expanded import Expanded, Runs
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import read_query, read_statements
+from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
 from vde_dagster.sql.trees import (
@@ -48,12 +50,14 @@ class Rendered:
 
     Args:
         sql: Spark SQL without comments and formatting; time variables are still there.
+        origins: Where its pieces came from.
         reads: The tables it reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
         tree: What reading `sql` gives, but for comments and positions.
     """
 
     sql: str
+    origins: Runs
     reads: dict[ModelName, SourceLocation]
     comments: dict[str, str]
     tree: exp.Expr
@@ -90,9 +94,30 @@ def render(
     if expander.scope.dialect != "spark":
         sql = _translated(tree, expander, expanded, what)
         sql = _with_columns(sql, expander, expanded, names, what)
-        return Rendered(sql, reads, comments, _read_again(sql, expander, expanded, what))
-    sql = one_line(expanded.text, tokens, words.prefixes, words.qualifiers)
-    return Rendered(sql, reads, comments, tree)
+        origins = _word_by_word(sql, expander, expanded)
+        return Rendered(sql, origins, reads, comments, _read_again(sql, expander, expanded, what))
+    line = one_line(expanded.text, tokens, words.prefixes, words.qualifiers).through(expanded)
+    return Rendered(line.text, line.runs, reads, comments, tree)
+
+
+def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Runs:
+    """Tell where the words of a translated query came from: SQLGlot does not.
+
+    The same words in the same number have the same order; others came from where the first of them
+    stands, or from the word before.
+    """
+    written: dict[str, list[int]] = defaultdict(list)
+    for token in expander.tokens(expanded.text)[1]:
+        written[token.text.strip('`"').casefold()].append(token.start)
+    made: dict[str, list[int]] = defaultdict(list)
+    for token in scan(SourceText(expander.source.path, sql)):
+        made[token.text.strip('`"').casefold()].append(token.start)
+    runs = [(0, ~expanded.origin(0))]
+    for word, starts in made.items():
+        there = written[word]
+        alike = there if len(there) == len(starts) else there[:1] * len(starts)
+        runs += [(start, ~expanded.origin(at)) for start, at in zip(starts, alike, strict=False)]
+    return tuple(sorted(dict(runs).items()))
 
 
 def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
@@ -267,7 +292,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
     if isinstance(tree, exp.Command):
         return restore_parameter_text(" ".join(expanded.text.split()))
     if expander.scope.dialect == "spark":
-        return one_line(expanded.text, tokens, {}, ())
+        return one_line(expanded.text, tokens, {}, ()).text
     if has_placeholder(expanded.text):
         tree = restore_parameters(tree)
     return _translated(tree, expander, expanded, "statement")

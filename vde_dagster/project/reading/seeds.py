@@ -261,6 +261,7 @@ _ASIDE = {"\n": "\ue000", "\r": "\ue001"}
 _ROWS = 1 << 16
 """Rows that are Python's texts at one time."""
 _LONGEST_FIELD = (1 << 31) - 1
+_LONGEST_NAME = 1_000
 _FIRST = "its first line names the columns"
 
 
@@ -319,12 +320,11 @@ def _numbered_rows(
         skipinitialspace=kind.skipinitialspace,
     )
     width = ended = 0
-    limit = csv.field_size_limit()
+    csv.field_size_limit(_LONGEST_FIELD)
     try:
         for cells in reader:
             if not width:
                 width = len(cells)
-                csv.field_size_limit(_LONGEST_FIELD)  # Names are never that long, values may be.
             elif cells and len(cells) != width:
                 raise csv.Error(f"{width} fields were expected, {len(cells)} found")
             if end:
@@ -340,8 +340,6 @@ def _numbered_rows(
         what = f"the CSV file is malformed: {error}"
         hint = "every line has as many fields as the first"
         raise ProjectError(what, hint=hint, location=where) from error
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _restored(cell: str, end: str) -> str:
@@ -372,6 +370,10 @@ def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
     for index, name in enumerate(names):
         if not name:
             problem = "a column has no name"
+        elif len(name) > _LONGEST_NAME:
+            problem = (
+                f"the first line of the CSV file cannot be read: '{name[:_SHOWN]}…' is no name"
+            )
         elif lowered.index(name.lower()) < index:
             problem = f"column '{name}' is named twice"
     if problem is not None:

@@ -250,6 +250,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         kind=properties.kind,
         location=source.location(block.header.start),
         query=rendered.sql,
+        origins=rendered.origins,
         source=source.text,
         depends_on=tuple(sorted(reads)),
         audits=audits,

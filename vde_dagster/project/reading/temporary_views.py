@@ -175,7 +175,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
             Expanded("\n)", origin),
         ]
     tokens = _tokens(expander, query)
-    origin = ((0, ~query.origin(0)),)
+    origin = ((0, ~read[0].statement.origin(0)),)
     if not tokens or not tokens[0].is_word("WITH"):
         return Expanded.joined([Expanded("WITH ", origin), *pieces, Expanded("\n", origin), query])
     at = tokens[0].end

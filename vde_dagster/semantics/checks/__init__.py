@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.queries import CALLS, WIDTHS, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
-from vde_dagster.semantics.errors import Finding
+from vde_dagster.semantics.errors import Finding, offset_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -48,8 +48,5 @@ def is_written(one: Finding, query: str) -> bool:
     Args:
         query: The text, by whose lines and columns the finding has its place.
     """
-    if one.rule != CROSSED or one.line is None or one.column is None:
-        return one.rule != CROSSED
-    lines = query.split("\n")[: one.line]
-    before = "\n".join([*lines[:-1], lines[-1][: one.column - 1]])
-    return before.rstrip().endswith(",")
+    offset = offset_of(query, one)
+    return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

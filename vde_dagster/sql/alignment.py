@@ -1,0 +1,86 @@
+"""Words of a query as an engine got it, found in the query as its author wrote it.
+
+What Spark gets are the author's words with subqueries in place of tables' names, values in place of
+variables and filters in place of QUALIFY, so both texts are compared word by word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+_WORD = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|@?\w+|\S""",
+    re.DOTALL,
+)
+_NAME = 3
+"""Words of a table's name: schema, dot, name."""
+
+
+class Word(NamedTuple):
+    """A word or sign of a query.
+
+    Args:
+        text: As two spellings of one name have it: in lower case, without quotes.
+        start: Offset of its first character.
+    """
+
+    text: str
+    start: int
+
+
+def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = False) -> int | None:
+    """Return the offset in an author's query of a stretch of what was sent.
+
+    Args:
+        start: Offset of the stretch in the text that was sent.
+        end: Its end; that of its first word at least.
+        whole: Whether all of its words have to stand in the query; else a part of them will do.
+    """
+    words, own = _words(sent), _words(query)
+    first = next((i for i, word in enumerate(words) if word.start >= start), None)
+    if first is None:
+        return None
+    count = sum(word.start < end for word in words[first:]) or 1
+    spans = [(first, count)]
+    if not whole:
+        # A table's name is one without its catalog in the query.
+        spans += [(first + count - length, length) for length in range(count - 1, _NAME - 1, -1)]
+        spans += [(first, length) for length in range(count - 1, 0, -1)]
+    found = _find([word.text for word in words], spans, own)
+    return None if found is None else own[found].start
+
+
+def _words(text: str) -> list[Word]:
+    """Split a query into words, without its comments."""
+    return [
+        Word(match[0].strip("`").lower(), match.start())
+        for match in _WORD.finditer(text)
+        if not match[0].startswith(("--", "/*"))
+    ]
+
+
+def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Word]) -> int | None:
+    """Find the first of some (begin, length) of words among others.
+
+    Where it stands there several times, the words around it decide.
+    """
+    theirs = [word.text for word in own]
+    for first, length in spans:
+        wanted = texts[first : first + length]
+        places = [i for i in range(len(theirs)) if theirs[i : i + length] == wanted]
+        if len(places) > 1:
+            aligned = _aligned(texts, first, theirs)
+            places = [place for place in places if place == aligned]
+        if places:
+            return places[0]
+    return None
+
+
+def _aligned(texts: Sequence[str], first: int, theirs: Sequence[str]) -> int | None:
+    for begin, other, size in SequenceMatcher(None, texts, theirs).get_matching_blocks():
+        if begin <= first < begin + size:
+            return other + first - begin
+    return None
