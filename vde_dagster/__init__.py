@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.linting.rules import Rule, RuleViolation
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.project.linting import Rule, RuleViolation
     from vde_dagster.project.macros.registry import macro, materialization, model, signal
 
 __all__ = [
@@ -22,8 +22,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Rule": "vde_dagster.project.linting",
-    "RuleViolation": "vde_dagster.project.linting",
+    "Rule": "vde_dagster.execution.linting.rules",
+    "RuleViolation": "vde_dagster.execution.linting.rules",
     "Workspace": "vde_dagster.execution.workspace",
     "macro": "vde_dagster.project.macros.registry",
     "materialization": "vde_dagster.project.macros.registry",

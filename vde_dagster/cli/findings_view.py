@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.environments.audit_environment import AuditReport
-    from vde_dagster.execution.linting.lint import Finding
+    from vde_dagster.execution.linting.linter import Finding
     from vde_dagster.execution.unit_testing.run_test import RowDifference, TestResult
 
 

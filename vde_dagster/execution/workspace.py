@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.environments.freeze import FreezeResult
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.events import ApplyResult, Event, UnitTestFinished
-    from vde_dagster.execution.linting.lint import Linter
+    from vde_dagster.execution.linting.linter import Linter
     from vde_dagster.execution.plans.analyse_queries import Analysis
     from vde_dagster.execution.plans.pending_work import Missing
     from vde_dagster.execution.query.query import QueryResult
@@ -219,7 +219,7 @@ class Workspace:
 
     def linter(self, rules: Collection[str] = ()) -> Linter:
         """Return the linter of the project's models, by the settings' rules or given ones."""
-        from vde_dagster.execution.linting.lint import Linter
+        from vde_dagster.execution.linting.linter import Linter
 
         return Linter(self.settings, self.project.models, self.project.tests, only=rules)
 

@@ -53,7 +53,7 @@ from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.linting.lint import Linter
+    from vde_dagster.execution.linting.linter import Linter
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environments.warehouse_state import Build
     from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -111,7 +111,7 @@ def plan_project(
 
     def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
         if linter is not None and not linter.is_idle:
-            from vde_dagster.execution.linting.lint import lint_problems
+            from vde_dagster.execution.linting.linter import lint_problems
 
             yield from lint_problems(linter, known, warnings)
 

@@ -79,7 +79,7 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.core.engine_adapter.shared": _SHAPES,
     "sqlmesh.core.linter": {},
     "sqlmesh.core.linter.rule": {
-        **dict.fromkeys(("Rule", "RuleViolation"), "vde_dagster.project.linting"),
+        **dict.fromkeys(("Rule", "RuleViolation"), "vde_dagster.execution.linting.rules"),
         **dict.fromkeys(("CreateFile", "Fix", "Position", "Range", "TextEdit"), _ANNOTATIONS),
     },
     "sqlmesh.core.macros": _MACRO_NAMES,

@@ -1,8 +1,9 @@
-"""The linter: the rules that a project's settings name, and their findings, remembered."""
+"""The linter: the rules that a project's settings name or its files define, and their findings,
+remembered.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,16 +12,27 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.atomic_files import replacing
+from vde_dagster.base.failures import said as told
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.execution.linting.own_rules import OwnRules
+from vde_dagster.execution.linting.rules import (
+    LINT_VERSION,
+    RULES,
+    ContextView,
+    ModelView,
+    Rule,
+    RuleViolation,
+    Violation,
+)
 from vde_dagster.planning.build_snapshots import definition_texts
-from vde_dagster.planning.lint import LINT_VERSION, RULES, Linted, Violation
+from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import decoded, linter_files
 from vde_dagster.project.model import Model, UnitTest
 from vde_dagster.project.problem import Problem
+from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster.project.settings import Settings
 
 ALL = "all"
@@ -94,7 +106,7 @@ class Linter:
             return []
         memo = LintMemo(self._settings.work_dir / "cache" / "lint")
         errors, warnings = self._chosen()
-        own = self._own.looking_at(snapshots, self._tested)
+        context = ContextView(self._settings, snapshots, self._tested)
         found: list[Finding] = []
         for name, snapshot in snapshots.items():
             model = self._models.get(name)
@@ -104,13 +116,15 @@ class Linter:
             if snapshot.model.source != model.source:
                 continue
             ignored = self._ignored(model)
-            linted = self._linted(snapshot, snapshots)
+            parents = {one: snapshots[one] for one in snapshot.parents if one in snapshots}
+            tested = name in self._tested
+            linted = ModelView(snapshot, self._settings, parents, tested=tested)
             key = self._key(linted)
             known = memo.get(key)
             for rule in sorted((errors | warnings) - ignored):
                 said = known.get(rule)
                 if said is None:
-                    said, repeatable = self._look(rule, linted, own)
+                    said, repeatable = self._look(rule, linted, context)
                     if repeatable:
                         known[rule] = said
                         memo.changed()
@@ -128,12 +142,50 @@ class Linter:
     # -- rules -----------------------------------------------------------------------------
 
     @cached_property
-    def _own(self) -> OwnRules:
-        return OwnRules(self._settings)
+    def _texts(self) -> dict[str, str]:
+        """The files of the project's own rules, and the modules of the project that they import."""
+        from vde_dagster.project.python.files import with_local_imports
 
-    @property
+        files: dict[str, str] = {}
+        root = self._settings.root
+        for path in linter_files(self._settings):
+            text = decoded(Path(path), (root / path).read_bytes())
+            files |= with_local_imports(root, path, text)
+        return files
+
+    @cached_property
+    def _own_key(self) -> str:
+        return digest("rules", *(part for item in sorted(self._texts.items()) for part in item))
+
+    @cached_property
+    def _own(self) -> dict[str, tuple[type[Rule], str]]:
+        """The project's own rules by name, with their files; one may take a built-in one's place.
+
+        Raises:
+            ProjectError: A file cannot be executed.
+        """
+        from vde_dagster.project.python.files import run_file
+
+        found: dict[str, tuple[type[Rule], str]] = {}
+        mistakes: list[ProjectError] = []
+        for path in linter_files(self._settings):
+            try:
+                module, _, _ = run_file(self._settings.root, path, self._texts[path])
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
+            for value in vars(module).values():
+                rule = isinstance(value, type) and issubclass(value, Rule) and value is not Rule
+                # Others are imported from their files.
+                if rule and value.__module__ == module.__name__:
+                    found[value.name] = (value, path)
+        if mistakes:
+            raise ProjectError.of(mistakes)
+        return found
+
+    @cached_property
     def _names(self) -> frozenset[str]:
-        return frozenset((*RULES, *self._own.names))
+        return frozenset((*RULES, *self._own))
 
     def _chosen(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the rules that are mistakes when broken, and those that are warnings."""
@@ -176,8 +228,6 @@ class Linter:
             return self._names
         for name in model.ignored_rules:
             if name not in self._names:
-                from vde_dagster.planning.checks.diagnostics import place_in_header
-
                 raise ProjectError(
                     f"property 'ignored_rules' of {model.name} names '{name}', which is no rule of "
                     "the linter",
@@ -188,30 +238,52 @@ class Linter:
 
     # -- looking ---------------------------------------------------------------------------
 
-    def _linted(self, snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Linted:
-        parents = {name: snapshots[name] for name in snapshot.parents if name in snapshots}
-        undeclared = tuple(
-            name
-            for name, parent in parents.items()
-            if parent.model.kind.is_external and not parent.model.source
-        )
-        return Linted(snapshot, parents, snapshot.name in self._tested, undeclared)
-
-    def _key(self, linted: Linted) -> str:
+    def _key(self, linted: ModelView) -> str:
         parents = [
             text
             for name, parent in linted.parents.items()
             for text in (str(name), parent.model.kind.name, parent.model.cron, str(parent.columns))
         ]
-        texts = (linted.snapshot.id, *definition_texts(linted.model), str(linted.tested))
+        texts = (linted.snapshot.id, *definition_texts(linted.snapshot.model), str(linted.tested))
         undeclared = map(str, linted.undeclared)
-        return digest("lint", LINT_VERSION, self._own.key, *texts, "|", *undeclared, "|", *parents)
+        return digest("lint", LINT_VERSION, self._own_key, *texts, "|", *undeclared, "|", *parents)
 
-    def _look(self, rule: str, linted: Linted, own: OwnRules) -> tuple[tuple[Violation, ...], bool]:
-        """Return a rule's violations, and whether they hold for the same model again."""
-        if rule in own.names:
-            return own.check(rule, linted)
-        return tuple(RULES[rule](linted)), True
+    def _look(
+        self, rule: str, linted: ModelView, context: ContextView
+    ) -> tuple[tuple[Violation, ...], bool]:
+        """Return a rule's violations, and whether they hold for the same model again.
+
+        Raises:
+            ProjectError: A rule of the project fails; points at its line.
+        """
+        if rule not in self._own:
+            return tuple(RULES[rule](linted)), True
+        from vde_dagster.project.python.files import where_raised
+
+        made, path = self._own[rule]
+        before, model = context.asked, linted.snapshot.model
+        try:
+            said = made(context).check_model(linted)
+        except ProjectError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ProjectError(
+                f"rule {rule} fails for {model.name}: {told(error)}",
+                hint="correct the rule",
+                location=where_raised(error, Path(path)),
+            ) from error
+        given: list[Any] = (
+            [] if said is None else list(said) if isinstance(said, list | tuple) else [said]
+        )
+        for one in given:
+            if not isinstance(one, RuleViolation):
+                raise ProjectError(
+                    f"rule {rule} returns a {type(one).__name__}",
+                    hint="return self.violation('…'), a list of them, or None",
+                    location=SourceLocation(Path(path)),
+                )
+        found = (Violation(f"{model.name}: {one.violation_msg}", model.location) for one in given)
+        return tuple(found), context.asked == before
 
 
 def lint_problems(
@@ -244,23 +316,15 @@ class LintMemo:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stored: dict[str, Any] = {}
+        self._stored: dict[str, Said] = {}
         with suppress(OSError, ValueError):
-            stored = json.loads(path.read_bytes())
-            self._stored = stored if isinstance(stored, dict) else {}
+            self._stored = from_bytes(dict[str, Said], path.read_bytes())
         self._used: dict[str, Said] = {}
         self._changed = False
 
     def get(self, key: str) -> Said:
         """Return the memory of a key, by rule; additions to it are kept."""
-        try:
-            said = {
-                rule: tuple(Violation(message, _place(place)) for message, place in found)
-                for rule, found in self._stored.get(key, {}).items()
-            }
-        except (AttributeError, TypeError, ValueError):
-            said = {}
-        return self._used.setdefault(key, said)
+        return self._used.setdefault(key, self._stored.get(key, {}))
 
     def changed(self) -> None:
         """Note that there is something new to save."""
@@ -272,24 +336,7 @@ class LintMemo:
         Args:
             all_used: Whether every model was looked at; if not, what was stored stays, too.
         """
-        if not self._changed:
-            return
-        data = {} if all_used else dict(self._stored)
-        data |= {
-            key: {
-                rule: [[one.message, _written(one.location)] for one in found]
-                for rule, found in said.items()
-            }
-            for key, said in self._used.items()
-        }
-        with replacing(self._path) as file:
-            file.write(json.dumps(data, separators=(",", ":")).encode())
-
-
-def _written(location: SourceLocation) -> list[Any]:
-    return [location.path.as_posix(), location.line, location.column]
-
-
-def _place(data: list[Any]) -> SourceLocation:
-    path, line, column = data
-    return SourceLocation(Path(path), line, column)
+        if self._changed:
+            data = self._used if all_used else {**self._stored, **self._used}
+            with replacing(self._path) as file:
+                file.write(to_bytes(data))

@@ -1,0 +1,406 @@
+"""Rules of the linter: the base class of a project's own, the built-in ones, and their views of
+models and project, in SQLMesh's words.
+
+What cannot be so is a mistake of every plan, rule or not; this is what may be, or may not.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import SourceLocation
+from vde_dagster.planning.checks.diagnostics import place_in_header
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.python.annotations import Context, Model
+from vde_dagster.project.settings import Settings
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class Violation(NamedTuple):
+    """A violation of a rule, as it is remembered and told.
+
+    Args:
+        message: What is wrong, in one sentence.
+    """
+
+    message: str
+    location: SourceLocation
+
+
+class RuleViolation:
+    """A violation of a rule by a model.
+
+    Args:
+        violation_msg: What is wrong, in one sentence.
+        violation_range: Where, as SQLMesh's editors want it; not used.
+        fixes: Edits that mend it; not used.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        violation_msg: str,
+        violation_range: Any = None,
+        fixes: Any = None,
+    ) -> None:
+        self.rule = rule
+        self.violation_msg = violation_msg
+        self.violation_range = violation_range
+        self.fixes = fixes or []
+
+    def __repr__(self) -> str:
+        return f"{self.rule.name}: {self.violation_msg}"
+
+
+class Rule(ABC):
+    """A rule that every model is looked at by; its class's name in lower case is its name.
+
+    >>> class NoMissingOwner(Rule):
+    ...     'Models have owners.'
+    ...     def check_model(self, model):
+    ...         return None if model.owner else self.violation()
+    >>> from types import SimpleNamespace
+    >>> NoMissingOwner(None).check_model(SimpleNamespace(owner=None))
+    nomissingowner: Models have owners.
+
+    Args:
+        context: The project around the model: `models`, `get_model(name)`, `models_with_tests`.
+    """
+
+    name: ClassVar[str] = "rule"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name = cls.__name__.lower()
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    @abstractmethod
+    def check_model(self, model: Any) -> RuleViolation | Sequence[RuleViolation] | None:
+        """Return the violations of a model, if any."""
+
+    @property
+    def summary(self) -> str:
+        """The rule's summary: its docstring."""
+        return " ".join((self.__doc__ or self.name).split())
+
+    def violation(
+        self, violation_msg: str | None = None, violation_range: Any = None, fixes: Any = None
+    ) -> RuleViolation:
+        """Return a violation by the model at hand; its message is the rule's summary by default."""
+        return RuleViolation(self, violation_msg or self.summary, violation_range, fixes)
+
+
+class KindView:
+    """A kind, as rules ask it: `name`, `is_full`, `is_incremental_by_time_range`, `time_column` …
+
+    Args:
+        snapshot: Its model's snapshot.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._kind = snapshot.model.kind
+        self.name = self._kind.name
+        self.is_symbolic = self._kind.is_external or not self._kind.is_shown
+        self.is_incremental = self.name.startswith("INCREMENTAL")
+        self.is_materialized = snapshot.has_table
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name.startswith("is_"):
+            return name[3:].upper() == self.name
+        return getattr(self._kind, name)
+
+
+class ModelView(Model):
+    """A model as rules ask it: SQLMesh's names for what ours says, and all of ours.
+
+    Args:
+        snapshot: The model's snapshot.
+        settings: The project's settings.
+        parents: The snapshots of the models that it reads, as of the next two for built-in rules.
+        tested: Whether it has a unit test.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        settings: Settings,
+        parents: Mapping[ModelName, Snapshot] | None = None,
+        *,
+        tested: bool = False,
+    ) -> None:
+        self.snapshot = snapshot
+        self.parents = parents or {}
+        self.tested = tested
+        model = snapshot.model
+        self.name = str(model.name)
+        self.fqn = str(model.name)
+        self.view_name = model.name.name
+        self.schema_name = model.name.namespace
+        self.kind = KindView(snapshot)
+        self.depends_on = {str(name) for name in model.depends_on}
+        self.tags = list(model.tags)
+        self.audits = [(audit.name, dict(audit.arguments)) for audit in model.audits]
+        self.columns = {column.name: column.type for column in snapshot.columns}
+        self.column_descriptions = {
+            column.name: column.description for column in snapshot.columns if column.description
+        }
+        self.dialect = "spark"
+        self.is_sql = model.query is not None
+        self.is_python = model.python is not None
+        self.is_seed = not (self.is_sql or self.is_python)
+        self._path = self.path = settings.root / Path(model.location.path)
+
+    @cached_property
+    def query(self) -> exp.Expr | None:
+        """Its query as SQLGlot's tree."""
+        from sqlglot import parse_one
+
+        query = self.snapshot.model.query
+        return None if query is None else parse_one(query, dialect="spark")
+
+    @cached_property
+    def tree(self) -> exp.Expr | None:
+        """Its query as SQLGlot's tree with the functions that its author wrote."""
+        from vde_dagster.sql.reading import read_query
+
+        query = self.snapshot.model.query
+        return None if query is None else read_query(query).tree
+
+    @property
+    def undeclared(self) -> tuple[ModelName, ...]:
+        """Tables that it reads, and that the project neither makes nor declares."""
+        parents = self.parents.items()
+        return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
+
+    def violation(self, message: str, *words: str) -> Violation:
+        """Return a violation at words of the model's header, or at its begin."""
+        model = self.snapshot.model
+        where = place_in_header(model, *words) if words else model.location
+        return Violation(f"{model.name} {message}", where)
+
+    def render_query(self, **given: Any) -> exp.Expr | None:
+        """Return its query with all macros expanded, which it always is here."""
+        return self.query
+
+    @cached_property
+    def columns_to_types(self) -> dict[str, exp.DataType]:
+        """The types of its columns."""
+        from sqlglot import exp
+
+        return {
+            name: exp.DataType.build(type_ or "UNKNOWN", dialect="spark")
+            for name, type_ in self.columns.items()
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.snapshot.model, name)
+
+
+class ContextView(Context):
+    """The project around a model; notes that it was asked, as its answers change with others.
+
+    Args:
+        settings: The project's settings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        snapshots: Mapping[ModelName, Snapshot],
+        tested: Collection[ModelName],
+    ) -> None:
+        self.asked = 0
+        self.path = settings.root
+        self._settings = settings
+        self._snapshots = snapshots
+        self._tested = tested
+
+    @property
+    def models(self) -> dict[str, ModelView]:
+        """All models by name."""
+        self.asked += 1
+        return dict(self._views())
+
+    @property
+    def models_with_tests(self) -> set[str]:
+        """The names of models that have unit tests."""
+        self.asked += 1
+        return {str(name) for name in self._tested}
+
+    def get_model(self, name: str, raise_if_missing: bool = False) -> ModelView | None:
+        """Return a model by its name, or None.
+
+        Raises:
+            KeyError: There is none, and that is to be raised.
+        """
+        self.asked += 1
+        text = str(name).replace('"', "").replace("`", "").lower()
+        for key, snapshot in self._snapshots.items():
+            if str(key) == ".".join(text.split(".")[-2:]):
+                return ModelView(snapshot, self._settings)
+        if raise_if_missing:
+            raise KeyError(name)
+        return None
+
+    def _views(self) -> Iterator[tuple[str, ModelView]]:
+        for name, snapshot in self._snapshots.items():
+            yield str(name), ModelView(snapshot, self._settings)
+
+
+LINT_VERSION = "1"
+"""Raised whenever rules find more, or less: what is remembered of models is looked at again."""
+
+
+def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
+    """Return the projections of the outermost SELECT, or of all sides of a set operation."""
+    from sqlglot import exp
+
+    waiting, found = [tree], []
+    while waiting:
+        query = waiting.pop()
+        if isinstance(query, exp.SetOperation):
+            waiting += [query.this, query.expression]
+        elif isinstance(query, exp.Subquery):
+            waiting.append(query.this)
+        elif isinstance(query, exp.Select):
+            found += query.expressions
+    return found
+
+
+def first_side(tree: exp.Expr | None) -> list[exp.Expr]:
+    """Return the SELECT that names a query's columns: the first of a set operation."""
+    from sqlglot import exp
+
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    return list(tree.expressions) if isinstance(tree, exp.Select) else []
+
+
+_UNCLEAR = re.compile(r"may belong to|tables are called")
+
+
+def ambiguousorinvalidcolumn(linted: ModelView) -> Iterator[Violation]:
+    """Find a column that may be one of several tables."""
+    why = linted.snapshot.version.opaque or ""
+    if _UNCLEAR.search(why):
+        yield linted.violation(f"has a column that may be ambiguous, or not there: {why}")
+
+
+def cronintervalalignment(linted: ModelView) -> Iterator[Violation]:
+    """Find parents with longer intervals than their reader's."""
+    own = linted.snapshot.cadence.unit
+    for name, parent in linted.parents.items():
+        timed = parent.model.kind.by_intervals
+        if timed and parent.cadence.unit.value > own.value:
+            yield linted.violation(
+                f"has intervals of a {_words(own.name)}, and reads {name}, which has those of a "
+                f"{_words(parent.cadence.unit.name)}",
+                "cron",
+            )
+
+
+def _words(unit: str) -> str:
+    return unit.lower().replace("_", " ")
+
+
+_NOT_KNOWN = re.compile(r"the columns of (.+) are not known")
+
+
+def invalidselectstarexpansion(linted: ModelView) -> Iterator[Violation]:
+    """Find a star over a table whose columns are not known."""
+    found = _NOT_KNOWN.search(linted.snapshot.version.opaque or "")
+    if found:
+        yield linted.violation(f"selects * of {found[1]}, whose columns are not known")
+
+
+def noambiguousprojections(linted: ModelView) -> Iterator[Violation]:
+    """Find columns without a name, or with that of another."""
+    columns = [column for column in first_side(linted.tree) if not column.is_star]
+    names = [column.output_name.lower() for column in columns]
+    for place, name in enumerate(names, start=1):
+        if not name:
+            yield linted.violation(f"has a column without a name, at position {place}")
+    for name, count in Counter(filter(None, names)).items():
+        if count > 1:
+            yield linted.violation(f"selects {count} columns of the name '{name}'")
+
+
+def nomissingaudits(linted: ModelView) -> Iterator[Violation]:
+    """Find a model without audits; what is only a part of other queries can have none."""
+    if linted.snapshot.model.kind.is_shown and not linted.snapshot.model.audits:
+        yield linted.violation("has no audits")
+
+
+def nomissingdescription(linted: ModelView) -> Iterator[Violation]:
+    """Find a model of which nothing is said to people."""
+    if not linted.snapshot.model.description:
+        yield linted.violation("has no description")
+
+
+def nomissingexternalmodels(linted: ModelView) -> Iterator[Violation]:
+    """Find tables that a model reads and nobody declares."""
+    if linted.undeclared:
+        names = ", ".join(map(str, linted.undeclared))
+        yield linted.violation(
+            f"reads what external_models.yaml does not declare: {names} "
+            "(vde create-external-models writes it)"
+        )
+
+
+def nomissinggrain(linted: ModelView) -> Iterator[Violation]:
+    """Find a model without a grain."""
+    if linted.snapshot.model.kind.owns_table and not linted.snapshot.model.grains:
+        yield linted.violation("has no grain")
+
+
+def nomissingowner(linted: ModelView) -> Iterator[Violation]:
+    """Find a model that nobody owns."""
+    if not linted.snapshot.model.owner:
+        yield linted.violation("has no owner")
+
+
+def nomissingunittest(linted: ModelView) -> Iterator[Violation]:
+    """Find a model that no unit test is of; a seed has nothing to test."""
+    model = linted.snapshot.model
+    if not linted.tested and (model.query is not None or model.python is not None):
+        yield linted.violation("has no unit test")
+
+
+def noselectstar(linted: ModelView) -> Iterator[Violation]:
+    """Find a star among the outermost columns of a query."""
+    if any(column.is_star for column in outermost(linted.tree)):
+        yield linted.violation("selects * instead of naming its columns")
+
+
+RULES: Mapping[str, Callable[[ModelView], Iterator[Violation]]] = {
+    check.__name__: check
+    for check in (
+        ambiguousorinvalidcolumn,
+        cronintervalalignment,
+        invalidselectstarexpansion,
+        noambiguousprojections,
+        nomissingaudits,
+        nomissingdescription,
+        nomissingexternalmodels,
+        nomissinggrain,
+        nomissingowner,
+        nomissingunittest,
+        noselectstar,
+    )
+}
+"""The rules that there are without any of the project's own, by their names."""
