@@ -47,8 +47,8 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, Tab
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
-from vde_dagster.state import FillRecord
 from vde_dagster.state.db import schema
+from vde_dagster.state.fills.fills import FillRecord
 
 RUNS = 3
 COLUMNS = 10

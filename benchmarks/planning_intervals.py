@@ -33,8 +33,8 @@ from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan_request import PlanOptions
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.state import FillRecord
 from vde_dagster.state.db import schema
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder

@@ -38,7 +38,7 @@ IMPORT = "import vde_dagster.execution.workspace"
 OPEN = """
 import sys
 from pathlib import Path
-from vde_dagster.state import FillRecord
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.sql.trees import collect_rarely
 collect_rarely()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
@@ -39,6 +40,32 @@ if TYPE_CHECKING:
     from vde_dagster.state.tables.ledger import LedgerStore
 
 
+_PARTS = {
+    "audits": "plans.audits.AuditStore",
+    "change_cursors": "environments.changes.ChangeCursorStore",
+    "change_points": "environments.changes.ChangePoints",
+    "environment_statements": "environments.statements.EnvironmentStatementStore",
+    "facts": "fills.fills.FactStore",
+    "fills": "fills.fills.FillStore",
+    "leases": "db.leases.LeaseStore",
+    "ledger": "tables.ledger.LedgerStore",
+    "mirror": "environments.mirror.MirrorStore",
+    "news": "db.outbox.NewsStore",
+    "outdated": "fills.outdated.OutdatedStore",
+    "pending": "fills.table_commits.PendingStore",
+    "pin_history": "environments.pin_history.PinHistory",
+    "pins": "environments.pins.PinStore",
+    "publications": "environments.publications.PublicationStore",
+    "records": "gc.records.RecordStore",
+    "retention": "gc.retention.RetentionStore",
+    "shown": "environments.entries.ShownStore",
+    "tokens": "environments.tokens.TokenStore",
+    "versions": "environments.versions.VersionStore",
+    "virtual_updates": "environments.statements.VirtualUpdateStore",
+}
+"""The parts that are made when they are asked for first, by their places below `state`."""
+
+
 class StateStore:
     """Everything that is known beyond the project's files, each part by its name.
 
@@ -50,6 +77,28 @@ class StateStore:
             connection their methods take.
     """
 
+    audits: AuditStore
+    change_cursors: ChangeCursorStore
+    change_points: ChangePoints
+    environment_statements: EnvironmentStatementStore
+    facts: FactStore
+    fills: FillStore
+    leases: LeaseStore
+    ledger: LedgerStore
+    mirror: MirrorStore
+    news: NewsStore
+    outdated: OutdatedStore
+    pending: PendingStore
+    pin_history: PinHistory
+    pins: PinStore
+    publications: PublicationStore
+    records: RecordStore
+    retention: RetentionStore
+    shown: ShownStore
+    tokens: TokenStore
+    versions: VersionStore
+    virtual_updates: VirtualUpdateStore
+
     def __init__(self, database: Database) -> None:
         self.database = database
         self.snapshots = SnapshotStore(database)
@@ -58,152 +107,17 @@ class StateStore:
         self.plans = PlanStore(database, self.snapshots)
         self.project = ProjectStore(database)
 
-    @cached_property
-    def audits(self) -> AuditStore:
-        """Reading and writing audit results."""
-        from vde_dagster.state.plans.audits import AuditStore
+    if not TYPE_CHECKING:
 
-        return AuditStore(self.database)
-
-    @cached_property
-    def change_cursors(self) -> ChangeCursorStore:
-        """Reading and moving the cursors of those who consume changes."""
-        from vde_dagster.state.environments.changes import ChangeCursorStore
-
-        return ChangeCursorStore(self.database)
-
-    @cached_property
-    def change_points(self) -> ChangePoints:
-        """Reading with which versions what is shown of a model became another."""
-        from vde_dagster.state.environments.changes import ChangePoints
-
-        return ChangePoints(self.database)
-
-    @cached_property
-    def facts(self) -> FactStore:
-        """Reading what fills remember of their inputs and outputs."""
-        from vde_dagster.state.fills.fills import FactStore
-
-        return FactStore(self.database)
-
-    @cached_property
-    def fills(self) -> FillStore:
-        """Reading and writing what is filled in tables."""
-        from vde_dagster.state.fills.fills import FillStore
-
-        return FillStore(self.database)
-
-    @cached_property
-    def leases(self) -> LeaseStore:
-        """Acquiring, renewing, checking and giving back leases."""
-        from vde_dagster.state.db.leases import LeaseStore
-
-        return LeaseStore(self.database)
-
-    @cached_property
-    def ledger(self) -> LedgerStore:
-        """Reading physical tables of any status, and dropping those that were given up."""
-        from vde_dagster.state.tables.ledger import LedgerStore
-
-        return LedgerStore(self.database, self.leases)
-
-    @cached_property
-    def mirror(self) -> MirrorStore:
-        """Writing down what mirrored views are to be, and what they are."""
-        from vde_dagster.state.environments.mirror import MirrorStore
-
-        return MirrorStore(self.database, self.leases)
-
-    @cached_property
-    def news(self) -> NewsStore:
-        """Reading news."""
-        from vde_dagster.state.db.outbox import NewsStore
-
-        return NewsStore(self.database)
-
-    @cached_property
-    def outdated(self) -> OutdatedStore:
-        """Finding what a restatement makes outdated, and remembering it."""
-        from vde_dagster.state.fills.outdated import OutdatedStore
-
-        return OutdatedStore(self.database, self.tables, self.snapshots, self.fills)
-
-    @cached_property
-    def pending(self) -> PendingStore:
-        """Reading and writing what waits for a publication."""
-        from vde_dagster.state.fills.table_commits import PendingStore
-
-        return PendingStore(self.database, self.fills)
-
-    @cached_property
-    def pin_history(self) -> PinHistory:
-        """Reading the pins of many versions."""
-        from vde_dagster.state.environments.pin_history import PinHistory
-
-        return PinHistory(self.database)
-
-    @cached_property
-    def pins(self) -> PinStore:
-        """Reading and writing what publications pin."""
-        from vde_dagster.state.environments.pins import PinStore
-
-        return PinStore(self.database)
-
-    @cached_property
-    def publications(self) -> PublicationStore:
-        """Announcing and deciding publications."""
-        from vde_dagster.state.environments.publications import PublicationStore
-
-        return PublicationStore(self.database)
-
-    @cached_property
-    def records(self) -> RecordStore:
-        """Forgetting old records."""
-        from vde_dagster.state.gc.records import RecordStore
-
-        return RecordStore(self.database)
-
-    @cached_property
-    def retention(self) -> RetentionStore:
-        """Deciding what may be forgotten, and giving it up."""
-        from vde_dagster.state.gc.retention import RetentionStore
-
-        return RetentionStore(self.database, self.plans, self.leases)
-
-    @cached_property
-    def shown(self) -> ShownStore:
-        """Asking which environments show what."""
-        from vde_dagster.state.environments.entries import ShownStore
-
-        return ShownStore(self.database)
-
-    @cached_property
-    def tokens(self) -> TokenStore:
-        """Reading and writing who may read environments over HTTP."""
-        from vde_dagster.state.environments.tokens import TokenStore
-
-        return TokenStore(self.database)
-
-    @cached_property
-    def versions(self) -> VersionStore:
-        """Reading the history of environments."""
-        from vde_dagster.state.environments.versions import VersionStore
-
-        return VersionStore(self.database)
-
-    @cached_property
-    def environment_statements(self) -> EnvironmentStatementStore:
-        """Statements of environments before and after all else."""
-        from vde_dagster.state.environments.statements import EnvironmentStatementStore
-
-        return EnvironmentStatementStore(self.database)
-
-    @cached_property
-    def virtual_updates(self) -> VirtualUpdateStore:
-        """Writing down what runs once views are published, and crossing it off."""
-        from vde_dagster.state.environments.statements import VirtualUpdateStore
-
-        return VirtualUpdateStore(self.database)
+        def __getattr__(self, name: str) -> Any:
+            """Make a part when it is asked for first, of those that its fields name."""
+            if name not in _PARTS:
+                raise AttributeError(f"the state store has no part '{name}'")
+            module, _, kind = _PARTS[name].rpartition(".")
+            part = getattr(import_module(f"{__package__}.{module}"), kind)
+            made = part(*(getattr(self, needed.name) for needed in fields(part)))
+            setattr(self, name, made)
+            return made
 
     @classmethod
     def open(

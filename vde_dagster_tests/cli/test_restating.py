@@ -12,7 +12,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
 from vde_dagster.reports.plan import plan_report
-from vde_dagster.state import FillRecord
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

@@ -29,10 +29,12 @@ from vde_dagster.planning.environments.environment import (
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import Clock, FillRecord, Lease, StateStore
+from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
-from vde_dagster.state.db.effects import Effects
+from vde_dagster.state.db.effects import Clock, Effects
+from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.environments.pin_history import filled_now, load_filled
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.gc.policy import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog

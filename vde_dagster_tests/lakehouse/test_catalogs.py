@@ -27,8 +27,9 @@ from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, r
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.plugins.nessie import NessieCatalog, NessieServer
-from vde_dagster.state import FillRecord, StateStore
+from vde_dagster.state import StateStore
 from vde_dagster.state.environments.publications import PublicationStore
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.fills.table_commits import TableCommit
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog

@@ -11,7 +11,8 @@ from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
-from vde_dagster.state import FillRecord, StateStore
+from vde_dagster.state import StateStore
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import (
     FakeClock,

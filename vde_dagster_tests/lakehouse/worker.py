@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.state import SystemClock
+from vde_dagster.state.db.effects import SystemClock
 from vde_dagster_tests.lakehouse.protocol import Job, World
 from vde_dagster_tests.state.builders import days
 

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from vde_dagster.errors import ConflictError, LeaseLostError
-from vde_dagster.state import Lease, StateStore
+from vde_dagster.state import StateStore
+from vde_dagster.state.db.leases import Lease
 from vde_dagster_tests.state.builders import FakeClock
 
 

@@ -6,8 +6,9 @@ import random
 import threading
 import time
 
-from vde_dagster.state import FillRecord, StateStore
+from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import News, forget_news, tell
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.state.builders import (
     FakeClock,
     day,

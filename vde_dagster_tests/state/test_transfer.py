@@ -11,7 +11,8 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
-from vde_dagster.state import FillRecord, StateStore
+from vde_dagster.state import StateStore
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, plan, table
 
 

@@ -56,8 +56,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.planner import with_tables
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import Lacks
-from vde_dagster.state import Lease
-from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.db.leases import Lease, environment_lease
 from vde_dagster.state.fills.table_commits import ensure_tables
 
 

@@ -33,7 +33,7 @@ from vde_dagster.planning.plan.plan import PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.dag import AuditOrder
-from vde_dagster.state import Lease
+from vde_dagster.state.db.leases import Lease
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from vde_dagster.planning.plan.assign_tables import extended
 from vde_dagster.planning.rendering.render import only_of_session
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
-from vde_dagster.state import Lease
+from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.fills.table_commits import TableCommit
 
 

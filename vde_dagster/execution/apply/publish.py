@@ -24,7 +24,7 @@ from vde_dagster.planning.rendering.render import relations, render_statements
 from vde_dagster.planning.rendering.views import define_view, has_view, view_query, virtual_update
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
-from vde_dagster.state import Lease
+from vde_dagster.state.db.leases import Lease
 
 
 def publish_plan(

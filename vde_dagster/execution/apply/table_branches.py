@@ -35,8 +35,8 @@ from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import Lease, StateStore
-from vde_dagster.state.db.leases import table_lease
+from vde_dagster.state import StateStore
+from vde_dagster.state.db.leases import Lease, table_lease
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.fills.table_commits import (
     TableCommit,

@@ -37,7 +37,8 @@ from vde_dagster.reports.texts import spans
 
 if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.state import AuditRecord, StateStore
+    from vde_dagster.state import StateStore
+    from vde_dagster.state.plans.audits import AuditRecord
 
 EVALUATION = "vde/evaluation"
 """The publication, or the run of audits, after which a check was evaluated."""

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.state import PlanRecord, StateStore
+    from vde_dagster.state import StateStore
     from vde_dagster.state.db.effects import Effects
+    from vde_dagster.state.plans.plans import PlanRecord
 
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
