@@ -33,9 +33,10 @@ from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.leases import Lease
-from vde_dagster.state.environments.pin_history import filled_now, load_filled
+from vde_dagster.state.environments.pin_history import load_filled
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.tables.tables import filled_ranges
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.oracle import Seen, disconnect, look
@@ -262,7 +263,7 @@ class Process:
             pin, head = pins[made.id], self.lakehouse.main_snapshot(made.ref)
             was = load_filled(pin.filled or "")
             with store.database.reading() as conn:
-                now = filled_now(conn, [made.id]).get(made.id, IntervalSet())
+                now = filled_ranges(conn, [made.id]).get(made.id, IntervalSet())
             showing = [
                 one.name
                 for one in store.environments.all()

@@ -26,7 +26,8 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, redo
-from vde_dagster.state.environments.pin_history import filled_now, load_filled
+from vde_dagster.state.environments.pin_history import load_filled
+from vde_dagster.state.tables.tables import filled_ranges
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -117,7 +118,7 @@ class _Looking:
             known = self.store.pins.heads(conn, self.pins)
             refs = [ref for ref, _ in self.places.values()]
             pointers = warehouse.lakehouse.catalog.pointers(refs, conn)
-            self.filled = filled_now(conn, self.pins)
+            self.filled = filled_ranges(conn, self.pins)
         self.heads = read_heads(warehouse.lakehouse, self.places, pointers, known)
         gone = self.pins.keys() - self.heads.keys()
         for table_id in gone:

@@ -35,8 +35,9 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db.rows import insert_if_absent
 from vde_dagster.state.db.schema import namespaces as namespace_ledger
-from vde_dagster.state.environments.pin_history import filled_now, pin_filled, restore_filled
+from vde_dagster.state.environments.pin_history import pin_filled, restore_filled
 from vde_dagster.state.fills.table_commits import shown_by_production
+from vde_dagster.state.tables.tables import filled_ranges
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -244,7 +245,7 @@ def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publicat
     """
     if not publication.returns:
         return
-    now = filled_now(conn, [one.table_id for one in publication.returns])
+    now = filled_ranges(conn, [one.table_id for one in publication.returns])
     for one in publication.returns:
         later = one.moves and lakehouse.catalog.form.follows
         filled = one.filled & now.get(one.table_id, IntervalSet()) if later else one.filled
@@ -266,7 +267,7 @@ def _said(
     waiting: dict[str, list[Interval]] = {}
     for item in store.pending.of_plan(plan_id, conn) if plan_id is not None else ():
         waiting.setdefault(item.table_id, []).append(item.interval)
-    now, outdated = filled_now(conn, waiting), store.outdated.of_tables(waiting, conn)
+    now, outdated = filled_ranges(conn, waiting), store.outdated.of_tables(waiting, conn)
     for table_id, ranges in waiting.items():
         new = IntervalSet.of(ranges) - outdated.get(table_id, IntervalSet())
         said[table_id] = now.get(table_id, IntervalSet()) | new

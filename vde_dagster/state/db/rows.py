@@ -1,21 +1,51 @@
-"""Rows by the hundred, and instants as the store keeps them: microseconds since 1970 (UTC)."""
+"""Rows by the hundred, values made of them, and instants as microseconds since 1970 (UTC)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Dialect, Table, TypeDecorator
+from sqlalchemy import BigInteger, ColumnElement, Connection, Dialect, Row, Table, TypeDecorator
+
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
 T = TypeVar("T")
 _CHUNK = 500
 
 
-def chunks(values: Sequence[T], size: int = _CHUNK) -> Iterator[Sequence[T]]:
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     """Split a sequence, so that no statement has more parameters than databases allow."""
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
+    for start in range(0, len(values), _CHUNK):
+        yield values[start : start + _CHUNK]
+
+
+def among(
+    connection: Connection,
+    query: Any,
+    column: ColumnElement[Any],
+    values: Iterable[Any],
+    parameters: Mapping[str, Any] | None = None,
+) -> Iterator[Any]:
+    """Yield the rows of a query whose column has one of some values."""
+    for part in chunks(list(dict.fromkeys(values))):
+        yield from connection.execute(query.where(column.in_(part)), parameters)
+
+
+def made_of(kind: type[T], row: Row[Any], **others: Any) -> T:
+    """Make a value of the columns of a row that have its fields' names, and of others."""
+    named: Any = kind
+    names = [one.name for one in fields(named) if one.name not in others]
+    return kind(**{name: row._mapping[name] for name in names}, **others)
+
+
+def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
+    """Collect rows of a key, a start and an end, as intervals by key."""
+    found: dict[Any, list[Interval]] = {}
+    for key, start, end in rows:
+        found.setdefault(key, []).append(Interval(start, end))
+    return {key: IntervalSet.of(ranges) for key, ranges in found.items()}
 
 
 def insert_if_absent(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

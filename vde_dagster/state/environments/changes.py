@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import upsert
+from vde_dagster.state.db.rows import made_of, upsert
 
 _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
@@ -111,27 +111,9 @@ class ChangeCursorStore:
 
     def of(self, environment: str, model: ModelName) -> list[ChangeCursor]:
         """Return the cursors of a model in an environment, by name."""
-        query = (
-            select(schema.change_cursors)
-            .where(
-                _CURSOR.environment == environment,
-                _CURSOR.model_namespace == model.namespace,
-                _CURSOR.model_name == model.name,
-            )
-            .order_by(_CURSOR.name)
-        )
+        query = select(schema.change_cursors).where(*_is(environment, model)).order_by(_CURSOR.name)
         with self.database.reading() as conn:
-            return [
-                ChangeCursor(
-                    row.environment,
-                    ModelName(row.model_namespace, row.model_name),
-                    row.name,
-                    row.version,
-                    row.moved_at,
-                    row.moved_by,
-                )
-                for row in conn.execute(query)
-            ]
+            return [made_of(ChangeCursor, row, model=model) for row in conn.execute(query)]
 
     def move(
         self, environment: str, model: ModelName, name: str, since: int, until: int, who: str
@@ -161,21 +143,14 @@ class ChangeCursorStore:
             if conn.execute(statement.on_conflict_do_nothing()).rowcount == 0:
                 raise _moved(environment, model, name, f"is no longer at {since}")
 
-        self._run(work, "state.cursor_moved")
+        self.database.run_transaction(work, name="state.cursor_moved")
 
     def forget(self, environment: str, model: ModelName, name: str) -> bool:
         """Forget a cursor; say whether there was one."""
-        here = _is(environment, model, name)
-        found: list[int] = []
-
-        def work(conn: Connection) -> None:
-            found.append(conn.execute(delete(schema.change_cursors).where(*here)).rowcount)
-
-        self._run(work, "state.cursor_forgotten")
-        return bool(found[-1])
-
-    def _run(self, work: Callable[[Connection], None], name: str) -> None:
-        self.database.run_transaction(work, name=name)
+        gone = delete(schema.change_cursors).where(*_is(environment, model, name))
+        return self.database.run_transaction(
+            lambda conn: conn.execute(gone).rowcount > 0, name="state.cursor_forgotten"
+        )
 
 
 def _moved(environment: str, model: ModelName, name: str, where: str) -> ConflictError:
@@ -185,10 +160,10 @@ def _moved(environment: str, model: ModelName, name: str, where: str) -> Conflic
     )
 
 
-def _is(environment: str, model: ModelName, name: str) -> tuple[ColumnElement[bool], ...]:
+def _is(environment: str, model: ModelName, *name: str) -> tuple[ColumnElement[bool], ...]:
     return (
         _CURSOR.environment == environment,
         _CURSOR.model_namespace == model.namespace,
         _CURSOR.model_name == model.name,
-        _CURSOR.name == name,
+        *(_CURSOR.name == one for one in name),
     )

@@ -6,14 +6,24 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    bindparam,
+    exists,
+    insert,
+    select,
+    update,
+)
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.environment import Entry, Environment, Held
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.db.rows import among, made_of
 
 _ENTRY = schema.entries.c
 ENTRY = (
@@ -50,6 +60,16 @@ def read_frozen(conn: Connection, name: str, version: int) -> str | None:
     return conn.execute(query).scalar()
 
 
+def valid_at(table: Table, environment: str, version: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a row, of entries or pins, holds for a version."""
+    until = table.c.valid_to
+    return (
+        table.c.environment == environment,
+        table.c.valid_from <= version,
+        until.is_(None) | (until > version),
+    )
+
+
 def read_version(conn: Connection, name: str, version: int) -> Environment | None:
     """Return an environment as one of its versions left it, or None when that is unknown."""
     table = schema.environment_versions
@@ -58,23 +78,13 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
     ).one_or_none()
     if row is None:
         return None
-    entry = schema.entries
-    valid = (entry.c.valid_from <= version) & (
-        entry.c.valid_to.is_(None) | (entry.c.valid_to > version)
-    )
-    return Environment(
+    return made_of(
+        Environment,
+        row,
         name=name,
-        version=version,
-        entries=_read_entries(conn, (entry.c.environment == name) & valid)[0],
-        publication_id=row.publication_id,
-        plan_id=row.plan_id,
-        published_at=row.published_at,
-        published_by=row.published_by,
-        expires_at=row.expires_at,
-        note=row.note,
+        entries=_read_entries(conn, *valid_at(schema.entries, name, version))[0],
         suffix=row.suffix or "schema",
         mode=row.mode or "full",
-        frozen=row.frozen,
     )
 
 
@@ -84,8 +94,9 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
     A model that is held at what it was, or no longer, is none that changed.
     """
     table = schema.entries
-    open_entries = (table.c.environment == environment.name) & table.c.valid_to.is_(None)
-    before, since = _read_entries(conn, open_entries)
+    before, since = _read_entries(
+        conn, table.c.environment == environment.name, table.c.valid_to.is_(None)
+    )
     after = environment.entries
     removed = before.keys() - after.keys()
     added = after.keys() - before.keys()
@@ -115,13 +126,13 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 
 
 def _read_entries(
-    conn: Connection, where: ColumnElement[bool]
+    conn: Connection, *where: ColumnElement[bool]
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
     """Read entries by model, and since which version they are valid."""
     entry = schema.entries.c
     query = (
         select(*ENTRY, entry.valid_from)
-        .where(where)
+        .where(*where)
         .order_by(entry.model_namespace, entry.model_name)
     )
     found: dict[ModelName, Entry] = {}
@@ -165,11 +176,8 @@ def _parts(name: ModelName) -> tuple[str, str]:
     return name.namespace, name.name
 
 
-_SHOWING = (
-    select(schema.entries.c.environment)
-    .where(schema.entries.c.table_id == bindparam("of"), schema.entries.c.valid_to.is_(None))
-    .limit(1)
-)
+_SHOWN = select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
+_SHOWING = _SHOWN.where(_ENTRY.table_id == bindparam("of")).limit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +212,8 @@ class ShownStore:
         self, connection: Connection, environment: str, ids: Iterable[str]
     ) -> frozenset[str]:
         """Return those of some tables that an environment's current version shows."""
-        entry = schema.entries.c
-        found: set[str] = set()
-        for part in chunks(list(dict.fromkeys(ids))):
-            query = select(entry.table_id).where(
-                entry.environment == environment,
-                entry.table_id.in_(part),
-                entry.valid_to.is_(None),
-            )
-            found.update(connection.execute(query).scalars())
-        return frozenset(found)
+        query = _SHOWN.where(_ENTRY.environment == environment)
+        return frozenset(row[0] for row in among(connection, query, _ENTRY.table_id, ids))
 
     def others(
         self, environment: str, ids: Iterable[str], connection: Connection | None = None
@@ -222,42 +222,26 @@ class ShownStore:
 
         Those that hold a table at an earlier state are left out: it may be anywhere.
         """
-        entry = schema.entries.c
         found: dict[str, set[str]] = {}
+        query = select(_ENTRY.table_id, _ENTRY.environment).where(
+            _ENTRY.environment != environment,
+            _ENTRY.valid_to.is_(None),
+            _ENTRY.held_schema_id.is_(None),
+        )
         with self.database.reading(connection) as conn:
-            for part in chunks(list(dict.fromkeys(ids))):
-                query = select(entry.table_id, entry.environment).where(
-                    entry.environment != environment,
-                    entry.table_id.in_(part),
-                    entry.valid_to.is_(None),
-                    entry.held_schema_id.is_(None),
-                )
-                rows: Iterable[Any] = conn.execute(query)
-                for table_id, name in rows:
-                    found.setdefault(table_id, set()).add(name)
+            for table_id, name in among(conn, query, _ENTRY.table_id, ids):
+                found.setdefault(table_id, set()).add(name)
         return found
 
     def among(self, ids: Iterable[str]) -> frozenset[str]:
         """Return those of some tables that the current version of any environment shows."""
-        entry = schema.entries.c
-        shown: set[str] = set()
         with self.database.reading() as conn:
-            for part in chunks(list(dict.fromkeys(ids))):
-                query = select(entry.table_id).where(
-                    entry.table_id.in_(part), entry.valid_to.is_(None)
-                )
-                shown.update(conn.execute(query.distinct()).scalars())
-        return frozenset(shown)
+            rows = among(conn, _SHOWN.distinct(), _ENTRY.table_id, ids)
+            return frozenset(row[0] for row in rows)
 
     def tables(self, connection: Connection | None = None) -> list[str]:
         """Return the tables that the current version of any environment shows, in order."""
-        entry = schema.entries.c
-        query = (
-            select(entry.table_id)
-            .where(entry.table_id.is_not(None), entry.valid_to.is_(None))
-            .distinct()
-            .order_by(entry.table_id)
-        )
+        query = _SHOWN.where(_ENTRY.table_id.is_not(None)).distinct().order_by(_ENTRY.table_id)
         with self.database.reading(connection) as conn:
             return list(conn.execute(query).scalars())
 
@@ -274,18 +258,13 @@ class ShownStore:
 
     def entries_of(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
         """Return the current entries served by some tables, by environment and model."""
-        entry, head = schema.entries.c, schema.environments.c
-        found: list[tuple[str, Entry]] = []
+        head = schema.environments.c
+        query = (
+            select(_ENTRY.environment, *ENTRY)
+            .join_from(schema.entries, schema.environments, head.environment == _ENTRY.environment)
+            .where(head.live, _ENTRY.valid_to.is_(None))
+        )
         with self.database.reading() as conn:
-            for part in chunks(list(table_ids)):
-                query = (
-                    select(entry.environment, *ENTRY)
-                    .join_from(
-                        schema.entries,
-                        schema.environments,
-                        head.environment == entry.environment,
-                    )
-                    .where(head.live, entry.table_id.in_(part), entry.valid_to.is_(None))
-                )
-                found.extend((row.environment, entry_of(row)) for row in conn.execute(query))
+            rows = among(conn, query, _ENTRY.table_id, table_ids)
+            found = [(row.environment, entry_of(row)) for row in rows]
         return sorted(found, key=lambda item: (item[0], item[1].name))

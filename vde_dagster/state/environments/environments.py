@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from sqlalchemy import Connection, ScalarResult, func, insert, select, update
+from sqlalchemy import Connection, case, func, insert, select, update
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import instant_text
@@ -20,6 +19,7 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.rows import made_of
 from vde_dagster.state.environments.entries import (
     ENTRY,
     entry_of,
@@ -29,6 +29,9 @@ from vde_dagster.state.environments.entries import (
     write_entries,
 )
 from vde_dagster.state.tables.tables import TableStore
+
+_HEAD = schema.environments.c
+_NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,7 @@ class EnvironmentStore:
     def all(self) -> list[Environment]:
         """Return every environment as it is published now, by name."""
         with self.database.reading() as conn:
-            names: ScalarResult[Any] = conn.execute(
-                select(schema.environments.c.environment)
-                .where(schema.environments.c.live)
-                .order_by(schema.environments.c.environment)
-            ).scalars()
-            found = [self.get(str(name), conn) for name in names.all()]
+            found = [self.get(name, conn) for name in self.names(conn)]
         return [environment for environment in found if environment is not None]
 
     def require_changeable(self, name: str) -> None:
@@ -97,9 +95,7 @@ class EnvironmentStore:
 
     def exists(self, name: str) -> bool:
         """Say whether there is an environment now."""
-        with self.database.reading() as conn:
-            head = read_head(conn, name)
-        return head is not None and bool(head.live)
+        return self.current_version(name) is not None
 
     def current_version(self, name: str) -> int | None:
         """Return the number of an environment's current version, or None when there is none."""
@@ -109,12 +105,12 @@ class EnvironmentStore:
 
     def entry(self, name: str, model: ModelName) -> Entry | None:
         """Return an environment's current entry of one model, or None."""
-        entry, head = schema.entries.c, schema.environments.c
+        entry = schema.entries.c
         query = (
             select(*ENTRY)
-            .join_from(schema.entries, schema.environments, head.environment == entry.environment)
+            .join_from(schema.entries, schema.environments, _HEAD.environment == entry.environment)
             .where(
-                head.live,
+                _HEAD.live,
                 entry.environment == name,
                 entry.model_namespace == model.namespace,
                 entry.model_name == model.name,
@@ -125,67 +121,40 @@ class EnvironmentStore:
             row = conn.execute(query).one_or_none()
         return entry_of(row) if row is not None else None
 
-    def names(self) -> list[str]:
+    def names(self, connection: Connection | None = None) -> list[str]:
         """Return the name of every environment that there is now, in order."""
-        table = schema.environments.c
-        query = select(table.environment).where(table.live).order_by(table.environment)
-        with self.database.reading() as conn:
-            return list(conn.execute(query).scalars())
+        with self.database.reading(connection) as conn:
+            return list(conn.execute(_NAMES).scalars())
 
     def summaries(self) -> list[EnvironmentSummary]:
         """Return the summaries of all environments, by name."""
-        head, version, entry = (
-            schema.environments.c,
-            schema.environment_versions.c,
-            schema.entries.c,
-        )
-        models = (
-            select(func.count())
-            .where(entry.environment == head.environment, entry.valid_to.is_(None))
-            .scalar_subquery()
-        )
-        held = (
-            select(func.count(entry.held_schema_id))
-            .where(entry.environment == head.environment, entry.valid_to.is_(None))
-            .scalar_subquery()
-        )
+        version, entry = schema.environment_versions.c, schema.entries.c
+        shown = (entry.environment == _HEAD.environment, entry.valid_to.is_(None))
+        models = select(func.count()).where(*shown).scalar_subquery()
+        held = select(func.count(entry.held_schema_id)).where(*shown).scalar_subquery()
         query = (
             select(
-                head.environment,
-                head.version,
+                _HEAD.environment.label("name"),
+                _HEAD.version,
                 models.label("models"),
-                held.label("held"),
+                case((version.frozen.is_(None), held), else_=0).label("held"),
                 version.frozen,
                 version.published_at,
                 version.published_by,
                 version.plan_id,
-                head.expires_at,
+                _HEAD.expires_at,
                 version.note,
             )
             .join_from(
                 schema.environments,
                 schema.environment_versions,
-                (version.environment == head.environment) & (version.version == head.version),
+                (version.environment == _HEAD.environment) & (version.version == _HEAD.version),
             )
-            .where(head.live)
-            .order_by(head.environment)
+            .where(_HEAD.live)
+            .order_by(_HEAD.environment)
         )
         with self.database.reading() as conn:
-            return [
-                EnvironmentSummary(
-                    name=row.environment,
-                    version=row.version,
-                    models=row.models,
-                    published_at=row.published_at,
-                    published_by=row.published_by,
-                    plan_id=row.plan_id,
-                    expires_at=row.expires_at,
-                    note=row.note,
-                    frozen=row.frozen,
-                    held=row.held if row.frozen is None else 0,
-                )
-                for row in conn.execute(query)
-            ]
+            return [made_of(EnvironmentSummary, row) for row in conn.execute(query)]
 
     def write_version(
         self,
@@ -314,12 +283,9 @@ class EnvironmentStore:
 
     def expired(self) -> list[str]:
         """Return the environments whose time is over."""
-        table = schema.environments.c
-        query = select(table.environment).where(
-            table.live, table.expires_at.is_not(None), table.expires_at <= self.database.clock.now()
-        )
+        over = _HEAD.expires_at <= self.database.clock.now()
         with self.database.reading() as conn:
-            return list(conn.execute(query.order_by(table.environment)).scalars())
+            return list(conn.execute(_NAMES.where(over)).scalars())
 
 
 def _write_head(

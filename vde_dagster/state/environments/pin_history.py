@@ -13,7 +13,8 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX, TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks, from_micros, to_micros
+from vde_dagster.state.db.rows import among, from_micros, to_micros
+from vde_dagster.state.environments.pins import CLOSE, OPEN
 
 _PIN, _TABLE, _HEAD = schema.pins.c, schema.tables.c, schema.environments.c
 _VERSION = schema.environment_versions.c
@@ -205,8 +206,6 @@ class PinHistory:
         return [(table_id, snapshot) for table_id, snapshot in rows]
 
 
-_FILLED_PIN, _RANGE = schema.pins.c, schema.intervals.c
-_OPEN = (_FILLED_PIN.environment == bindparam("of")) & _FILLED_PIN.valid_to.is_(None)
 _SQLITE = """
     SELECT group_concat(one, ',') FROM (
       SELECT start_at || '-' || end_at AS one FROM vde_intervals i
@@ -225,15 +224,10 @@ _DIFFERING = """
 """
 _ON_SQLITE = text(_DIFFERING.format(now=_SQLITE))
 _ON_POSTGRES = text(_DIFFERING.format(now=_POSTGRES))
-_PINNED = select(_FILLED_PIN.table_id, _FILLED_PIN.filled, _FILLED_PIN.valid_from).where(_OPEN)
-_CLOSE = (
-    update(schema.pins)
-    .where(_OPEN, _FILLED_PIN.table_id == bindparam("table"))
-    .values(valid_to=bindparam("at"))
-)
+_PINNED = select(_PIN.table_id, _PIN.filled, _PIN.valid_from).where(OPEN)
 _SAY = (
     update(schema.pins)
-    .where(_OPEN, _FILLED_PIN.table_id == bindparam("table"))
+    .where(OPEN, _PIN.table_id == bindparam("table"))
     .values(filled=bindparam("text"))
 )
 
@@ -269,14 +263,11 @@ def pin_filled(
         _ON_SQLITE if on_sqlite else _ON_POSTGRES, {"of": environment}
     ).all()
     differing = {one: (since, now) for one, since, now in found if one not in said}
-    for part in chunks(sorted(said)):
-        pinned: Iterable[Any] = connection.execute(
-            _PINNED.where(_FILLED_PIN.table_id.in_(part)), {"of": environment}
-        ).all()
-        for table_id, before, since in pinned:
-            now = dump_filled(said[table_id])
-            if now != before:
-                differing[table_id] = (since, now)
+    of = {"of": environment}
+    for table_id, before, since in among(connection, _PINNED, _PIN.table_id, said, of):
+        now = dump_filled(said[table_id])
+        if now != before:
+            differing[table_id] = (since, now)
     _reopen(
         connection, environment, version, [o for o, (at, _) in differing.items() if at != version]
     )
@@ -290,14 +281,13 @@ def _reopen(
 ) -> None:
     """Go on with pins of the same rows: what the earlier versions say of them stays."""
     kept: list[dict[str, Any]] = []
-    for part in chunks(list(table_ids)):
-        query = select(schema.pins).where(_OPEN, _FILLED_PIN.table_id.in_(part))
-        for row in connection.execute(query, {"of": environment}).mappings():
-            changed = {"valid_from": version, "rows_added": None, "rows_removed": None}
-            kept.append({**row, **changed})
+    query, of = select(schema.pins).where(OPEN), {"of": environment}
+    for row in among(connection, query, _PIN.table_id, table_ids, of):
+        changed = {"valid_from": version, "rows_added": None, "rows_removed": None}
+        kept.append({**row._mapping, **changed})
     if kept:
         closed = [{"of": environment, "table": row["table_id"], "at": version} for row in kept]
-        connection.execute(_CLOSE, closed)
+        connection.execute(CLOSE, closed)
         connection.execute(insert(schema.pins), kept)
 
 
@@ -312,13 +302,3 @@ def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]
     if rows:
         connection.execute(insert(schema.intervals), rows)
-
-
-def filled_now(connection: Connection, table_ids: Iterable[str]) -> dict[str, IntervalSet]:
-    """Return the filled ranges of tables, by id."""
-    found: dict[str, list[Interval]] = {}
-    for part in chunks(sorted(table_ids)):
-        query = select(_RANGE.table_id, _RANGE.start_at, _RANGE.end_at)
-        for row in connection.execute(query.where(_RANGE.table_id.in_(part))):
-            found.setdefault(row[0], []).append(Interval(row[1], row[2]))
-    return {table_id: IntervalSet.of(ranges) for table_id, ranges in found.items()}

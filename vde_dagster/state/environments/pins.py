@@ -21,14 +21,15 @@ from vde_dagster.planning.environments.environment import Held
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks, upsert
+from vde_dagster.state.db.rows import among, chunks, upsert
+from vde_dagster.state.environments.entries import valid_at
 from vde_dagster.state.tables.tables import parse_place
 
 _HEAD, _PIN = schema.heads.c, schema.pins.c
-_OPEN = (_PIN.environment == bindparam("of")) & _PIN.valid_to.is_(None)
+OPEN = (_PIN.environment == bindparam("of")) & _PIN.valid_to.is_(None)
 
 # Built once: building a statement takes longer than running it.
-_PINNED = select(_PIN.table_id).where(_OPEN)
+_PINNED = select(_PIN.table_id).where(OPEN)
 _HELD = select(schema.entries.c.table_id).where(
     schema.entries.c.environment == bindparam("of"),
     schema.entries.c.valid_to.is_(None),
@@ -38,16 +39,16 @@ _MOVED = (
     select(schema.heads)
     .join(schema.pins, _PIN.table_id == _HEAD.table_id)
     .where(
-        _OPEN,
+        OPEN,
         or_(
             _PIN.iceberg_snapshot_id.is_distinct_from(_HEAD.iceberg_snapshot_id),
             _PIN.schema_id != _HEAD.schema_id,
         ),
     )
 )
-_CLOSE = (
+CLOSE = (
     update(schema.pins)
-    .where(_OPEN, _PIN.table_id == bindparam("table"))
+    .where(OPEN, _PIN.table_id == bindparam("table"))
     .values(valid_to=bindparam("at"))
 )
 
@@ -133,20 +134,16 @@ class PinStore:
         """Return the names of tables with the branch that readers see; None for `main`."""
         table = schema.tables.c
         found: dict[str, tuple[TableRef, str | None]] = {}
-        for part in chunks(sorted(table_ids)):
-            query = select(table.table_id, table.namespace, table.name)
-            for row in connection.execute(query.where(table.table_id.in_(part))):
-                name, branch = parse_place(row.name)
-                found[row.table_id] = (TableRef(row.namespace, name), branch)
+        query = select(table.table_id, table.namespace, table.name)
+        for row in among(connection, query, table.table_id, table_ids):
+            name, branch = parse_place(row.name)
+            found[row.table_id] = (TableRef(row.namespace, name), branch)
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
         """Return the recorded metadata files of tables, which need not be the newest."""
-        found: dict[str, Head] = {}
-        for part in chunks(sorted(table_ids)):
-            query = select(schema.heads).where(_HEAD.table_id.in_(part))
-            found.update((row.table_id, _head(row)) for row in connection.execute(query))
-        return found
+        rows = among(connection, select(schema.heads), _HEAD.table_id, table_ids)
+        return {row.table_id: _head(row) for row in rows}
 
     def note(self, connection: Connection, heads: Iterable[Head]) -> None:
         """Note what metadata files say that are current once the transaction commits."""
@@ -193,7 +190,9 @@ class PinStore:
             gone: Tables that it no longer shows.
             growths: By table id, what the publication itself adds.
         """
-        pinned = self._open(connection, environment, shown)
+        query, of = select(schema.pins).where(OPEN), {"of": environment}
+        rows = among(connection, query, _PIN.table_id, shown, of)
+        pinned = {row.table_id: _pin(row) for row in rows}
         opened = {
             table_id: head
             for table_id, head in sorted(shown.items())
@@ -202,42 +201,27 @@ class PinStore:
         closed = [*(table_id for table_id in opened if table_id in pinned), *sorted(gone)]
         if closed:
             at = {"of": environment, "at": version}
-            connection.execute(_CLOSE, [{**at, "table": table_id} for table_id in closed])
+            connection.execute(CLOSE, [{**at, "table": table_id} for table_id in closed])
         if opened:
-            rows = [
+            new = [
                 _row(environment, version, head, pinned.get(table_id), growths.get(table_id))
                 for table_id, head in opened.items()
             ]
-            connection.execute(insert(schema.pins), rows)
-
-    def _open(
-        self, connection: Connection, environment: str, table_ids: Iterable[str]
-    ) -> dict[str, Pin]:
-        found: dict[str, Pin] = {}
-        for part in chunks(list(table_ids)):
-            query = select(schema.pins).where(_OPEN, _PIN.table_id.in_(part))
-            rows = connection.execute(query, {"of": environment})
-            found.update((row.table_id, _pin(row)) for row in rows)
-        return found
+            connection.execute(insert(schema.pins), new)
 
     def at(self, environment: str, version: int) -> dict[str, Pin]:
         """Return the pins of a version of an environment, by table id.
 
         Versions that were published before there were pins have none.
         """
-        valid = (_PIN.valid_from <= version) & (_PIN.valid_to.is_(None) | (_PIN.valid_to > version))
-        query = select(schema.pins).where(_PIN.environment == environment, valid)
+        query = select(schema.pins).where(*valid_at(schema.pins, environment, version))
         with self.database.reading() as conn:
             return {row.table_id: _pin(row) for row in conn.execute(query)}
 
 
 def _head(row: Any) -> Head:
     return Head(
-        row.table_id,
-        row.metadata_location,
-        row.iceberg_snapshot_id,
-        row.schema_id,
-        row.row_count,
+        row.table_id, row.metadata_location, row.iceberg_snapshot_id, row.schema_id, row.row_count
     )
 
 

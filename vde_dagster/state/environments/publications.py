@@ -24,6 +24,7 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import pack, unpack
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import made_of
 from vde_dagster.state.environments.pin_history import dump_filled, load_filled
 
 PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]
@@ -254,17 +255,8 @@ class PublicationStore:
 
 
 def _record(row: Any) -> PublicationRecord:
-    return PublicationRecord(
-        id=row.publication_id,
-        environment=row.environment,
-        status=row.status,
-        version=row.version,
-        plan_id=row.plan_id,
-        published_by=row.published_by,
-        files=tuple(_file(values) for values in unpack(row.files)),
-        started_at=row.started_at,
-        decided_at=row.decided_at,
-    )
+    files = tuple(_file(values) for values in unpack(row.files))
+    return made_of(PublicationRecord, row, id=row.publication_id, files=files)
 
 
 def _file_values(file: PublishedFile) -> list[Any]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from vde_dagster.errors import UsageError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rows import made_of
 
 _PREFIX = "vde"
 _TOKEN = schema.tokens.c
@@ -135,13 +136,5 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _token(row: Any) -> Token:
-    return Token(
-        row.token_id,
-        row.environment,
-        row.row_filter,
-        row.created_at,
-        row.created_by,
-        row.expires_at,
-        row.revoked_at,
-    )
+def _token(row: Row[Any]) -> Token:
+    return made_of(Token, row, id=row.token_id)

@@ -13,7 +13,8 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.environments.entries import read_head, read_version
+from vde_dagster.state.db.rows import made_of
+from vde_dagster.state.environments.entries import read_head, read_version, valid_at
 
 _WITH_FIRST_VERSION = schema.entries.join(
     schema.environment_versions,
@@ -101,22 +102,7 @@ class VersionStore:
             .limit(limit)
         )
         with self.database.reading() as conn:
-            return [
-                EnvironmentVersion(
-                    environment=row.environment,
-                    version=row.version,
-                    publication_id=row.publication_id,
-                    plan_id=row.plan_id,
-                    published_at=row.published_at,
-                    published_by=row.published_by,
-                    note=row.note,
-                    added=row.added,
-                    changed=row.changed,
-                    removed=row.removed,
-                    dropped=row.dropped,
-                )
-                for row in conn.execute(query)
-            ]
+            return [made_of(EnvironmentVersion, row) for row in conn.execute(query)]
 
     def number_at(self, name: str, at: datetime) -> int | None:
         """Return the version that an environment was at, or None when it had none that is kept.
@@ -146,7 +132,7 @@ class VersionStore:
         Returns:
             Versions of the history, newest first; two of them may be equal, neighbours are not.
         """
-        known, entry = schema.environment_versions.c, schema.entries.c
+        known = schema.environment_versions.c
         versions = (
             select(known.version)
             .where(known.environment == name, known.version < version)
@@ -155,15 +141,10 @@ class VersionStore:
         # What a version shows differs from what the one before showed where an entry begins or
         # ends with it, and only there.
         parts = [
-            select(entry.valid_from).where(entry.environment == name),
-            select(entry.valid_to).where(entry.environment == name, entry.valid_to.is_not(None)),
+            select(version).where(table.c.environment == name, version.is_not(None))
+            for table in ((schema.entries, schema.pins) if data else (schema.entries,))
+            for version in (table.c.valid_from, table.c.valid_to)
         ]
-        if data:
-            pin = schema.pins.c
-            parts += [
-                select(pin.valid_from).where(pin.environment == name),
-                select(pin.valid_to).where(pin.environment == name, pin.valid_to.is_not(None)),
-            ]
         with self.database.reading() as conn:
             changed_at: list[int] = sorted(conn.execute(union(*parts)).scalars())
             earlier: list[int] = list(conn.execute(versions).scalars())
@@ -264,11 +245,7 @@ class VersionStore:
         query = (
             select(entry.model_namespace, entry.model_name, known.published_at)
             .select_from(_WITH_FIRST_VERSION)
-            .where(
-                entry.environment == name,
-                entry.valid_from <= version,
-                entry.valid_to.is_(None) | (entry.valid_to > version),
-            )
+            .where(*valid_at(schema.entries, name, version))
         )
         with self.database.reading() as conn:
             return {ModelName(row[0], row[1]): row[2] for row in conn.execute(query)}

@@ -24,7 +24,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.effects import STEP
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import Instant, chunks, to_micros
+from vde_dagster.state.db.rows import Instant, among, chunks, ranges_by_key, to_micros
 from vde_dagster.state.fills.outdated import still_outdated
 from vde_dagster.state.tables.parts import settle_parts
 from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
@@ -194,26 +194,17 @@ class FillStore:
         """
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
-        found: dict[str, list[Interval]] = {}
+        counted = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
+        recorded = counted.where(_FILL.recorded_at > late)
         with self.database.reading() as conn:
-            for among, condition in (
-                (filled.keys(), _FILL.recorded_at > late),
-                (ahead, _FILL.end_at > late),
-            ):
-                query = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
-                for part in chunks(sorted(among)):
-                    rows: Iterable[Any] = conn.execute(
-                        query.where(_FILL.table_id.in_(part), condition)
-                    )
-                    for table_id, start, end in rows:
-                        found.setdefault(table_id, []).append(Interval(start, end))
+            rows = among(conn, recorded, _FILL.table_id, filled)
+            ended = among(conn, counted.where(_FILL.end_at > late), _FILL.table_id, ahead)
+            found = ranges_by_key([*rows, *ended])
             sane = select(func.max(_FILL.recorded_at)).where(
                 COUNTS, _FILL.recorded_at <= late, _FILL.end_at <= late
             )
             since = {one: conn.execute(sane.where(_FILL.table_id == one)).scalar() for one in found}
-        return {
-            one: (IntervalSet.of(ranges), since[one] or BEGINNING) for one, ranges in found.items()
-        }
+        return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
         """Record that ranges have to be filled again which a clock that was ahead let be filled.
@@ -267,16 +258,12 @@ class FillStore:
         self, table_ids: Collection[str], plan_ids: Iterable[str]
     ) -> dict[tuple[str, str | None], IntervalSet]:
         """Return by (table id, plan id) what plans filled of some tables (UTC)."""
-        found: dict[tuple[str, str | None], list[Interval]] = {}
         query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
         if len(table_ids) <= _FEW:  # of which the primary key finds the rows
             query = query.where(_FILL.table_id.in_(table_ids))
         with self.database.reading() as conn:
-            for part in chunks(list(plan_ids)):
-                rows: Iterable[Any] = conn.execute(query.where(_FILL.plan_id.in_(part)))
-                for table_id, plan_id, start, end in rows:
-                    found.setdefault((table_id, plan_id), []).append(Interval(start, end))
-        return {key: IntervalSet.of(ranges) for key, ranges in found.items()}
+            rows = among(conn, query, _FILL.plan_id, plan_ids)
+            return ranges_by_key(((one, plan), start, end) for one, plan, start, end in rows)
 
     def log(self, table_id: str, plan_id: str | None = None) -> list[FillRecord]:
         """Return the log of fills of a table, newest first: what counts, or all of one plan.
@@ -319,23 +306,20 @@ class FactStore:
 
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
         """Return the latest fill of tables, by table id; those without one are left out."""
-        found: dict[str, FillRecord] = {}
-        fills = schema.fills
-        newer = fills.alias("newer")
+        newer = schema.fills.alias("newer")
         newest = (
             select(func.max(newer.c.recorded_at))
-            .where(newer.c.table_id == fills.c.table_id, newer.c.undone.is_not(True))
+            .where(newer.c.table_id == _FILL.table_id, newer.c.undone.is_not(True))
             .scalar_subquery()
         )
+        query = (
+            select(schema.fills)
+            .where(_FILL.recorded_at == newest, COUNTS)
+            .order_by(_FILL.table_id, _FILL.start_at)
+        )
         with self.database.reading() as conn:
-            for part in chunks(list(dict.fromkeys(table_ids))):
-                query = (
-                    select(fills)
-                    .where(fills.c.table_id.in_(part), fills.c.recorded_at == newest, COUNTS)
-                    .order_by(fills.c.table_id, fills.c.start_at)
-                )
-                found.update((row.table_id, fill_of(row)) for row in conn.execute(query))
-        return found
+            rows = among(conn, query, _FILL.table_id, table_ids)
+            return {row.table_id: fill_of(row) for row in rows}
 
     def output(self, table_id: str, commit: int) -> Output | None:
         """Return what the fill of an Iceberg commit wrote, also when it waits on a branch."""

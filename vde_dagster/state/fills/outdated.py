@@ -23,7 +23,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.db.rows import among, ranges_by_key
 from vde_dagster.state.fills.dependency_scopes import OpenPlan, World, open_plans, shown_worlds
 from vde_dagster.state.plans.snapshots import SnapshotStore
 from vde_dagster.state.tables.parts import STARTED
@@ -109,19 +109,9 @@ class OutdatedStore:
             since: Who begins after that (UTC) does it; by default from now on.
         """
         since = since or self.database.clock.now()
-        rows = [
-            {
-                "table_id": table_id,
-                "start_at": interval.start,
-                "end_at": interval.end,
-                "since": since,
-            }
-            for interval in intervals
-        ]
         for interval in intervals:
             connection.execute(_DELETE_WITHIN, _within(table_id, interval))
-        if rows:
-            connection.execute(insert(schema.outdated), rows)
+        _insert(connection, table_id, dict.fromkeys(intervals, since))
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
         """Remember what is to be computed again although nothing of it is wrong.
@@ -146,13 +136,9 @@ class OutdatedStore:
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, IntervalSet]:
         """Return what of some tables has to be computed again, by table."""
-        found: dict[str, list[Interval]] = {}
+        query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
         with self.database.reading(connection) as conn:
-            for part in chunks(list(dict.fromkeys(ids))):
-                query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
-                for row in conn.execute(query.where(_ROW.table_id.in_(part))):
-                    found.setdefault(row[0], []).append(Interval(row[1], row[2]))
-        return {table_id: IntervalSet.of(ranges) for table_id, ranges in found.items()}
+            return ranges_by_key(among(conn, query, _ROW.table_id, ids))
 
     def after(self, at: datetime) -> set[str]:
         """Return the tables of which something became outdated at an instant (UTC) or later."""
@@ -171,19 +157,20 @@ class OutdatedStore:
         It may have been made of the old rows, and is recorded later.
         """
         tables = self.tables.live(conn)
-        extra: dict[str, list[Interval]] = {}
         pending = schema.pending.c
-        query = select(pending.table_id, pending.start_at, pending.end_at)
-        for row in conn.execute(query):
-            extra.setdefault(row[0], []).append(Interval(row[1], row[2]))
-        for plan in plans:
-            for table_id, intervals in plan.computing.items():
-                extra.setdefault(table_id, []).extend(intervals)
-        for table_id, ranges in extra.items():
+        waiting: Iterable[Any] = conn.execute(
+            select(pending.table_id, pending.start_at, pending.end_at)
+        )
+        computing = [
+            (table_id, interval.start, interval.end)
+            for plan in plans
+            for table_id, intervals in plan.computing.items()
+            for interval in intervals
+        ]
+        for table_id, ranges in ranges_by_key([*waiting, *computing]).items():
             table = tables.get(table_id)
             if table is not None:
-                intervals = table.intervals | IntervalSet.of(ranges)
-                tables[table_id] = replace(table, intervals=intervals)
+                tables[table_id] = replace(table, intervals=table.intervals | ranges)
         return tables
 
 
@@ -197,6 +184,15 @@ _DELETE_WITHIN = delete(schema.outdated).where(
 
 def _within(table_id: str, interval: Interval) -> dict[str, Any]:
     return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+
+
+def _insert(conn: Connection, table_id: str, since: Mapping[Interval, datetime]) -> None:
+    if since:
+        rows = [
+            {"table_id": table_id, "start_at": part.start, "end_at": part.end, "since": at}
+            for part, at in since.items()
+        ]
+        conn.execute(insert(schema.outdated), rows)
 
 
 def still_outdated(
@@ -229,12 +225,7 @@ def still_outdated(
             rest = IntervalSet() if row.end == FAR else IntervalSet((row,)) - filled
         kept |= {part: max(since, kept.get(part, since)) for part in rest}
     conn.execute(_DELETE, touched)
-    if kept:
-        listed = [
-            {"table_id": table_id, "start_at": part.start, "end_at": part.end, "since": since}
-            for part, since in kept.items()
-        ]
-        conn.execute(insert(schema.outdated), listed)
+    _insert(conn, table_id, kept)
     return IntervalSet.of(late) & filled
 
 

@@ -16,7 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.db.rows import among, made_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,6 @@ class AuditStore:
         task: AuditTask,
         table_id: str | None,
         result: AuditResult,
-        connection: Connection | None = None,
         *,
         run: AuditRun | None = None,
     ) -> None:
@@ -81,7 +80,6 @@ class AuditStore:
 
         Args:
             table_id: The physical table, or None for a view.
-            connection: A transaction to take part in.
             run: The audits that ran by themselves, or None when a plan's did.
         """
         table = schema.audit_results
@@ -116,7 +114,7 @@ class AuditStore:
                 )
             )
 
-        self.database.run(connection, work, name="state.save_audit_result")
+        self.database.run_transaction(work, name="state.save_audit_result")
 
     def finish(self, run: AuditRun) -> None:
         """Record the end of audits that ran by themselves."""
@@ -205,11 +203,8 @@ class AuditStore:
         with self.database.reading() as conn:
             filled = select(fills.plan_id).where(fills.table_id == table_id).distinct()
             seen.update(conn.execute(filled).scalars())
-            for part in chunks(sorted(plan_ids - seen)):
-                query = select(plans.plan_id).where(
-                    plans.plan_id.in_(part), plans.status == "applied"
-                )
-                seen.update(conn.execute(query).scalars())
+            applied = select(plans.plan_id).where(plans.status == "applied")
+            seen |= {row[0] for row in among(conn, applied, plans.plan_id, plan_ids - seen)}
         return seen
 
     def results(
@@ -243,18 +238,13 @@ class AuditStore:
             query = query.where(table.c.seq > after)
         with self.database.reading() as conn:
             return [
-                AuditRecord(
+                made_of(
+                    AuditRecord,
+                    row,
                     number=row.seq,
-                    plan_id=row.plan_id,
-                    table_id=row.table_id,
                     model=ModelName(row.model_namespace, row.model_name),
-                    audit=row.audit,
-                    blocking=row.blocking,
                     interval=Interval(row.start_at, row.end_at),
                     result=AuditResult(row.failed_rows, tuple(json.loads(row.sample)), row.seconds),
-                    recorded_at=row.recorded_at,
-                    environment=row.environment,
-                    version=row.version,
                 )
                 for row in conn.execute(query)
             ]

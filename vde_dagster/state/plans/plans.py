@@ -17,7 +17,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import chunks, insert_if_absent
+from vde_dagster.state.db.rows import among, insert_if_absent, made_of
 from vde_dagster.state.environments.versions import kept_since
 from vde_dagster.state.plans.snapshots import SnapshotStore
 
@@ -177,10 +177,7 @@ class PlanStore:
             .where((plans.c.status == "applied") | alive)
         )
         with self.database.reading(connection) as conn:
-            for part in chunks(sorted(past)):
-                past.difference_update(
-                    conn.execute(query.where(plans.c.plan_id.in_(part))).scalars()
-                )
+            past -= {row.plan_id for row in among(conn, query, plans.c.plan_id, past)}
         return past
 
     def waiting(self, files: str) -> list[Plan]:
@@ -209,12 +206,9 @@ class PlanStore:
     def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
         """Return the status of those plans that exist."""
         table = schema.plans.c
-        found: dict[str, str] = {}
+        query = select(table.plan_id, table.status)
         with self.database.reading() as conn:
-            for part in chunks(sorted(plan_ids)):
-                query = select(table.plan_id, table.status).where(table.plan_id.in_(part))
-                found.update({row[0]: row[1] for row in conn.execute(query)})
-        return found
+            return {row[0]: row[1] for row in among(conn, query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
         """Return those of the plans that nobody can approve, or has approved.
@@ -235,16 +229,15 @@ class PlanStore:
         begun = select(table.environment, func.max(table.started_at)).group_by(table.environment)
         with self.database.reading() as conn:
             latest = {row[0]: row[1] for row in conn.execute(begun)}
-            for part in chunks(sorted(asked - closed)):
-                for row in conn.execute(wanted.where(table.plan_id.in_(part))):
-                    plan = load_stored_plan(row.payload).plan
-                    if plan.proposal is not None:
-                        stays = plan.proposal.is_of(files)
-                    else:
-                        failed = plan.kind is PlanKind.RUN and row.started_at is not None
-                        stays = failed and row.started_at == latest[row.environment]
-                    if not stays:
-                        closed.add(row.plan_id)
+            for row in among(conn, wanted, table.plan_id, asked - closed):
+                plan = load_stored_plan(row.payload).plan
+                if plan.proposal is not None:
+                    stays = plan.proposal.is_of(files)
+                else:
+                    failed = plan.kind is PlanKind.RUN and row.started_at is not None
+                    stays = failed and row.started_at == latest[row.environment]
+                if not stays:
+                    closed.add(row.plan_id)
         return closed
 
     def set_status(
@@ -341,14 +334,4 @@ def _was_rejected(record: PlanRecord) -> ConflictError:
 
 
 def _record(row: Any) -> PlanRecord:
-    return PlanRecord(
-        id=row.plan_id,
-        environment=row.environment,
-        kind=row.kind,
-        base_version=row.base_version,
-        status=row.status,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        message=row.message,
-    )
+    return made_of(PlanRecord, row, id=row.plan_id)

@@ -13,7 +13,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_snapshot, is_whole, load_snapshot
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks, insert_if_absent
+from vde_dagster.state.db.rows import among, insert_if_absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,10 @@ class SnapshotStore:
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
         """Store those snapshots that are not stored yet; the others cost one read of their ids."""
         wanted = {snapshot.id: snapshot for snapshot in snapshots}
-        if connection is None:
-            with self.database.reading() as reader:
-                absent = [wanted[key] for key in wanted.keys() - _known(reader, wanted)]
-        else:
-            absent = [wanted[key] for key in wanted.keys() - _known(connection, wanted)]
+        column = schema.snapshots.c.snapshot_id
+        with self.database.reading(connection) as conn:
+            known = {row[0] for row in among(conn, select(column), column, wanted)}
+        absent = [wanted[key] for key in wanted.keys() - known]
         if not absent:
             return
         now = self.database.clock.now()
@@ -115,13 +114,10 @@ class SnapshotStore:
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the known view types of many snapshots in one read."""
         table = schema.view_types.c
-        found: dict[str, tuple[tuple[str, str], ...]] = {}
+        query = select(table.snapshot_id, table.columns)
         with self.database.reading() as conn:
-            for part in chunks(list(ids)):
-                query = select(table.snapshot_id, table.columns).where(table.snapshot_id.in_(part))
-                for row in conn.execute(query):
-                    found[row[0]] = tuple((name, kind) for name, kind in json.loads(row[1]))
-        return found
+            found = dict(map(tuple, among(conn, query, table.snapshot_id, ids)))
+        return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def save_view_types(self, snapshot_id: str, columns: Iterable[tuple[str, str]]) -> None:
         """Store what Spark computed as a VIEW model's output types; replaces older ones."""
@@ -138,14 +134,5 @@ class SnapshotStore:
 
 def _payloads(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     table = schema.snapshots.c
-    for part in chunks(list(ids)):
-        query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
-        yield from ((row[0], row[1]) for row in connection.execute(query))
-
-
-def _known(connection: Connection, ids: Iterable[str]) -> set[str]:
-    column = schema.snapshots.c.snapshot_id
-    known: set[str] = set()
-    for part in chunks(list(ids)):
-        known.update(connection.execute(select(column).where(column.in_(part))).scalars())
-    return known
+    query = select(table.snapshot_id, table.payload)
+    return among(connection, query, table.snapshot_id, ids)

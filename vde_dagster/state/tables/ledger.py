@@ -13,6 +13,7 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.db.rows import made_of
 from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED, parse_place
 
 
@@ -85,11 +86,14 @@ class LedgerStore:
                 .where(schema.tables.c.table_id == table_id, schema.tables.c.status == DROPPING)
                 .values(status=DROPPED)
             )
-            conn.execute(delete(schema.intervals).where(schema.intervals.c.table_id == table_id))
-            conn.execute(delete(schema.fills).where(schema.fills.c.table_id == table_id))
-            conn.execute(delete(schema.outdated).where(schema.outdated.c.table_id == table_id))
-            conn.execute(delete(schema.parts).where(schema.parts.c.table_id == table_id))
-            conn.execute(delete(schema.heads).where(schema.heads.c.table_id == table_id))
+            for table in (
+                schema.intervals,
+                schema.fills,
+                schema.outdated,
+                schema.parts,
+                schema.heads,
+            ):
+                conn.execute(delete(table).where(table.c.table_id == table_id))
 
         self.database.run_transaction(work, name="janitor.dropped")
 
@@ -107,12 +111,5 @@ def read_ledger(conn: Connection, statuses: Iterable[str]) -> list[LedgerTable]:
 
 def _ledger_table(row: Row[Any]) -> LedgerTable:
     name, branch = parse_place(row.name)
-    return LedgerTable(
-        id=row.table_id,
-        ref=TableRef(row.namespace, name),
-        status=row.status,
-        created=row.created,
-        location=row.location,
-        tombstoned_at=row.tombstoned_at,
-        branch=branch,
-    )
+    ref = TableRef(row.namespace, name)
+    return made_of(LedgerTable, row, id=row.table_id, ref=ref, branch=branch)

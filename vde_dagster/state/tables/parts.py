@@ -17,7 +17,7 @@ from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import Part
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.db.rows import among
 
 _ROW = schema.parts.c
 _TOUCHED = (
@@ -73,11 +73,10 @@ def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: s
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
     """Return the parts of units that tables have, by table id."""
     found: dict[str, tuple[Part, ...]] = {}
-    for some in chunks(table_ids):
-        query = select(schema.parts).where(_ROW.table_id.in_(some)).order_by(_ROW.start_at)
-        for row in conn.execute(query):
-            part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
-            found[row.table_id] = (*found.get(row.table_id, ()), part)
+    query = select(schema.parts).order_by(_ROW.start_at)
+    for row in among(conn, query, _ROW.table_id, table_ids):
+        part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
+        found[row.table_id] = (*found.get(row.table_id, ()), part)
     return found
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.intervals.cadence import IntervalUnit
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.table_contents import load_lacks
 from vde_dagster.planning.tables.table import (
     PREVIEW_PREFIX,
@@ -26,7 +25,7 @@ from vde_dagster.planning.tables.table import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.db.rows import among, ranges_by_key
 from vde_dagster.state.tables.parts import note_parts, read_parts
 
 LIVE = "live"
@@ -36,17 +35,16 @@ DROPPED = "dropped"
 
 # Built once: building a statement takes longer than running it.
 _TABLE, _RANGE = schema.tables.c, schema.intervals.c
-_LIVE_TABLE = select(schema.tables).where(_TABLE.table_id == bindparam("of"), _TABLE.status == LIVE)
-_SAME_TABLE = select(schema.tables).where(
-    _TABLE.fill_version == bindparam("fill"),
-    _TABLE.columns_version == bindparam("columns"),
-    _TABLE.status == LIVE,
+_LIVE = select(schema.tables).where(_TABLE.status == LIVE)
+_LIVE_TABLE = _LIVE.where(_TABLE.table_id == bindparam("of"))
+_SAME_TABLE = _LIVE.where(
+    _TABLE.fill_version == bindparam("fill"), _TABLE.columns_version == bindparam("columns")
 )
 STATUS = select(_TABLE.status).where(_TABLE.table_id == bindparam("of"))
 _UPDATE_LIVE = update(schema.tables).where(
     _TABLE.table_id == bindparam("of"), _TABLE.status == LIVE
 )
-_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_RANGE.table_id == bindparam("of"))
+_RANGES = select(_RANGE.table_id, _RANGE.start_at, _RANGE.end_at)
 _FILL = schema.fills.c
 _NEWER = schema.fills.alias("newer")
 # In the order of an index, so that the first one that counts is found at once.
@@ -100,7 +98,7 @@ class TableStore:
             same = {"fill": table.fill_version, "columns": version}
             row = conn.execute(_SAME_TABLE, same).first()
             if row is not None:
-                return _with_ranges(conn, row)
+                return _read_tables(conn, [row])[0]
             if conn.execute(STATUS, {"of": table.id}).first() is not None:
                 raise ConflictError(
                     f"the table {table.ref} was cleaned up or changed since the plan was made",
@@ -135,86 +133,61 @@ class TableStore:
             row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
             if row is None:
                 raise not_live(table_id)
-            return _with_ranges(conn, row)
+            return _read_tables(conn, [row])[0]
 
     def load(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, PhysicalTable]:
         """Read live tables, with their filled intervals, by id; others are left out."""
-        found: dict[str, PhysicalTable] = {}
         with self.database.reading(connection) as conn:
-            for part in chunks(list(dict.fromkeys(ids))):
-                query = select(schema.tables).where(
-                    schema.tables.c.table_id.in_(part), schema.tables.c.status == LIVE
-                )
-                found.update((table.id, table) for table in _read_tables(conn, query))
-        return found
+            found = _read_tables(conn, among(conn, _LIVE, _TABLE.table_id, ids))
+        return {table.id: table for table in found}
 
     def live(self, connection: Connection) -> dict[str, PhysicalTable]:
         """Read every live table, with its filled intervals, by id."""
-        query = select(schema.tables).where(schema.tables.c.status == LIVE)
-        return {table.id: table for table in _read_tables(connection, query)}
+        return {table.id: table for table in _read_tables(connection, connection.execute(_LIVE))}
 
-    def with_fill_versions(
-        self, fill_versions: Iterable[str], connection: Connection | None = None
-    ) -> list[PhysicalTable]:
+    def with_fill_versions(self, fill_versions: Iterable[str]) -> list[PhysicalTable]:
         """Read every live table with one of the fill versions, oldest first."""
-        found: list[PhysicalTable] = []
-        with self.database.reading(connection) as conn:
-            for part in chunks(list(dict.fromkeys(fill_versions))):
-                query = (
-                    select(schema.tables)
-                    .where(schema.tables.c.fill_version.in_(part), schema.tables.c.status == LIVE)
-                    .order_by(schema.tables.c.registered_at, schema.tables.c.table_id)
-                )
-                found.extend(_read_tables(conn, query))
-        return found
+        query = _LIVE.order_by(_TABLE.registered_at, _TABLE.table_id)
+        with self.database.reading() as conn:
+            return _read_tables(conn, among(conn, query, _TABLE.fill_version, fill_versions))
 
     def of_model(self, name: ModelName) -> list[PhysicalTable]:
         """Read the live tables of their own that definitions of a model fill, oldest first."""
         snapshot = schema.snapshots.c
         query = (
-            select(schema.tables)
-            .join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
+            _LIVE.join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
             .where(
                 snapshot.model_namespace == name.namespace,
                 snapshot.model_name == name.name,
-                _TABLE.status == LIVE,
                 _TABLE.created,
             )
             .order_by(_TABLE.registered_at, _TABLE.table_id)
         )
         with self.database.reading() as conn:
-            return [table for table in _read_tables(conn, query) if table.preview is None]
+            found = _read_tables(conn, conn.execute(query))
+        return [table for table in found if table.preview is None]
 
     def mark_created(
-        self,
-        table: PhysicalTable,
-        columns: Iterable[tuple[str, str]],
-        connection: Connection | None = None,
+        self, table: PhysicalTable, columns: Iterable[tuple[str, str]]
     ) -> PhysicalTable:
         """Record that a table exists in the catalog, with the types that it really has.
 
         Args:
             columns: (name, Spark SQL type) of its columns; others than its own are ignored.
-            connection: A transaction to take part in.
 
         Raises:
             StoreError: The table is unknown or was dropped.
         """
         types = dict(columns)
-
         typed = tuple(
             column._replace(type=types.get(column.name, column.type)) for column in table.columns
         )
-
-        def work(conn: Connection) -> None:
-            values = {"of": table.id, "created": True, "columns": dump_columns(created)}
-            if conn.execute(_UPDATE_LIVE, values).rowcount == 0:
-                raise not_live(table.id)
-
         created = replace(table, columns=typed, created=True)
-        self.database.run(connection, work, name="state.mark_created")
+        self.database.run_transaction(
+            lambda conn: _update(conn, created, created=True), name="state.mark_created"
+        )
         return created
 
     def add_columns(
@@ -228,8 +201,7 @@ class TableStore:
         known = self.get(table_id, connection)
         names = {column.name for column in known.columns}
         new = [column for column in columns if column.name not in names]
-        changed = replace(known, columns=(*known.columns, *new))
-        connection.execute(_UPDATE_LIVE, {"of": table_id, "columns": dump_columns(changed)})
+        _update(connection, replace(known, columns=(*known.columns, *new)))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
         """Record, with the commit that makes its branch, that a preview exists.
@@ -245,9 +217,7 @@ class TableStore:
         inherited = base.counted_by(IntervalUnit.FIVE_MINUTE).intervals
         preview = replace(table.preview, inherited=inherited)
         created = replace(table, preview=preview, created=True)
-        values = {"of": table.id, "created": True, "columns": dump_columns(created)}
-        if connection.execute(_UPDATE_LIVE, values).rowcount == 0:
-            raise not_live(table.id)
+        _update(connection, created, created=True)
         return created
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
@@ -269,8 +239,7 @@ class TableStore:
         if known is None or known.preview is None:
             return
         inherited = known.preview.inherited - intervals
-        changed = replace(known, preview=replace(known.preview, inherited=inherited))
-        connection.execute(_UPDATE_LIVE, {"of": table_id, "columns": dump_columns(changed)})
+        _update(connection, replace(known, preview=replace(known.preview, inherited=inherited)))
 
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
         """Record, in a publication's transaction, that another definition fills a table now.
@@ -286,19 +255,13 @@ class TableStore:
         names = {column.name for column in table.columns}
         others = [column for column in known.columns if column.name not in names]
         changed = replace(
-            known,
-            columns=(*table.columns, *others),
-            snapshot_id=table.snapshot_id,
-            mixed=True,
+            known, columns=(*table.columns, *others), snapshot_id=table.snapshot_id, mixed=True
         )
-        connection.execute(
-            update(schema.tables)
-            .where(_TABLE.table_id == table.id, _TABLE.status == LIVE)
-            .values(
-                columns=dump_columns(changed),
-                columns_version=content_version(changed),
-                snapshot_id=changed.snapshot_id,
-            )
+        _update(
+            connection,
+            changed,
+            columns_version=content_version(changed),
+            snapshot_id=changed.snapshot_id,
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
@@ -314,20 +277,13 @@ class TableStore:
         version = content_version(table)
 
         def work(conn: Connection) -> bool:
-            known = schema.tables.c
-            taken = conn.execute(
-                select(known.table_id).where(
-                    known.fill_version == table.fill_version,
-                    known.columns_version == version,
-                    known.status == LIVE,
-                    known.table_id != table.id,
-                )
-            ).first()
-            if taken is not None:
+            same = {"fill": table.fill_version, "columns": version}
+            others = _SAME_TABLE.where(_TABLE.table_id != table.id)
+            if conn.execute(others, same).first() is not None:
                 return False
             conn.execute(
                 update(schema.tables)
-                .where(known.table_id == table.id)
+                .where(_TABLE.table_id == table.id)
                 .values(
                     fill_version=table.fill_version,
                     columns_version=version,
@@ -344,14 +300,11 @@ class TableStore:
         Raises:
             ConflictError: It did.
         """
-        table = schema.tables.c
+        query = select(_TABLE.table_id).where(_TABLE.status == LIVE)
+        if not self.database.is_sqlite:
+            query = query.with_for_update(read=True)
         wanted = sorted(set(ids))
-        live: set[str] = set()
-        for part in chunks(wanted):
-            query = select(table.table_id).where(table.table_id.in_(part), table.status == LIVE)
-            if not self.database.is_sqlite:
-                query = query.with_for_update(read=True)
-            live.update(connection.execute(query).scalars())
+        live = {row.table_id for row in among(connection, query, _TABLE.table_id, wanted)}
         gone = [table_id for table_id in wanted if table_id not in live]
         if gone:
             raise ConflictError(
@@ -368,44 +321,32 @@ def not_live(table_id: str) -> StoreError:
     )
 
 
-def _with_ranges(conn: Connection, row: Row[Any]) -> PhysicalTable:
-    ranges = conn.execute(_RANGES, {"of": row.table_id})
-    lacks = _read_lacks(conn, [row.table_id]).get(row.table_id, {})
-    parts = read_parts(conn, [row.table_id]).get(row.table_id, ())
-    return _table(row, [(found[0], found[1]) for found in ranges], lacks, parts)
+def _update(conn: Connection, table: PhysicalTable, **values: Any) -> None:
+    """Write the columns of a live table, and other values.
+
+    Raises:
+        StoreError: The table is unknown or was dropped.
+    """
+    stored = {"of": table.id, "columns": dump_columns(table), **values}
+    if conn.execute(_UPDATE_LIVE, stored).rowcount == 0:
+        raise not_live(table.id)
 
 
-def _read_tables(conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
-    rows = conn.execute(query).all()
+def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTable]:
+    rows = list(rows)
     ids = [row.table_id for row in rows]
-    filled, lacks, parts = _read_intervals(conn, ids), _read_lacks(conn, ids), read_parts(conn, ids)
+    filled, parts = filled_ranges(conn, ids), read_parts(conn, ids)
+    lacks = among(conn, _LACKS, _TABLE.table_id, ids)
+    missing = {row.table_id: load_lacks(row.lacks) for row in lacks}
     return [
-        _table(row, filled.get(key, []), lacks.get(key, {}), parts.get(key, ()))
+        _table(row, filled.get(key, IntervalSet()), missing.get(key, {}), parts.get(key, ()))
         for row, key in zip(rows, ids, strict=True)
     ]
 
 
-def _read_intervals(
-    conn: Connection, ids: Sequence[str]
-) -> dict[str, list[tuple[datetime, datetime]]]:
-    table = schema.intervals.c
-    found: dict[str, list[tuple[datetime, datetime]]] = {}
-    for part in chunks(ids):
-        query = select(table.table_id, table.start_at, table.end_at).order_by(
-            table.table_id, table.start_at
-        )
-        for row in conn.execute(query.where(table.table_id.in_(part))):
-            found.setdefault(row[0], []).append((row[1], row[2]))
-    return found
-
-
-def _read_lacks(conn: Connection, ids: Sequence[str]) -> dict[str, Lacks]:
-    """Read the parent intervals missing at the latest fills of tables."""
-    found: dict[str, Lacks] = {}
-    for part in chunks(ids):
-        for row in conn.execute(_LACKS.where(_TABLE.table_id.in_(part))):
-            found[row[0]] = load_lacks(row[1])
-    return found
+def filled_ranges(conn: Connection, ids: Iterable[str]) -> dict[str, IntervalSet]:
+    """Return the filled ranges of tables, by id; those without any are left out."""
+    return ranges_by_key(among(conn, _RANGES, _RANGE.table_id, ids))
 
 
 def _place(table: PhysicalTable) -> str:
@@ -420,10 +361,7 @@ def parse_place(name: str) -> tuple[str, str | None]:
 
 
 def _table(
-    row: Row[Any],
-    ranges: list[tuple[datetime, datetime]],
-    lacks: Lacks,
-    parts: tuple[Part, ...],
+    row: Row[Any], filled: IntervalSet, lacks: Lacks, parts: tuple[Part, ...]
 ) -> PhysicalTable:
     stored = load_columns(row.columns)
     name, _ = parse_place(row.name)
@@ -433,7 +371,7 @@ def _table(
         fill_version=row.fill_version,
         columns=stored.columns,
         snapshot_id=row.snapshot_id,
-        intervals=IntervalSet.of(Interval(start, end) for start, end in ranges),
+        intervals=filled,
         created=row.created,
         preview=stored.preview,
         computed_from=stored.computed_from,
