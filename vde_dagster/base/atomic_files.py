@@ -14,9 +14,6 @@ from typing import BinaryIO
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes a path's place when all of it was written; its folder is made.
 
-    Args:
-        path: The path.
-
     Raises:
         OSError: It cannot be written; what was there stays.
     """

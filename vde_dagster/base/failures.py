@@ -50,7 +50,6 @@ class QueryPlace:
     """The position of an engine's error in a query.
 
     Args:
-        query: The query as the engine got it.
         offset: Where the offending words begin in it, or None when only the column is known.
         words: These words, or nothing when the engine said only where they begin.
         column: The output column that could not be made, where that is what the engine says.
@@ -67,7 +66,6 @@ class FailedAudit:
     """A blocking audit that found rows.
 
     Args:
-        audit: The audit's label.
         sample: Up to five of them, as texts by column.
     """
 
@@ -85,10 +83,7 @@ class ModelFailure:
     """One model that failed while a plan was applied.
 
     Args:
-        message: What happened, in one line.
-        hint: What to do next, or None.
         location: The place in the model's files, as near as it is known.
-        audits: The audits that found rows, where that is the failure.
         skipped: The models that were not begun because of it.
     """
 

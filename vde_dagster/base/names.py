@@ -19,7 +19,6 @@ class ModelName(NamedTuple):
 
     Args:
         namespace: The schema that production publishes the model's view in.
-        name: The view's name in that schema.
     """
 
     namespace: str

@@ -29,8 +29,6 @@ class Outside:
     Args:
         hashes: Hashes of the files and variables that are there, by `file path` and
             `variable name`.
-        paths: All paths that were looked for, relative to the root.
-        variables: All variables that were looked for.
     """
 
     hashes: dict[str, str]
@@ -42,8 +40,6 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
     """Return the files and variables that strings of Python files may name.
 
     Args:
-        root: The project's folder.
-        files: The files' texts by path.
         hash_of: Hashes a file by its path relative to the root.
     """
     texts = {text for content in files.values() for text in _strings(content)}

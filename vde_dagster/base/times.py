@@ -169,7 +169,6 @@ def relative_instant(text: str, now: datetime) -> datetime:
 
     Args:
         text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.
-        now: What the text is told from (UTC).
 
     Raises:
         ValueError: It is nothing of these.
@@ -215,10 +214,6 @@ _LONGEST = timedelta(days=365_000)
 
 def parse_duration(text: str, name: str) -> timedelta:
     """Read a length of time: a whole number and `m`, `h`, `d` or `w`.
-
-    Args:
-        text: The text.
-        name: What it is called where it was written.
 
     Raises:
         UsageError: It is none, or it is nothing, or longer than a thousand years.

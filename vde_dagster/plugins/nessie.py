@@ -66,7 +66,6 @@ class NessieCatalog:
     Args:
         name: The catalog's name, the same as in Spark.
         warehouse: Base location of tables and views, a path or a URL.
-        io: PyIceberg's settings for object stores.
     """
 
     form = Following(together=True)

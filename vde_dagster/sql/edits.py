@@ -9,13 +9,7 @@ from vde_dagster.sql.scanner import Token
 
 
 class Edit(NamedTuple):
-    """A stretch of a text and what stands there instead.
-
-    Args:
-        start: Offset of its first character.
-        end: Offset behind its last character.
-        text: The new text.
-    """
+    """A stretch of a text and what stands there instead."""
 
     start: int
     end: int
@@ -53,7 +47,6 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
     """Blank out NOTHING, with the operator, comma or clause that it leaves without an operand.
 
     Args:
-        text: The text.
         tokens: Its tokens, without comments.
 
     Returns:

@@ -22,7 +22,6 @@ class Expression:
     """One Spark SQL expression over columns.
 
     Args:
-        tree: Its tree, see `reading`.
         mentions: Every column that it names, with the offsets (start, end) of each part.
     """
 

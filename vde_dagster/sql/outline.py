@@ -24,11 +24,7 @@ _QUERIES = frozenset({T.SELECT, T.WITH, T.FROM, T.VALUES})
 
 
 def with_clause(text: str) -> str | None:
-    """Return the WITH clause that a query begins with, or None.
-
-    Args:
-        text: Spark SQL.
-    """
+    """Return the WITH clause that a query begins with, or None."""
     tokens = untranslated("spark").tokenize(text)
     if not tokens or tokens[0].token_type != T.WITH:
         return None
@@ -102,7 +98,6 @@ class SelectPieces:
     """The SELECT that a token belongs to, in pieces.
 
     Args:
-        text: The text.
         inside: Index of a token of the SELECT, in no SELECT inside it.
     """
 

@@ -136,11 +136,7 @@ _UNITS = frozenset(
 
 
 def is_misread(text: str) -> bool:
-    """Whether SQLGlot is known to take a Spark query for another one.
-
-    Args:
-        text: Spark SQL.
-    """
+    """Whether SQLGlot is known to take a Spark query for another one."""
     dialect = untranslated("spark")
     tokens = dialect.tokenize(text)
     for token, following in pairwise(tokens):

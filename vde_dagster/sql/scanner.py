@@ -80,7 +80,6 @@ class Token(NamedTuple):
     Args:
         kind: `word`, `string`, `quoted`, `number`, `punct`, `comment` or `hint`.
         text: The text as written, quotes included.
-        start: Offset of its first character.
     """
 
     kind: str
@@ -99,12 +98,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, or a part of it, that knows where each offset lies.
-
-    Args:
-        path: The file, relative to the project's root.
-        text: The whole file's text.
-    """
+    """A file's text, or a part of it, that knows where each offset lies."""
 
     path: Path
     text: str
@@ -134,8 +128,6 @@ def scan(
     """Yield the tokens of a part of a text, comments and hints included, blanks left out.
 
     Args:
-        source: The text.
-        start: Where to begin.
         end: Where to stop (exclusive), or None for the end.
         backslash: Whether a backslash escapes the next character inside quotes, as in Spark.
 
@@ -165,7 +157,6 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
 
     Args:
         source: The text.
-        backslash: As for `scan`.
 
     Returns:
         The offset of its semicolon, or of the text's end; None when only `scan` can tell: at
@@ -178,12 +169,6 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
 
 def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
     """Find the next `@` outside strings, quoted identifiers and comments.
-
-    Args:
-        source: The text.
-        start: Where a token may begin.
-        end: Where to stop (exclusive).
-        backslash: As for `scan`.
 
     Raises:
         ProjectError: As `scan`, for what stands before it.
@@ -307,10 +292,6 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
     """Return the place at which a text is nested too deeply for its readers.
 
-    Args:
-        source: The text.
-        backslash: As for `scan`.
-
     Returns:
         The offset of the first bracket that is too deep, or None.
     """
@@ -335,12 +316,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
 
 
 def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
-    """Make the error for a text whose reading used up the stack; points at what looks guilty.
-
-    Args:
-        source: The text.
-        hint: What to do.
-    """
+    """Make the error for a text whose reading used up the stack; points at what looks guilty."""
     try:
         offset, depth = deepest(source)
     except ProjectError:
@@ -368,8 +344,6 @@ def deepest(
     """Find the most deeply nested place of a text.
 
     Args:
-        source: The text.
-        backslash: As for `scan`.
         stop_at: Look no further once this level is reached.
 
     Returns:

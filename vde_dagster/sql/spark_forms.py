@@ -59,11 +59,7 @@ _TAIL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NoSparkForm:
-    """A form that Spark has not.
-
-    Args:
-        hint: What to write.
-    """
+    """A form that Spark has not."""
 
     offset: int
     message: str

@@ -17,7 +17,6 @@ class TemporaryView:
     """A name that a statement gives to a query.
 
     Args:
-        name: The name, without quotes.
         written: The name as written.
         columns: Names for the query's columns, quotes included; empty when it has its own.
         start: Offset in the statement where the query begins; None where it has no query.
@@ -33,9 +32,6 @@ class TemporaryView:
 
 def temporary_view(source: SourceText, *, backslash: bool = True) -> TemporaryView | None:
     """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for anything else.
-
-    Args:
-        backslash: Whether its dialect escapes with backslashes.
 
     Raises:
         ProjectError: A string or comment in it does not end.
@@ -137,7 +133,6 @@ def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | No
     Names are told by their words: two or three with dots between them, and no bracket behind.
 
     Args:
-        statement: Spark SQL.
         meaning: Tells what is written for a name's parts, without quotes; None for as it is.
     """
     tokens = [t for t in scan(SourceText(Path("statement"), statement)) if t.kind != "comment"]

@@ -26,7 +26,6 @@ class JinjaBlock:
 
     Args:
         kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.
-        start: Offset of its first character.
         body: Offset of what is to be rendered.
     """
 
@@ -39,10 +38,6 @@ class JinjaBlock:
 
 def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlock]:
     """Find the blocks and comments of Jinja outside of strings and SQL's own comments.
-
-    Args:
-        source: The text.
-        backslash: As for `scan`.
 
     Raises:
         ProjectError: A block or comment has no end.
@@ -124,10 +119,6 @@ def _blanked(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText
 
 def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
     """Find Jinja outside strings, quoted identifiers and comments; SQL has no such brackets.
-
-    Args:
-        source: The text.
-        backslash: As for `scan`.
 
     Returns:
         The offset of the first `{{`, `{%` or `{#`, or None.

@@ -98,11 +98,7 @@ def bracketed(text: str, dialect: str) -> str:
 
 
 def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
-    """Write a tree as one line of Spark SQL without comments, parameters as `@name`.
-
-    Args:
-        copy: Whether to leave the given tree untouched.
-    """
+    """Write a tree as one line of Spark SQL without comments, parameters as `@name`."""
     return spark_sql(tree.copy() if copy else tree)
 
 
@@ -344,9 +340,6 @@ def untranslated(dialect: str) -> Dialect:
 
     SQLGlot translates every format to Python's and back, which makes one of `'y'` and `'yyyy'`,
     though Spark pads the year of the second only.
-
-    Args:
-        dialect: A dialect's name.
 
     Raises:
         ValueError: SQLGlot knows no such dialect.

@@ -127,8 +127,6 @@ class StateStore:
 
         Args:
             url: `sqlite:///path/to/file.db` or `postgresql://user@host/database`.
-            clock: Who tells the time; the machine by default.
-            effects: The port for side effects; for tests.
 
         Raises:
             UsageError: The URL names neither a SQLite file nor a PostgreSQL database.

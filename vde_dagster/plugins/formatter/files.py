@@ -33,11 +33,6 @@ from vde_dagster.sql.templates import JinjaBlock, jinja_blocks, without_blocks
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
     """Return a file's text as it is laid out; None where its properties say to leave it alone.
 
-    Args:
-        path: The file, relative to the project's root.
-        text: Its text.
-        settings: The project's settings.
-
     Raises:
         ProjectError: The file is malformed, or other words would come of it.
     """

@@ -49,13 +49,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A pair of brackets.
-
-    Args:
-        opening: The first one.
-        inside: What is between them.
-        closing: The second one.
-    """
+    """A pair of brackets."""
 
     opening: Leaf
     inside: tuple[Node, ...]
@@ -67,9 +61,6 @@ Node: TypeAlias = Leaf | Bracket
 
 def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
     """Read tokens, comments included.
-
-    Args:
-        tokens: A statement's, or some of them.
 
     Raises:
         ProjectError: Brackets do not match.

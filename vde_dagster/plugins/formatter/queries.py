@@ -292,12 +292,7 @@ def _prefixes(before: Leaf, leaf: Leaf) -> bool:
 
 
 def text_of(leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions) -> str:
-    """Return a leaf's text, keywords in capitals where the options say so.
-
-    Args:
-        before: The one before it.
-        following: The one behind it.
-    """
+    """Return a leaf's text, keywords in capitals where the options say so."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text

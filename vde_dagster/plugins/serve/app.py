@@ -48,10 +48,8 @@ def make_app(
     """Return the application that serves a project's environments.
 
     Args:
-        warehouse: The project's warehouse, which is read and never changed.
         may_be_open: Whether nobody has to have a token while none was made.
         log: What gets a line for each request; None for stderr.
-        writes_metadata: Whether metadata that is answered is a file, too.
     """
 
     @asynccontextmanager
@@ -154,11 +152,7 @@ _STYLE = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0
 
 
 def docs_route(app: FastAPI) -> APIRouter:
-    """Return the route of the page.
-
-    Args:
-        app: The application whose routes it describes.
-    """
+    """Return the route of the page."""
     router = APIRouter()
 
     @router.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)

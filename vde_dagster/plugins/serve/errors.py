@@ -42,7 +42,6 @@ class ServeError(Exception):
     """An error answer with its HTTP status.
 
     Args:
-        message: What happened, and what to do next.
         kind: The error's type in the specification; by default that of the status.
     """
 
@@ -70,7 +69,6 @@ def missing(kind: str, message: str) -> ServeError:
 
     Args:
         kind: What: `Warehouse`, `Namespace`, `Table` or `View`.
-        message: What is not there, and what is.
     """
     return ServeError(404, message, f"NoSuch{kind}Exception")
 
@@ -125,11 +123,7 @@ def _status(error: VdeError) -> int:
 
 @dataclass(frozen=True)
 class Tagged:
-    """An answer that is given more than once.
-
-    Args:
-        content: The answer's content.
-    """
+    """An answer that is given more than once."""
 
     content: bytes
 

@@ -240,7 +240,6 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
     """Make sure that there is a file of metadata.
 
     Args:
-        files: The warehouse's files.
         location: Where; one location has one content but for what clients do not look at.
 
     Raises:

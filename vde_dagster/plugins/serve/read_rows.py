@@ -53,7 +53,6 @@ class RowRequest:
         columns: Its columns, in order; none for all.
         condition: The rows, as `row_filters` has it; None for all.
         sort: Columns to sort by, each with a minus sign in front where the greatest comes first.
-        limit: The most rows.
         allowed: The rows that may be read at all; None for all.
     """
 
@@ -73,12 +72,7 @@ class RowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, and where they end.
-
-    Args:
-        rows: The rows, with the columns that were asked for.
-        next: The cursor of the page behind, or None where there is none.
-    """
+    """Rows, and where they end."""
 
     rows: pa.Table
     next: Cursor | None
@@ -88,9 +82,6 @@ def read_rows(
     served: ServedVersion, loader: Loader, request: RowRequest, cursor: Cursor | None
 ) -> Page:
     """Read a page of rows.
-
-    Args:
-        cursor: Where the page before ended.
 
     Raises:
         UsageError: The request names what the model has not.

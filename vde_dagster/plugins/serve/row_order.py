@@ -23,11 +23,7 @@ from vde_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column to sort by.
-
-    Args:
-        descending: Whether the greatest value comes first.
-    """
+    """A column to sort by."""
 
     column: str
     descending: bool = False
@@ -58,7 +54,6 @@ def first_rows(
     Args:
         batches: The rows; every time the same, in the same order.
         keys: What to sort by; with none the order is that of reading.
-        behind: The place behind which they begin, or None for the very first.
     """
     found = schema.empty_table()
     skip = behind.given if behind is not None else 0

@@ -35,7 +35,6 @@ class ServedVersion:
     """One version of an environment; it never changes, so all of it is read once.
 
     Args:
-        warehouse: The project's warehouse.
         repeats: Which snapshots have an output twice.
     """
 
@@ -168,11 +167,7 @@ def _by_namespace(names: Iterable[ModelName]) -> dict[str, list[str]]:
 
 
 class Versions:
-    """Finds versions by what clients call them, and keeps those that were asked for last.
-
-    Args:
-        warehouse: The project's warehouse.
-    """
+    """Finds versions by what clients call them, and keeps those that were asked for last."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse

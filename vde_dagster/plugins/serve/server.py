@@ -28,12 +28,8 @@ class Server:
     """Listens from when it is entered, and answers while it runs.
 
     Args:
-        warehouse: The project's warehouse.
-        host: The address to listen on.
         port: The port; 0 for one that is free.
         log: The file that gets a line for each request; None for stderr.
-        writes_metadata: Whether metadata that is answered is a file, too.
-        limits: What a connection may take; by default as much as `Limits` says.
     """
 
     def __init__(
@@ -131,7 +127,6 @@ class Limits:
     Args:
         head_bytes: Bytes of a request's line and headers.
         head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
-        body_bytes: Bytes of a body; nothing here reads one.
         taken_seconds: Seconds in which whoever is answered takes `taken_bytes`, or all there is.
         taken_bytes: How many bytes that are, at least.
         by_address: Connections of one address.

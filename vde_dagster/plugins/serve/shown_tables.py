@@ -103,9 +103,6 @@ def doubled(
 ) -> Doubled | None:
     """Return the form of a model that shows one column of its table under two names.
 
-    Args:
-        warehouse: The project's warehouse.
-
     Returns:
         How, or None where each name has a column of its own.
     """

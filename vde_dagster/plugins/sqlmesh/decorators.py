@@ -92,11 +92,7 @@ class _Model:
 
 
 class TargetAdapter:
-    """What SQLMesh's engine adapters have of methods that write one table.
-
-    Args:
-        target: The table, see `CustomTarget`.
-    """
+    """What SQLMesh's engine adapters have of methods that write one table."""
 
     dialect = "spark"
 

@@ -10,11 +10,7 @@ class SQLMeshError(Exception):
 
 
 class ConfigError(SQLMeshError):
-    """A definition is wrong.
-
-    Args:
-        location: The file, if it is known.
-    """
+    """A definition is wrong."""
 
     def __init__(self, message: Any = "", location: Any = None) -> None:
         super().__init__(message)

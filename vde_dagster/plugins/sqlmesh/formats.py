@@ -75,10 +75,6 @@ def _add_environment(values: dict[str, Any]) -> None:
 def read_yaml_config(path: Path, text: str) -> WrittenConfig:
     """Read a configuration file in YAML.
 
-    Args:
-        path: The file, relative to the project's folder.
-        text: Its text.
-
     Raises:
         ProjectError: Jinja or YAML cannot be read, or it is no table; points at the line.
     """
@@ -175,11 +171,6 @@ def read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
     """Run `config.py` and read its object `config`.
 
     It is the project's own code, run as its macros are: what it reads is noted.
-
-    Args:
-        root: The project's folder.
-        path: The file, relative to it.
-        text: Its text.
 
     Raises:
         ProjectError: It cannot be run, or has no such object; points at the line.

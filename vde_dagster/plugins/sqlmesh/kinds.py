@@ -34,11 +34,7 @@ class OnAdditiveChange(str, enum.Enum):
 
 
 class ModelKind(dict[str, Any]):
-    """A kind with its properties: the dictionary that `@model(kind=…)` takes as well.
-
-    Args:
-        given: The properties by name.
-    """
+    """A kind with its properties: the dictionary that `@model(kind=…)` takes as well."""
 
     NAME = ""
 
@@ -53,11 +49,7 @@ class ModelKind(dict[str, Any]):
 
 
 class TimeColumn(dict[str, Any]):
-    """A time column, and the format that texts in it have.
-
-    Args:
-        format: As of `strftime`.
-    """
+    """A time column, and the format that texts in it have."""
 
     def __init__(self, column: Any, format: str | None = None) -> None:
         super().__init__(column=str(column), **({"format": format} if format else {}))

@@ -129,12 +129,7 @@ _ANYTHING_ELSE = "from vde_dagster import Workspace is the project as Python see
 
 
 class NotThereError(ImportError):
-    """A name of SQLMesh's that has no stand-in.
-
-    Args:
-        message: Which one.
-        hint: What to write instead.
-    """
+    """A name of SQLMesh's that has no stand-in."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

@@ -35,7 +35,6 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
 
     Args:
         root: The folder; it has such a file.
-        own: `[tool.vde]`.
 
     Raises:
         ProjectError: The configuration has mistakes.

@@ -39,7 +39,6 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
 
     Args:
         tree: A query, statement or expression, which is changed.
-        dialect: SQLGlot dialect that it was written in.
 
     Returns:
         The tree, and None; or what it is in there that has no form in Spark.

@@ -28,7 +28,6 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
 
     Args:
         tree: The query or statement, with its time variables as parameters; it may be changed.
-        dialect: SQLGlot dialect that it was written in.
 
     Returns:
         The text, and None; or what it is in the query that cannot be written. A text that is read
@@ -87,7 +86,6 @@ def with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
 
     Args:
         tree: A query or statement, which is changed.
-        dialect: SQLGlot dialect that it was written in.
     """
     from sqlglot import exp
 

@@ -37,7 +37,6 @@ def spark_value(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | No
 
     Args:
         node: A part of a query, which is not changed.
-        dialect: SQLGlot dialect that it was written in.
 
     Returns:
         What stands for it, or None where it stays as it is; and None, or what cannot be written.
@@ -205,9 +204,6 @@ _NAMES = {
 
 def spark_date_part(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | None]:
     """Write a part of a date as Spark counts it.
-
-    Args:
-        dialect: SQLGlot dialect that it was written in.
 
     Returns:
         What stands for it, or None where it stays as it is; and None, or what cannot be written.

@@ -67,10 +67,6 @@ _READ_ONLY = "25006"
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
     """Connect to the database of a URL (`sqlite:///file` or `postgresql://…`); opens nothing yet.
 
-    Args:
-        url: The URL.
-        idle_seconds: How long a client of PostgreSQL may be silent in a transaction.
-
     Raises:
         UsageError: The URL is neither.
     """
@@ -214,7 +210,6 @@ class Database:
     """A database with transactions that retry; what every part of the state store works on.
 
     Args:
-        engine: SQLAlchemy's engine.
         clock: Who tells the time; the server of PostgreSQL, or this machine, by default.
     """
 
@@ -419,7 +414,6 @@ def announce_statements(connection: Connection, effects: Effects, transaction: s
     """Let a connection's statements pass the port as `<transaction>.<verb> <table>`.
 
     Args:
-        connection: The transaction's connection.
         effects: The port; the one of production costs a statement nothing.
     """
     if isinstance(effects, NoEffects):

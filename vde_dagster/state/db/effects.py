@@ -102,7 +102,6 @@ class ServersClock:
 
     Args:
         ask: Asks the server for the time (UTC).
-        machine: The machine's clock.
     """
 
     def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
@@ -128,7 +127,6 @@ class ServersClock:
 
         Args:
             ask: Asks the server for the time (UTC).
-            anew: Whether they are compared though they were just now.
 
         Raises:
             UsageError: They do not.

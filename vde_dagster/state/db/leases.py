@@ -72,7 +72,6 @@ class LeaseStore:
         """Take a lease, or renew it when the owner already has it.
 
         Args:
-            resource: What to lock.
             owner: Who locks it; has to be unique to this piece of work.
             ttl_seconds: How long it is valid without a heartbeat.
             wait_seconds: How long to wait for another owner to finish.
@@ -174,7 +173,6 @@ class LeaseStore:
         """Hold a lease for the duration of a block, renewed by a thread.
 
         Args:
-            resource: What to lock.
             ttl_seconds: How long it outlives this process; renewed every third of it.
             wait_seconds: How long to wait for another owner.
 
@@ -197,7 +195,6 @@ class LeaseStore:
         """Hold many leases for a block that ends long before they do; nothing renews them.
 
         Args:
-            resources: What to lock.
             ttl_seconds: How long they outlive this process.
 
         Raises:

@@ -46,7 +46,6 @@ class News:
             environment ended; `test`: a unit test ran with a plan.
         subject: The keys of what it is about.
         origin: Who wrote it, see `Database.origin`.
-        at: When (UTC).
     """
 
     number: int

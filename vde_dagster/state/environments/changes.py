@@ -26,7 +26,6 @@ class ChangePoint:
         first: The version with which that began.
         end: The version with which it ended; None where it has not.
         table_id: The physical table that serves the model; None for one without.
-        shown: Whether they show the model at all.
     """
 
     first: int
@@ -86,7 +85,6 @@ class ChangeCursor:
 
     Args:
         version: The last version whose changes it has.
-        moved_at: When it said so (UTC).
     """
 
     environment: str

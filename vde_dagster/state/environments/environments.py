@@ -39,11 +39,7 @@ class EnvironmentSummary:
     """The summary of an environment, made without reading its entries.
 
     Args:
-        name: The environment's name.
         version: Counts publications, from 1.
-        published_at: When (UTC).
-        plan_id: The plan that was applied, or None for a rollback.
-        expires_at: When the janitor may drop it (UTC), or None for never.
         frozen: The version that it shows for ever (`prod@41`); None for one that may change.
         held: How many models it shows as they were, if it is not frozen.
     """
@@ -169,7 +165,6 @@ class EnvironmentStore:
         Args:
             environment: What it becomes; its version number is assigned here.
             base_version: The version that it was made from, 0 when there was no environment.
-            ends: Whether this is the environment's end.
 
         Returns:
             The environment with its version number, published later than all its versions so far,
@@ -248,10 +243,6 @@ class EnvironmentStore:
 
     def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
         """Set when the janitor may drop an environment.
-
-        Args:
-            at: When (UTC), or None for never.
-            connection: A transaction to take part in.
 
         Raises:
             UsageError: It does not exist, or it is production.

@@ -48,10 +48,8 @@ class MirroredView:
     """The state's record of a mirrored view.
 
     Args:
-        wanted: What it is to be.
         behind_since: Since when it is not known to be that (UTC); None when it is.
         watched_until: Until when a dead writer may still write it (UTC); None for no such one.
-        failure: Why it was not written when that was last tried.
     """
 
     wanted: WantedView
@@ -68,7 +66,6 @@ class MirrorStanding:
         views: How many views it has, those that are to be gone among them.
         behind: How many of them are not known to be what they are to be.
         since: Since when (UTC); None when all are.
-        failure: Why one of them is not, if that is known.
     """
 
     views: int

@@ -42,13 +42,9 @@ class PinChange:
     """A table that a version pins otherwise than the version before.
 
     Args:
-        snapshot_id: The Iceberg snapshot that it pins; None for a table without any.
-        rows: Rows in it, when known.
         is_new: Whether the version before did not show the table.
         is_back: Whether one before that did, as after a rollback.
         before: The snapshot that was pinned before.
-        added: Rows that were added since, when known.
-        removed: Rows that were removed since, when known.
     """
 
     version: int
@@ -255,7 +251,6 @@ def pin_filled(
 
     Args:
         connection: The transaction; it has written the version's pins, and what it fills.
-        version: Its new version.
         said: By table id, what is filled once the catalog has followed; it may come later.
     """
     on_sqlite = connection.dialect.name == "sqlite"
@@ -292,11 +287,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Let just these ranges of a table count as filled, and nothing wait for being so.
-
-    Args:
-        filled: The ranges (UTC).
-    """
+    """Let just these ranges of a table count as filled, and nothing wait for being so."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

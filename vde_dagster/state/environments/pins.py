@@ -61,7 +61,6 @@ class Head:
         table_id: The physical table; a preview has one of its own.
         snapshot_id: The Iceberg snapshot that readers see; None for a table without any.
         schema_id: The table's schema, whose columns readers may name.
-        rows: Rows in the table, when the snapshot's summary says.
     """
 
     table_id: str
@@ -77,8 +76,6 @@ class Growth:
 
     Args:
         before: The earlier snapshot, or None for an empty table.
-        added: Rows that were written, when known.
-        removed: Rows that were deleted or written anew, when known.
     """
 
     before: int | None
@@ -93,7 +90,6 @@ class Pin:
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without any row.
         schema_id: The table's schema at the publication.
-        rows: Rows in it, when known.
         filled: What counted as filled, as `pinned_fills` writes it; None when not known.
     """
 
@@ -185,7 +181,6 @@ class PinStore:
         """Pin what a version shows, in the transaction that writes its entries.
 
         Args:
-            version: Its new version.
             shown: By table id, what the version shows of tables that may differ from its pins.
             gone: Tables that it no longer shows.
             growths: By table id, what the publication itself adds.

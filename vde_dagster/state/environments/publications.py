@@ -37,7 +37,6 @@ class ReturnedTo:
     Args:
         expected: The Iceberg snapshot that its readers see until then; None for no rows.
         snapshot_id: The one that they see from then on.
-        filled: What counts as filled from then on (UTC).
     """
 
     expected: int | None
@@ -75,10 +74,6 @@ class PublicationRecord:
     Args:
         status: Whether it happened; `unused` marks files noted for deletion, no publication.
         version: The environment's version that it made, once committed.
-        plan_id: The plan, or None.
-        files: The files that it wrote or meant to write.
-        started_at: When it was announced (UTC).
-        decided_at: When it was committed or aborted (UTC), or None.
     """
 
     id: str
@@ -134,7 +129,6 @@ class PublicationStore:
         """Decide, inside the publish transaction, that the publication happens.
 
         Args:
-            version: The environment's version that it makes.
             settled: Whether the catalog's pointers move in the same transaction.
 
         Raises:

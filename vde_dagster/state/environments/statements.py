@@ -26,9 +26,7 @@ class WaitingStatement:
 
     Args:
         number: Its place among all statements of the store.
-        model: The model that asks for it.
         statement: Complete Spark SQL.
-        failure: Why it failed when it was last run, or None.
     """
 
     number: int

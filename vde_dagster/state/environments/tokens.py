@@ -26,11 +26,8 @@ class Token:
 
     Args:
         id: The part of it that is no secret.
-        environment: The environment that it reads, and its versions.
         row_filter: The rows that it reads, in PyIceberg's words; None for all.
-        created_at: When (UTC).
         expires_at: From when on it is void (UTC); None for never.
-        revoked_at: When it was revoked (UTC), or None.
     """
 
     id: str
@@ -59,7 +56,6 @@ class TokenStore:
 
         Args:
             expires_at: From when on it is void (UTC); None for never.
-            row_filter: The rows that it reads; None for all.
 
         Returns:
             The token, and the text that its owner sends, which cannot be found out later.

@@ -30,8 +30,6 @@ class EnvironmentVersion:
 
     Args:
         version: Counts publications, from 1; goes on counting after a drop.
-        plan_id: The plan that was applied, or None.
-        published_at: When (UTC).
         added: Models that the version before had not.
         changed: Models with another snapshot or table than before.
         removed: Models that only the version before had.
@@ -91,7 +89,6 @@ class VersionStore:
         """Return the versions of an environment, newest first.
 
         Args:
-            limit: The most versions to return.
             until: The last version; None for the newest.
         """
         last = schema.environment_versions.c.version <= until if until is not None else true()
@@ -105,11 +102,7 @@ class VersionStore:
             return [made_of(EnvironmentVersion, row) for row in conn.execute(query)]
 
     def number_at(self, name: str, at: datetime) -> int | None:
-        """Return the version that an environment was at, or None when it had none that is kept.
-
-        Args:
-            at: The instant (UTC).
-        """
+        """Return the version that an environment was at, or None when it had none that is kept."""
         known = schema.environment_versions.c
         own = known.environment == name
         # What came before the first later one, also where earlier releases let instants go back.
@@ -174,11 +167,7 @@ class VersionStore:
             return bool(conn.execute(query).scalar())
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Say whether an environment was dropped since a version: what that pinned is not kept.
-
-        Args:
-            connection: A transaction to read in.
-        """
+        """Say whether an environment was dropped since a version: what that pinned is not kept."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped

@@ -69,12 +69,7 @@ class FillRecord:
     """A range of a table that is filled and audited: it counts, or waits for a publication.
 
     Args:
-        interval: What was filled (UTC, half-open).
         iceberg_snapshot_id: The commit that holds the rows, when there was one.
-        rows: Rows in the range, when counted.
-        bytes: Bytes of the files that the commit added, when known.
-        seconds: How long the fill took, when known.
-        facts: What it read and wrote, as far as that is known.
         branch: The branch on which it waits; empty where it counts, or nothing was computed.
         recorded_at: When it was recorded (UTC); far ahead for one that is yet to be.
     """
@@ -145,9 +140,6 @@ class FillStore:
 
         What became outdated after the plan was begun to be applied stays to be filled again.
 
-        Args:
-            connection: A transaction to take part in.
-
         Raises:
             StoreError: The table is unknown or was given up to the janitor.
         """
@@ -187,7 +179,6 @@ class FillStore:
 
         Args:
             filled: What counts as filled, by table.
-            now: The instant (UTC) by the clock that is right.
 
         Returns:
             By table what was filled so, and when (UTC) it was last filled before that.
@@ -210,10 +201,6 @@ class FillStore:
         """Record that ranges have to be filled again which a clock that was ahead let be filled.
 
         Their fills are taken for recorded now, so that they are older than all that follow.
-
-        Args:
-            early: The ranges (UTC) by table.
-            now: The instant (UTC) by the clock that is right.
         """
         late = now + STEP
 
@@ -242,11 +229,7 @@ class FillStore:
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
-        """Record that commits of a table were taken back by a rollback, or brought back.
-
-        Args:
-            connection: The rollback's transaction.
-        """
+        """Record that commits of a table were taken back by a rollback, or brought back."""
         for part in chunks(sorted(commits)):
             connection.execute(
                 update(schema.fills)
@@ -342,7 +325,6 @@ class FactStore:
         """Return the fills of ranges that overlap one, newest first.
 
         Args:
-            interval: The range (UTC).
             plan_id: A plan whose fills count, too, that wait for its publication.
         """
         rows: list[Row[Any]] = []

@@ -62,7 +62,6 @@ class OutdatedStore:
 
         Args:
             known: Snapshots that need not be read, by id.
-            connection: A transaction to read in.
         """
         with self.database.reading(connection) as conn:
             plans = list(open_plans(conn))
@@ -105,7 +104,6 @@ class OutdatedStore:
         """Remember that ranges of a table have to be computed again.
 
         Args:
-            intervals: The ranges (UTC).
             since: Who begins after that (UTC) does it; by default from now on.
         """
         since = since or self.database.clock.now()
@@ -201,7 +199,6 @@ def still_outdated(
     """Settle, in the transaction that records a fill, what it computed in good time.
 
     Args:
-        interval: What was filled (UTC).
         plan_id: The plan that filled it; it began when it was last begun to be applied.
 
     Returns:

@@ -28,11 +28,7 @@ class TableShownError(ConflictError):
 
 
 def shown_by_production(subject: str, environment: str) -> ConflictError:
-    """Return the error of an environment that would write what production reads.
-
-    Args:
-        environment: The environment that would write it.
-    """
+    """Return the error of an environment that would write what production reads."""
     return ConflictError(
         f"production has begun to show {subject} since the plan for '{environment}' was made",
         hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
@@ -44,14 +40,11 @@ class TableCommit:
     """What goes with a table's next metadata.
 
     Args:
-        lease: The lease that has to be valid still, or None.
         filled: The range that `main` has from here on; the table may be shown by nobody.
         unused_files: Files that nothing names any more, to be deleted after the grace time.
-        subject: The table's name, for messages.
         columns: Columns that the table gets, by the table's id.
         branched: The table that is a branch of it from here on, or None.
         branch: The branch that readers of what is filled see; None for `main`.
-        head: What those readers see then.
     """
 
     lease: Lease | None = None
@@ -171,11 +164,7 @@ def ensure_tables(store: StateStore, tables: Iterable[PhysicalTable]) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """Reading and writing what waits for a publication.
-
-    Args:
-        fills: Where it goes with the publication.
-    """
+    """Reading and writing what waits for a publication."""
 
     database: Database
     fills: FillStore

@@ -64,11 +64,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStore:
-    """Deciding what may be forgotten, and giving it up.
-
-    Args:
-        plans: What may still be applied.
-    """
+    """Deciding what may be forgotten, and giving it up."""
 
     database: Database
     plans: PlanStore
@@ -79,7 +75,6 @@ class RetentionStore:
         versions.
 
         Args:
-            policy: For how long things are kept.
             write: Whether to act; False only tells.
         """
         if not write:

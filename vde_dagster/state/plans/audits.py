@@ -27,10 +27,7 @@ class AuditRecord:
         number: Grows with every result of the store.
         plan_id: The plan on whose behalf it ran.
         table_id: The physical table, or None for a view.
-        audit: The audit's label.
         blocking: Whether failing rows stop a publication.
-        interval: The audited range (UTC).
-        recorded_at: When (UTC).
         environment: The environment that was audited by itself, or None: the plan's.
         version: Its version then, or None.
     """
@@ -54,7 +51,6 @@ class AuditRun:
 
     Args:
         id: Takes the place of a plan's id.
-        version: Its version then.
     """
 
     id: str
@@ -79,7 +75,6 @@ class AuditStore:
         """Keep what an audit found; a repetition for the same plan and range replaces it.
 
         Args:
-            table_id: The physical table, or None for a view.
             run: The audits that ran by themselves, or None when a plan's did.
         """
         table = schema.audit_results

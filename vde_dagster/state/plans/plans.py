@@ -45,9 +45,6 @@ class PlanRecord:
     Args:
         kind: `plan` or `run`.
         base_version: The environment's version that it was made against.
-        created_at: When it was made (UTC).
-        started_at: When it was last begun to be applied (UTC), or None.
-        finished_at: When that ended (UTC), or None.
         message: Why it failed, or who rejected it and why, or None.
     """
 
@@ -162,7 +159,6 @@ class PlanStore:
 
         Args:
             plan_ids: Plans, known or not.
-            connection: A transaction to read in.
         """
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments

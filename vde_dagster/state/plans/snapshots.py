@@ -57,7 +57,6 @@ class SnapshotStore:
         """Read snapshots by id in one go; unknown ids are left out.
 
         Args:
-            connection: A transaction to take part in.
             unreadable: Gets the ids of those that cannot be read, which is no error then.
 
         Raises:

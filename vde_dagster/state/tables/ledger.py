@@ -23,9 +23,7 @@ class LedgerTable:
 
     Args:
         status: `live`, `tombstoned`, `dropping` or `dropped`.
-        created: Whether it was created in the catalog.
         location: Where its files are, once that was needed to drop it.
-        tombstoned_at: When it was given up (UTC), or None.
         branch: The Iceberg branch that is all of it, of another one's table; None for `main`.
     """
 

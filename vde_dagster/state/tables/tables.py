@@ -230,11 +230,7 @@ class TableStore:
             )
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Record that a preview has ranges of its table's rows no more; nothing of other tables.
-
-        Args:
-            intervals: The ranges (UTC).
-        """
+        """Record that a preview has ranges of its table's rows no more; nothing of other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return
@@ -266,9 +262,6 @@ class TableStore:
 
     def rehash(self, table: PhysicalTable) -> bool:
         """Store the hashes that a newer canonicaliser gives to what a table holds.
-
-        Args:
-            table: The table with its new fill version and columns' versions.
 
         Returns:
             False when another live table has just these hashes; then nothing is stored, and the
