@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -59,21 +59,19 @@ _starts_with: Any = expressions.StartsWith
 _MOST_LISTED = 200
 
 
-class RowTest(ABC):
-    """A condition on rows of one table."""
+@dataclass(frozen=True, slots=True)
+class RowTest:
+    """A condition on rows of one table.
 
-    @abstractmethod
-    def of(self, rows: pa.Table) -> Any:
-        """Return for every row true, false, or NULL where that is not known."""
+    Args:
+        of: Says of every row true, or false or NULL where it does not fulfil it.
+        files: A condition that every row fulfils that fulfils this one, and perhaps others.
+        columns: The table's columns that it is about.
+    """
 
-    @abstractmethod
-    def files(self) -> BooleanExpression:
-        """Return a condition that every row fulfils that fulfils this one, and perhaps others."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """The table's columns that it is about."""
+    of: Callable[[pa.Table], Any]
+    files: BooleanExpression
+    columns: tuple[str, ...] = ()
 
     def rows(self, rows: pa.Table) -> pa.Table:
         """Return those rows that fulfil it."""
@@ -98,8 +96,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
     """Return a condition that rows behind a sorted page's last one fulfil, to leave files out."""
     if not last.is_valid:
-        found: BooleanExpression = _is_null(column)
-        return found
+        return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type
     value: Any = None
     if filter_values.bounds(type_) is not None and not pa.types.is_decimal(last.type):
@@ -127,7 +124,19 @@ class _Column:
     def said(self) -> str:
         return ".".join(self.path)
 
-    def of(self, rows: pa.Table) -> Any:
+    def test(self, judge: Callable[[Any], Any], files: Any = _not_null, *told: Any) -> RowTest:
+        """Return a test of its values.
+
+        Args:
+            judge: Says of values whether they fulfil it.
+            files: PyIceberg's condition on the column, with what is told of it.
+        """
+        # What PyIceberg knows of files has to be about it, and about all of its values.
+        plain = isinstance(self.type, types.PrimitiveType) and "." not in self.said
+        known = files(self.said, *told) if plain else AlwaysTrue()
+        return RowTest(lambda rows: judge(self._values(rows)), known, self.path[:1])
+
+    def _values(self, rows: pa.Table) -> Any:
         found = rows[self.path[0]]
         for name in self.path[1:]:
             found = pc.struct_field(found, name)
@@ -140,209 +149,44 @@ class _Column:
             return pa.large_binary()
         return schema_to_pyarrow(self.type, include_field_ids=False)
 
-    @property
-    def tells_files(self) -> bool:
-        """Whether what PyIceberg knows of files is about it, and is about all of its values."""
-        plain = isinstance(self.type, types.PrimitiveType) and len(self.path) == 1
-        return plain and "." not in self.path[0]
+
+def _always(value: bool) -> RowTest:
+    return RowTest(
+        lambda rows: pa.chunked_array([pa.repeat(value, rows.num_rows)]),
+        AlwaysTrue() if value else AlwaysFalse(),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Constant(RowTest):
-    value: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        return pa.chunked_array([pa.repeat(self.value, rows.num_rows)])
-
-    def files(self) -> BooleanExpression:
-        return AlwaysTrue() if self.value else AlwaysFalse()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
+def _known(column: _Column, value: bool) -> RowTest:
+    """Return a test that all values fulfil, or none; NULL fulfils none."""
+    return column.test(pc.is_valid) if value else _always(False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts(RowTest):
-    parts: tuple[RowTest, ...]
-    either: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        join = pc.or_kleene if self.either else pc.and_kleene
-        found = self.parts[0].of(rows)
-        for part in self.parts[1:]:
-            found = join(found, part.of(rows))
-        return found
-
-    def files(self) -> BooleanExpression:
-        join: Any = expressions.Or if self.either else expressions.And
-        return join(*(part.files() for part in self.parts))  # type: ignore[no-any-return]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
-
-
-@dataclass(frozen=True, slots=True)
-class _OfColumn(RowTest):
-    column: _Column
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.column.path[:1]
-
-    def files(self) -> BooleanExpression:
-        return self._files() if self.column.tells_files else AlwaysTrue()
-
-    def _files(self) -> BooleanExpression:
-        return self._has_values()
-
-    def _has_values(self) -> BooleanExpression:
-        found: BooleanExpression = _not_null(self.column.path[0])
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Known(_OfColumn):
-    """The same of every value, and not known of NULL."""
-
-    value: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        values = self.column.of(rows)
-        null = pa.scalar(None, pa.bool_())
-        return pc.if_else(pc.is_valid(values), pa.scalar(self.value), null)
-
-    def _files(self) -> BooleanExpression:
-        return self._has_values() if self.value else AlwaysFalse()
-
-
-@dataclass(frozen=True, slots=True)
-class _Null(_OfColumn):
-    negated: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        return (pc.is_valid if self.negated else pc.is_null)(self.column.of(rows))
-
-    def _files(self) -> BooleanExpression:
-        found: BooleanExpression = (_not_null if self.negated else _is_null)(self.column.path[0])
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared(_OfColumn):
-    """Compared with a value that the column's type has.
-
-    Args:
-        value: The value, in the column's Arrow type.
-        told: The value as PyIceberg takes it, or None where it is not told.
-    """
-
-    sign: str
-    value: pa.Scalar
-    told: Any
-
-    def of(self, rows: pa.Table) -> Any:
-        return _COMPARE[self.sign](self.column.of(rows), self.value)
-
-    def _files(self) -> BooleanExpression:
-        if self.told is None or self.sign == "!=":
-            return self._has_values()
-        found: BooleanExpression = _ICEBERG[self.sign](self.column.path[0], self.told)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Floating(_OfColumn):
-    """Compared with a floating-point number; NaN is equal to itself and above all others."""
-
-    sign: str
-    value: float
-
-    def of(self, rows: pa.Table) -> Any:
-        values = self.column.of(rows)
-        nan = pc.is_nan(values)
-        if math.isnan(self.value):
-            if self.sign in ("=", ">="):
-                return nan
-            if self.sign in ("!=", "<"):
-                return pc.invert(nan)
-            return _Known(self.column, self.sign == "<=").of(rows)
-        found = _COMPARE[self.sign](values, pa.scalar(self.value, values.type))
-        return pc.or_kleene(found, nan) if self.sign in (">", ">=") else found
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed(_OfColumn):
-    """One of some values that the column's type has, or none of them."""
-
-    values: tuple[pa.Scalar, ...]
-    told: tuple[Any, ...]
-    negated: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        values = self.column.of(rows)
-        listed = pa.concat_arrays([pa.repeat(one, 1) for one in self.values])
-        found = pc.is_in(values, value_set=listed)
-        found = pc.invert(found) if self.negated else found
-        return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
-
-    def _files(self) -> BooleanExpression:
-        told = all(one is not None for one in self.told) and len(self.told) <= _MOST_LISTED
-        if self.negated or not told:
-            return self._has_values()
-        found: BooleanExpression = _in(self.column.path[0], self.told)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _NotANumber(_OfColumn):
-    negated: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        found = pc.is_nan(self.column.of(rows))
-        return pc.invert(found) if self.negated else found
-
-
-@dataclass(frozen=True, slots=True)
-class _Formed(_OfColumn):
-    """A text of a form, or of none such.
-
-    Args:
-        begins: What every such text begins with.
-        negated: Whether those are meant that have another form.
-    """
-
-    expression: str
-    begins: str
-    negated: bool
-
-    def of(self, rows: pa.Table) -> Any:
-        found = pc.match_substring_regex(self.column.of(rows), self.expression)
-        return pc.invert(found) if self.negated else found
-
-    def _files(self) -> BooleanExpression:
-        if self.negated or not self.begins:
-            return self._has_values()
-        found: BooleanExpression = _starts_with(self.column.path[0], self.begins)
-        return found
+def _joined(parts: Sequence[RowTest], either: bool) -> RowTest:
+    kleene = pc.or_kleene if either else pc.and_kleene
+    join: Any = expressions.Or if either else expressions.And
+    return RowTest(
+        lambda rows: reduce(kleene, (part.of(rows) for part in parts)),
+        join(*(part.files for part in parts)),
+        tuple(dict.fromkeys(name for part in parts for name in part.columns)),
+    )
 
 
 def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
     if isinstance(condition, Not):
         return _bound(condition.part, schema, negated=not negated)
     if isinstance(condition, Always):
-        return _Constant(condition.value != negated)
+        return _always(condition.value != negated)
     if isinstance(condition, Both):
-        parts = tuple(_bound(part, schema, negated=negated) for part in condition.parts)
-        return _Parts(parts, condition.either != negated)
+        parts = [_bound(part, schema, negated=negated) for part in condition.parts]
+        return _joined(parts, condition.either != negated)
     column = _column(schema, condition.column)
     if isinstance(condition, Is):
         if not condition.nan:
-            return _Null(column, negated)
-        if not isinstance(column.type, (types.FloatType, types.DoubleType)):
+            return column.test(pc.is_valid) if negated else column.test(pc.is_null, _is_null)
+        if not _is_floating(column):
             raise ValueError(f"{column.said} is of type {column.type}, which has no NaN")
-        return _NotANumber(column, negated)
+        return column.test(_is_number if negated else pc.is_nan)
     try:
         if isinstance(condition, Comparison):
             sign = _OPPOSITE[condition.sign] if negated else condition.sign
@@ -380,32 +224,55 @@ def _column(schema: Schema, names: Sequence[str]) -> _Column:
     return _Column(tuple(path), type_)
 
 
+def _is_floating(column: _Column) -> bool:
+    return isinstance(column.type, (types.FloatType, types.DoubleType))
+
+
+def _is_number(values: Any) -> Any:
+    return pc.invert(pc.is_nan(values))
+
+
 def _compared(column: _Column, sign: str, value: Value) -> RowTest:
-    type_ = column.type
-    bounds = filter_values.bounds(type_)
-    if bounds is None:
-        if isinstance(type_, (types.FloatType, types.DoubleType)):
-            return _floating(column, sign, value)
-        made, told = _value(column, value)
-        return _Compared(column, sign, made, told)
-    lowest, highest = bounds
-    exact = _whole(type_, value)
-    units = filter_values.floored(exact)
-    there = lowest <= units <= highest
+    if _is_floating(column):
+        return _floating(column, sign, value)
     if sign in ("=", "!="):
-        if not there or units != exact:
-            return _Known(column, sign == "!=")
-    elif units != exact or not there:
+        same = _exactly(column, value)
+        return _known(column, sign == "!=") if same is None else _ordered(column, sign, *same)
+    bounds = filter_values.bounds(column.type)
+    if bounds is None:
+        return _ordered(column, sign, *_value(column, value))
+    exact = _whole(column.type, value)
+    units = filter_values.floored(exact)
+    there = bounds[0] <= units <= bounds[1]
+    if units != exact or not there:
         # Between two values, or beyond all: as of the greatest one below.
         sign = "<=" if sign in ("<", "<=") else ">"
         if not there:
-            return _Known(column, (units > highest) == (sign == "<="))
-    return _Compared(
-        column,
-        sign,
-        filter_values.scalar(column.arrow, int(units)),
-        filter_values.literal(type_, int(units)),
-    )
+            return _known(column, (units > bounds[1]) == (sign == "<="))
+    return _ordered(column, sign, *_of_units(column, int(units)))
+
+
+def _ordered(column: _Column, sign: str, value: pa.Scalar, told: Any) -> RowTest:
+    """Return a test that compares with a value, which PyIceberg is told of where it takes it."""
+    compare = _COMPARE[sign]
+    if told is None or sign == "!=":
+        return column.test(lambda values: compare(values, value))
+    return column.test(lambda values: compare(values, value), _ICEBERG[sign], told)
+
+
+def _exactly(column: _Column, value: Value) -> tuple[pa.Scalar, Any] | None:
+    """Return a value in a column's Arrow type, and as PyIceberg takes it; None where none is it."""
+    bounds = filter_values.bounds(column.type)
+    if bounds is None:
+        return _value(column, value)
+    exact = _whole(column.type, value)
+    units = filter_values.floored(exact)
+    there = units == exact and bounds[0] <= units <= bounds[1]
+    return _of_units(column, int(units)) if there else None
+
+
+def _of_units(column: _Column, units: int) -> tuple[pa.Scalar, Any]:
+    return filter_values.scalar(column.arrow, units), filter_values.literal(column.type, units)
 
 
 def _whole(type_: types.IcebergType, value: Value) -> Decimal:
@@ -416,26 +283,34 @@ def _whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def _floating(column: _Column, sign: str, value: Value) -> RowTest:
-    single = isinstance(column.type, types.FloatType)
+    """Compare with a floating-point number; NaN is equal to itself and above all others."""
     named = value.strip().lower() if isinstance(value, str) else ""
-    if re.fullmatch(r"nan|[+-]?inf(inity)?", named):
-        return _Floating(column, sign, float(named))
+    if named == "nan":
+        by_sign = {"=": pc.is_nan, ">=": pc.is_nan, "!=": _is_number, "<": _is_number}
+        return column.test(by_sign[sign]) if sign in by_sign else _known(column, sign == "<=")
+    if re.fullmatch(r"[+-]?inf(inity)?", named):
+        return _among_numbers(column, sign, float(named))
     try:
         exact = filter_values.number(value)
     except ValueError as error:
         raise _Unlike(f"{_said(value)} is {error}") from None
-    greatest = pa.scalar(float(exact), pa.float64()).cast(
-        pa.float32() if single else pa.float64(), safe=False
-    )
+    greatest = pa.scalar(float(exact), pa.float64()).cast(column.arrow, safe=False)
     found = float(greatest.as_py())
     if not math.isinf(found):
-        return _Floating(column, sign, found)
+        return _among_numbers(column, sign, found)
     # No number of the type is as far from zero: all are on one side of it, infinity on the other.
     if sign in ("=", "!="):
-        return _Known(column, sign == "!=")
+        return _known(column, sign == "!=")
     beyond = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
     short = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
-    return _Floating(column, (beyond if found > 0 else short)[sign], found)
+    return _among_numbers(column, (beyond if found > 0 else short)[sign], found)
+
+
+def _among_numbers(column: _Column, sign: str, value: float) -> RowTest:
+    compare, number = _COMPARE[sign], pa.scalar(value, column.arrow)
+    if sign in (">", ">="):
+        return column.test(lambda values: pc.or_kleene(compare(values, number), pc.is_nan(values)))
+    return column.test(lambda values: compare(values, number))
 
 
 def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
@@ -464,15 +339,23 @@ def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
 
 
 def _among(column: _Column, values: Sequence[Value], negated: bool) -> RowTest:
-    tests = [_compared(column, "=", value) for value in values]
-    plain = [test for test in tests if isinstance(test, _Compared)]
-    if any(not isinstance(test, (_Compared, _Known)) for test in tests):
-        signs = [_compared(column, "!=" if negated else "=", value) for value in values]
-        return signs[0] if len(signs) == 1 else _Parts(tuple(signs), not negated)
-    if not plain:
-        return _Known(column, negated)
-    listed = tuple(test.value for test in plain)
-    return _Listed(column, listed, tuple(test.told for test in plain), negated)
+    if _is_floating(column):
+        tests = [_floating(column, "!=" if negated else "=", value) for value in values]
+        return tests[0] if len(tests) == 1 else _joined(tests, not negated)
+    known = [one for value in values if (one := _exactly(column, value)) is not None]
+    if not known:
+        return _known(column, negated)
+    listed = pa.concat_arrays([pa.repeat(value, 1) for value, _ in known])
+    told = tuple(one for _, one in known if one is not None)
+    if negated:
+        return column.test(
+            lambda values: pc.and_(
+                pc.is_valid(values), pc.invert(pc.is_in(values, value_set=listed))
+            )
+        )
+    tell = len(told) == len(known) <= _MOST_LISTED
+    files = (_in, told) if tell else (_not_null,)
+    return column.test(lambda values: pc.is_in(values, value_set=listed), *files)
 
 
 def _formed(column: _Column, like: Like, negated: bool) -> RowTest:
@@ -488,7 +371,11 @@ def _formed(column: _Column, like: Like, negated: bool) -> RowTest:
             continue
         parts.append(f"\\x{{{ord(sign):x}}}")
         begins += sign if whole else ""
-    return _Formed(column, rf"(?s)\A{''.join(parts)}\z", begins, negated)
+    form = rf"(?s)\A{''.join(parts)}\z"
+    if negated:
+        return column.test(lambda values: pc.invert(pc.match_substring_regex(values, form)))
+    files = (_starts_with, begins) if begins else (_not_null,)
+    return column.test(lambda values: pc.match_substring_regex(values, form), *files)
 
 
 def _said(value: Value) -> str:

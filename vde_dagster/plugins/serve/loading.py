@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache, cachedmethod
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -32,6 +34,16 @@ _ANSWERS = 2_000
 _BYTES = 256 * 1024 * 1024
 
 
+def _size(answer: Tagged) -> int:
+    """Return the room that an answer takes; there is none for more than `_ANSWERS`."""
+    return max(len(answer.content), _BYTES // _ANSWERS)
+
+
+def _of_publication(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
+    """Return what tells an answer from others, if it is always the same of one publication."""
+    return served.version.publication_id, *asked
+
+
 class Loader:
     """Makes answers, and keeps those that were asked for last.
 
@@ -43,9 +55,9 @@ class Loader:
     def __init__(self, config: Mapping[str, str], writes_metadata: bool = False) -> None:
         self._config = dict(config)
         self._writes_metadata = writes_metadata
-        self._kept: OrderedDict[tuple[str, ...], Tagged] = OrderedDict()
-        self._size = 0
-        self._models: OrderedDict[tuple[str, str], tuple[Snapshot, PhysicalTable]] = OrderedDict()
+        self._kept: LRUCache[tuple[object, ...], Tagged] = LRUCache(_BYTES, _size)
+        self._models: LRUCache[tuple[object, ...], tuple[Snapshot, PhysicalTable]]
+        self._models = LRUCache(_ANSWERS)
         self._lock = threading.Lock()
 
     def table(self, served: ServedVersion, name: ModelName) -> Tagged:
@@ -54,9 +66,7 @@ class Loader:
         Raises:
             ServeError: There is no such table, or its data are gone or not known.
         """
-        location = self._location(served, name)
-        key = ("table", str(name), served.version.publication_id, location)
-        return self._remembered(key, lambda: self._table(served, name, location))
+        return self._table(served, name, self._location(served, name))
 
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
         """Return metadata by which a model's rows are read here; raises as `table` does.
@@ -79,23 +89,7 @@ class Loader:
         """
         if name not in served.views:
             raise missing("View", f"there is no view {name} in {_shown(served)}")
-        key = ("view", str(name), served.version.publication_id, catalog or "")
-        return self._remembered(key, lambda: self._view(served, name, catalog))
-
-    def _remembered(self, key: tuple[str, ...], make: Callable[[], bytes]) -> Tagged:
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-                return kept
-        made = Tagged(make())
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = made
-                self._size += len(made.content)
-            while len(self._kept) > _ANSWERS or self._size > _BYTES:
-                self._size -= len(self._kept.popitem(last=False)[1].content)
-        return made
+        return self._view(served, name, catalog)
 
     def _location(self, served: ServedVersion, name: ModelName) -> str:
         if name in served.externals:
@@ -113,25 +107,16 @@ class Loader:
             raise _gone(served, name)
         return location
 
+    @cachedmethod(attrgetter("_models"), _of_publication, attrgetter("_lock"))
     def _model(self, served: ServedVersion, name: ModelName) -> tuple[Snapshot, PhysicalTable]:
-        entry = served.version.entries[name]
-        key = (served.version.publication_id, str(name))
-        with self._lock:
-            kept = self._models.get(key)
-        if kept is None:
-            store = served.warehouse.store
-            snapshot = store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-            tables = store.tables.load([served.table_ids[name]])
-            if not tables:
-                raise _gone(served, name)
-            kept = snapshot, tables[served.table_ids[name]]
-            with self._lock:
-                self._models[key] = kept
-                while len(self._models) > _ANSWERS:
-                    self._models.popitem(last=False)
-        return kept
+        store, snapshot_id = served.warehouse.store, served.version.entries[name].snapshot_id
+        tables = store.tables.load([served.table_ids[name]])
+        if not tables:
+            raise _gone(served, name)
+        return store.snapshots.load([snapshot_id])[snapshot_id], tables[served.table_ids[name]]
 
-    def _table(self, served: ServedVersion, name: ModelName, location: str) -> bytes:
+    @cachedmethod(attrgetter("_kept"), _of_publication, attrgetter("_lock"))
+    def _table(self, served: ServedVersion, name: ModelName, location: str) -> Tagged:
         metadata = self._metadata(served, name, location)
         if name not in served.externals:
             # Clients compare locations to see whether what they have is past.
@@ -140,7 +125,7 @@ class Loader:
                 files = served.warehouse.lakehouse.files
                 ensure_written(files, location, encode_metadata(metadata))
         answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
-        return encode_metadata(answer)
+        return Tagged(encode_metadata(answer))
 
     def _metadata(
         self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
@@ -182,7 +167,8 @@ class Loader:
             raise _gone(served, name)
         return found
 
-    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:
+    @cachedmethod(attrgetter("_kept"), _of_publication, attrgetter("_lock"))
+    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
         version = served.version
         properties = {"vde.environment": version.name, "vde.version": str(version.version)}
         definition = serve_view(
@@ -200,7 +186,8 @@ class Loader:
             shown = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
             metadata["versions"] = shown
         location = f"{metadata['location']}/{_file(served, name)}"
-        return encode_metadata({"metadata-location": location, "metadata": metadata, "config": {}})
+        answer = {"metadata-location": location, "metadata": metadata, "config": {}}
+        return Tagged(encode_metadata(answer))
 
     def _types(self, served: ServedVersion, name: ModelName) -> tuple[tuple[str, str], ...]:
         """Return the columns of a view, with their Spark SQL types."""

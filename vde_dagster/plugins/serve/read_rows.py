@@ -233,7 +233,7 @@ def scan_rows(
     own = schema.as_arrow()
     needed = pa.schema([own.field(name).with_nullable(True).remove_metadata() for name in names])
     for test in tests:
-        files = And(files, test.files())
+        files = And(files, test.files)
     tasks = _planned(table, files)
     scan = ArrowScan(
         table.metadata, table.io, schema.select(*names), AlwaysTrue(), case_sensitive=True

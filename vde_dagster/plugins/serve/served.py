@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
@@ -171,7 +172,7 @@ class Versions:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
-        self._kept: OrderedDict[tuple[str, int, str], ServedVersion] = OrderedDict()
+        self._kept: LRUCache[tuple[str, int, str], ServedVersion] = LRUCache(_VERSIONS)
         self._lock = threading.Lock()
         self._repeats = Repeats()
 
@@ -212,11 +213,7 @@ class Versions:
     def _keep(self, version: Environment) -> ServedVersion:
         key = (version.name, version.version, version.publication_id)
         with self._lock:
-            kept = self._kept.setdefault(key, ServedVersion(self.warehouse, version, self._repeats))
-            self._kept.move_to_end(key)
-            while len(self._kept) > _VERSIONS:
-                self._kept.popitem(last=False)
-        return kept
+            return self._kept.setdefault(key, ServedVersion(self.warehouse, version, self._repeats))
 
 
 LIVE = "+live"
