@@ -68,6 +68,21 @@ def format_files(workspace: Workspace, chosen: Sequence[str], *, check: bool) ->
     return done
 
 
+def lay_out_query(sql: str, settings: Settings) -> str:
+    """Return Spark SQL laid out, its words unchanged; as it is where that cannot be done."""
+    spark = replace(settings, dialect="spark", model_defaults={})
+    try:
+        format_text = _FORMATTERS.require("sql")
+        made = format_text(Path("query.sql"), sql, spark, _as_written(settings))
+    except ProjectError:
+        return sql
+    return (made or sql).rstrip()
+
+
+def _as_written(settings: Settings) -> LayoutOptions:
+    return replace(settings.format, keywords=False, normalize_functions="")
+
+
 def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
     """Return the files of SQL that are meant, relative to the root."""
     every = find_files(workspace.settings).sql
@@ -112,8 +127,7 @@ def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, 
         if made is None or made.encode() == content:
             return
         done.texts[path] = made
-        as_written = replace(settings.format, keywords=False, normalize_functions="")
-        spare[path] = format_text(Path(path), text, settings, as_written) or made
+        spare[path] = format_text(Path(path), text, settings, _as_written(settings)) or made
     except ProjectError as error:
         done.left_alone.append(error)
         done.texts.pop(path, None)

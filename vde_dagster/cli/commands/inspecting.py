@@ -72,9 +72,9 @@ def render(
             start=since,
             end=until,
         )
-        from vde_dagster.sql.outline import broken_into_lines
+        from vde_dagster.execution.format_files import lay_out_query
 
-        pretty = broken_into_lines(sql)
+        pretty = lay_out_query(sql, workspace.settings)
         output.result(
             {"model": model.lower(), "environment": environment, "sql": pretty},
             lambda console: console.print(pretty, markup=False),

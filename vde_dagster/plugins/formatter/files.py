@@ -74,7 +74,6 @@ def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list
     return words, comments, [source.text[block.start : block.end] for block in blocks]
 
 
-_TOGETHER = ("ON_VIRTUAL_UPDATE_BEGIN", "JINJA_END")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM")
 
 

@@ -5,7 +5,7 @@ Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
@@ -84,7 +84,7 @@ def _add_tables(router: APIRouter, versions: Versions, loader: Loader) -> None:
     def tables(prefix: str, namespace: str) -> Response:
         """List the models that have a table, and the tables that others write."""
         served = _find(versions, prefix)
-        return _listed(served.listed_tables, _require(served, namespace))
+        return _listed((*served.tables, *served.externals), _require(served, namespace))
 
     @router.get(_TABLE)
     def load_table(
@@ -114,7 +114,7 @@ def _add_views(router: APIRouter, versions: Versions, loader: Loader) -> None:
     def views(prefix: str, namespace: str) -> Response:
         """List the models that are views."""
         served = _find(versions, prefix)
-        return _listed(served.listed_views, _require(served, namespace))
+        return _listed(served.views, _require(served, namespace))
 
     @router.get(_VIEW)
     def load_view(prefix: str, namespace: str, view: str) -> Response:
@@ -153,8 +153,8 @@ def _require(served: ServedVersion, text: str) -> str:
     raise missing("Namespace", f"there is no namespace {text.replace(_SEPARATOR, '.')}")
 
 
-def _listed(names: Mapping[str, list[str]], namespace: str) -> Response:
-    found = names.get(namespace, [])
+def _listed(names: Iterable[ModelName], namespace: str) -> Response:
+    found = sorted(one.name for one in names if one.namespace == namespace)
     return _json({"identifiers": [{"namespace": [namespace], "name": name} for name in found]})
 
 

@@ -35,6 +35,7 @@ _TOLD = {
     404: "there is nothing at this path; /docs says what there is",
     405: "this path answers GET",
 }
+_READ_ONLY = "this catalog is read-only: what it shows is changed by `vde apply` and `vde run`"
 _AWAY = "the state cannot be read now; why is in the server's output"
 
 
@@ -84,7 +85,9 @@ def answer_errors(app: FastAPI) -> None:
             # Where the state is, and as whom it is read, is nothing for whoever may have no token.
             print(error, file=sys.stderr, flush=True)
             return ServeError(503, _AWAY, headers={"Retry-After": "5"}).answer()
-        status = 400 if isinstance(error, UsageError) else _status(error)
+        # The table of a damaged file is there, and comes back with the file.
+        gone = isinstance(error, ExecutionError) and not isinstance(error, DamagedFileError)
+        status = 400 if isinstance(error, UsageError) else 404 if gone else 500
         return ServeError(status, str(error)).answer()
 
     async def invalid(request: Request, error: Any) -> JSONResponse:
@@ -94,7 +97,7 @@ def answer_errors(app: FastAPI) -> None:
 
     async def http(request: Request, error: Any) -> JSONResponse:
         if request.method not in ("GET", "HEAD", "OPTIONS") and error.status_code in (404, 405):
-            return refused_write().answer()
+            return ServeError(406, _READ_ONLY).answer()
         told = _TOLD.get(error.status_code, str(error.detail))
         return ServeError(error.status_code, told, headers=error.headers).answer()
 
@@ -106,19 +109,6 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unforeseen)
-
-
-def refused_write() -> ServeError:
-    """Return the answer to every write."""
-    return ServeError(
-        406, "this catalog is read-only: what it shows is changed by `vde apply` and `vde run`"
-    )
-
-
-def _status(error: VdeError) -> int:
-    if isinstance(error, DamagedFileError):
-        return 500  # The table is there, and comes back with its file.
-    return 404 if isinstance(error, ExecutionError) else 500
 
 
 @dataclass(frozen=True)

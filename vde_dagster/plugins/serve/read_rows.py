@@ -37,7 +37,6 @@ from vde_dagster.plugins.serve.row_order import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
@@ -167,7 +166,7 @@ def _tests(table: Table, request: RowRequest) -> list[RowTest]:
 
 def _columns(table: Table, asked: Sequence[str]) -> list[str]:
     names = table.schema().column_names
-    named = {name.lower(): name for name in _top_level(table)}
+    named = {field.name.lower(): field.name for field in table.schema().fields}
     for name in asked:
         if name.lower() not in named:
             raise UsageError(f"there is no column '{name}'", hint=suggest(name, names, "columns"))
@@ -179,16 +178,8 @@ def _sort_key(table: Table, text: str) -> SortKey:
     return SortKey(column, text.startswith("-"))
 
 
-def _top_level(table: Table) -> list[str]:
-    return [field.name for field in table.schema().fields]
-
-
 def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    import pyarrow
-
-    return pyarrow.schema(
-        [schema.field(name).with_nullable(True).remove_metadata() for name in names]
-    )
+    return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])
 
 
 def _cursor(
@@ -230,8 +221,7 @@ def scan_rows(
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
     schema = table.schema()
-    own = schema.as_arrow()
-    needed = pa.schema([own.field(name).with_nullable(True).remove_metadata() for name in names])
+    needed = _only(schema.as_arrow(), names)
     for test in tests:
         files = And(files, test.files)
     tasks = _planned(table, files)

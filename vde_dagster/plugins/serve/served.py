@@ -116,16 +116,6 @@ class ServedVersion:
         names = (*self.tables, *self.views, *self.externals)
         return tuple(sorted({name.namespace for name in names}))
 
-    @cached_property
-    def listed_tables(self) -> dict[str, list[str]]:
-        """The names of tables, those of others among them, by namespace and in order."""
-        return _by_namespace((*self.tables, *self.externals))
-
-    @cached_property
-    def listed_views(self) -> dict[str, list[str]]:
-        """The names of views, by namespace and in order."""
-        return _by_namespace(self.views)
-
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
         """Return a resolver of models and of the tables that models without a table read."""
         store, entries = self.warehouse.store, self.version.entries
@@ -158,13 +148,6 @@ class ServedVersion:
         entries = [self.version.entries[name] for name in names]
         found = self.warehouse.store.snapshots.load(entry.snapshot_id for entry in entries)
         return {entry.name: found[entry.snapshot_id] for entry in entries}
-
-
-def _by_namespace(names: Iterable[ModelName]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in sorted(names):
-        found.setdefault(name.namespace, []).append(name.name)
-    return found
 
 
 class Versions:

@@ -7,7 +7,6 @@ import socket
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -80,12 +79,7 @@ class Server:
         self._socket = listening
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop listening."""
         if self._socket is not None:
             self._socket.close()
@@ -235,17 +229,16 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._phase = phase
             if phase is not None:
                 seconds = limits.head_seconds if phase == "head" else limits.body_seconds
-                self._timer = self.loop.call_later(seconds, self._late)
-
-        def _late(self) -> None:
-            self._refuse("408 Request Timeout", "the request took too long to send")
+                said = "408 Request Timeout", "the request took too long to send"
+                self._timer = self.loop.call_later(seconds, self._refuse, *said)
 
         def _refuse(self, status: str, why: str) -> None:
             """Answer with an error, unless an answer has begun, and end the connection."""
             self._time(None)
             if self.transport.is_closing():
                 return
-            if self.cycle is None or (self.cycle.response_complete or not _begun(self.cycle)):
+            cycle: Any = self.cycle
+            if cycle is None or cycle.response_complete or not cycle.response_started:
                 kind = {"429": "SlowDownException", "503": "ServiceUnavailableException"}.get(
                     status[:3], "BadRequestException"
                 )
@@ -258,7 +251,3 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self.transport.close()
 
     return Limited
-
-
-def _begun(cycle: Any) -> bool:
-    return bool(cycle.response_started)

@@ -317,10 +317,39 @@ def does(part: type[Shape]) -> dict[str, Does]:
     }
 
 
+class UserRole(str, enum.Enum):
+    """What a user may do."""
+
+    REQUIRED_APPROVER = "required_approver"
+
+
+class NotificationEvent(str, enum.Enum):
+    """What somebody is told of."""
+
+    APPLY_START = "apply_start"
+    APPLY_END = "apply_end"
+    APPLY_FAILURE = "apply_failure"
+    RUN_START = "run_start"
+    RUN_END = "run_end"
+    RUN_FAILURE = "run_failure"
+    AUDIT_FAILURE = "audit_failure"
+    MIGRATION_START = "migration_start"
+    MIGRATION_END = "migration_end"
+    MIGRATION_FAILURE = "migration_failure"
+
+
+class MergeMethod(str, enum.Enum):
+    """How a bot merges."""
+
+    MERGE = "merge"
+    SQUASH = "squash"
+    REBASE = "rebase"
+
+
 def __getattr__(name: str) -> Any:
-    """Make the classes of connections, schedulers and bots when they are asked for."""
+    """Make the classes of connections, schedulers, users and bots when they are asked for."""
     if name.endswith("ConnectionConfig"):
         return type(name, (Connection,), {})
-    if name.endswith(("Config", "NotificationTarget", "Options")):
+    if name == "User" or name.endswith(("Config", "NotificationTarget", "Options")):
         return type(name, (Anything,), {})
     raise AttributeError(f"module 'sqlmesh.core.config' has no attribute '{name}'")

@@ -9,17 +9,48 @@ import ast
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.plugins.sqlmesh.written import WrittenConfig
 from vde_dagster.project.configuration.config_files import config_files, variables_that_set
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.files import parse_python, run_file, where_raised
 from vde_dagster.project.python.watching import Seen, TooSlow, time_limit, watching
 from vde_dagster.project.yaml_text import KeyPath, load_yaml, rendered_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConfig:
+    """A configuration as it is written, not checked yet.
+
+    Args:
+        path: The file, relative to the project's folder.
+        lines: Line of every value by the keys that lead to it, as far as it is known.
+        seen: Files and environment variables that decided what it says.
+        above: What won over it, key by key.
+    """
+
+    path: Path
+    values: dict[str, Any]
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
+    above: WrittenConfig | None = None
+
+    def location(self, keys: KeyPath) -> SourceLocation:
+        """Return the place of a value, or of the nearest thing around it."""
+        if self.above is not None and keys in self.above.lines:
+            return self.above.location(keys)
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return SourceLocation(self.path, self.lines.get(keys))
+
+    def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
+        """Make an error that points at a value."""
+        return ProjectError(message, hint=hint, location=self.location(keys))
+
 
 _HINT = "the configuration knows env_var('NAME', 'default') and user()"
 

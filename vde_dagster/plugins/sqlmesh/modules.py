@@ -44,7 +44,6 @@ Names = dict[str, str] | str
 _KINDS = f"{_PACKAGE}.kinds"
 _VALUES = f"{_PACKAGE}.values"
 _CONFIG = f"{_PACKAGE}.config"
-_PEOPLE = f"{_PACKAGE}.people"
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
         **_MACRO_NAMES,
@@ -88,7 +87,7 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.core.model.definition": _MODELS,
     "sqlmesh.core.model.kind": _KINDS,
     "sqlmesh.core.node": {"IntervalUnit": _VALUES},
-    "sqlmesh.core.notification_target": _PEOPLE,
+    "sqlmesh.core.notification_target": _CONFIG,
     "sqlmesh.core.signal": {"signal": f"{_MACROS}.registry"},
     "sqlmesh.core.snapshot": {
         "Snapshot": _ANNOTATIONS,
@@ -96,13 +95,13 @@ _MODULES: dict[str, Names] = {
     },
     "sqlmesh.core.snapshot.definition": _SHAPES,
     "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.decorators"},
-    "sqlmesh.core.user": _PEOPLE,
-    "sqlmesh.cicd": _PEOPLE,
-    "sqlmesh.cicd.config": _PEOPLE,
-    "sqlmesh.integrations": _PEOPLE,
-    "sqlmesh.integrations.github": _PEOPLE,
-    "sqlmesh.integrations.github.cicd": _PEOPLE,
-    "sqlmesh.integrations.github.cicd.config": _PEOPLE,
+    "sqlmesh.core.user": _CONFIG,
+    "sqlmesh.cicd": _CONFIG,
+    "sqlmesh.cicd.config": _CONFIG,
+    "sqlmesh.integrations": _CONFIG,
+    "sqlmesh.integrations.github": _CONFIG,
+    "sqlmesh.integrations.github.cicd": _CONFIG,
+    "sqlmesh.integrations.github.cicd.config": _CONFIG,
     "sqlmesh.utils": _VALUES,
     "sqlmesh.utils.date": f"{_PACKAGE}.dates",
     "sqlmesh.utils.errors": f"{_PACKAGE}.errors",

@@ -23,8 +23,7 @@ from vde_dagster.plugins.sqlmesh.config import (
     Shape,
     does,
 )
-from vde_dagster.plugins.sqlmesh.formats import read_config
-from vde_dagster.plugins.sqlmesh.written import WrittenConfig
+from vde_dagster.plugins.sqlmesh.formats import WrittenConfig, read_config
 from vde_dagster.project.configuration.config_files import MergedConfig
 from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.yaml_text import KeyPath

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta, timezone
-from types import TracebackType
 from typing import Protocol
 
 from vde_dagster.base.times import instant_text
@@ -35,24 +34,7 @@ class Effects(Protocol):
         ...
 
 
-class _Nothing:
-    """A context that does nothing; one instance serves everybody."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
-
-
-_NOTHING = _Nothing()
+_NOTHING = nullcontext()
 
 
 class NoEffects:

@@ -205,7 +205,7 @@ plans = Table(
     Index("vde_plans_recent", "environment", "created_at"),
 )
 
-# Nothing writes it any more. Databases have it, and exports of earlier versions hold its rows.
+# Statements that environments have yet to run; see `state.environments.statements`.
 journal = Table(
     "vde_journal",
     metadata,

@@ -180,6 +180,11 @@ _SHOWN = select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
 _SHOWING = _SHOWN.where(_ENTRY.table_id == bindparam("of")).limit(1)
 
 
+def is_shown(connection: Connection, table_id: str) -> bool:
+    """Say whether the current version of any environment shows a table."""
+    return connection.execute(_SHOWING, {"of": table_id}).first() is not None
+
+
 @dataclass(frozen=True, slots=True)
 class ShownStore:
     """Asking which environments show what."""
@@ -203,10 +208,6 @@ class ShownStore:
         )
         with self.database.reading() as conn:
             return list(conn.execute(query).scalars())
-
-    def is_shown(self, connection: Connection, table_id: str) -> bool:
-        """Say whether the current version of any environment shows a table."""
-        return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
     def shown_by(
         self, connection: Connection, environment: str, ids: Iterable[str]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError
@@ -235,13 +235,9 @@ class MirrorStore:
 
     def strayed(self, catalog: str, ref: TableRef) -> None:
         """Record that a view differs from the last write."""
-        now = self.database.clock.now()
-        self.database.run_transaction(
-            lambda conn: self._set(
-                conn, catalog, ref, {"behind_since": func.coalesce(_ROW.behind_since, _micros(now))}
-            ),
-            name="mirror.strayed",
-        )
+        known = (*_at(catalog, ref), _ROW.behind_since.is_(None))
+        behind = update(_TABLE).where(*known).values(behind_since=self.database.clock.now())
+        self.database.run_transaction(lambda conn: conn.execute(behind), name="mirror.strayed")
 
     def _set(
         self, connection: Connection, catalog: str, ref: TableRef, values: dict[str, Any]
@@ -252,14 +248,6 @@ class MirrorStore:
         query = select(_TABLE).where(*conditions).order_by(_ROW.namespace, _ROW.name)
         with self.database.reading(connection) as conn:
             return [_view(row) for row in conn.execute(query)]
-
-
-def _micros(instant: datetime) -> Any:
-    from sqlalchemy import literal
-
-    from vde_dagster.state.db.rows import Instant
-
-    return literal(instant, Instant)
 
 
 def _place(catalog: str, ref: TableRef) -> dict[str, str]:

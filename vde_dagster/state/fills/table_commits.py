@@ -16,6 +16,7 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease
+from vde_dagster.state.environments.entries import is_shown
 from vde_dagster.state.environments.pins import Head
 from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of
 
@@ -76,7 +77,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
     """
     if commit.lease is not None:
         store.leases.check(conn, commit.lease)
-    if commit.filled is not None and store.shown.is_shown(conn, commit.filled.table_id):
+    if commit.filled is not None and is_shown(conn, commit.filled.table_id):
         raise TableShownError(
             f"an environment has begun to show {commit.subject} while it was filled",
             hint="apply again: what is written is taken over",

@@ -87,19 +87,13 @@ class RecordStore:
             for table in (schema.snapshots, schema.view_types):
                 _delete(conn, table, table.c.snapshot_id, found.snapshots)
             before = self.database.clock.now() - policy.history
-            _forget_audits_apart(conn, before)
+            results = schema.audit_results.c
+            apart = (results.environment.is_not(None), results.recorded_at < before)
+            conn.execute(delete(schema.audit_results).where(*apart))
             forget_news(conn, before)
             return found
 
         return self.database.run_transaction(work, name="janitor.records", beside=_READ)
-
-
-def _forget_audits_apart(conn: Connection, before: datetime) -> None:
-    """Delete results of audits that ran without a plan."""
-    results = schema.audit_results
-    conn.execute(
-        delete(results).where(results.c.environment.is_not(None), results.c.recorded_at < before)
-    )
 
 
 def _old_records(conn: Connection, policy: Retention, now: datetime) -> OldRecords:

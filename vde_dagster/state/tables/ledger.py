@@ -14,6 +14,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.rows import made_of
+from vde_dagster.state.environments.entries import is_shown
 from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED, parse_place
 
 
@@ -58,12 +59,7 @@ class LedgerStore:
         Returns:
             False when an environment, a lease or somebody else has it.
         """
-        shown = select(schema.entries.c.table_id).where(
-            schema.entries.c.table_id == table_id, schema.entries.c.valid_to.is_(None)
-        )
-        if connection.execute(shown).first() is not None:
-            return False
-        if table_id in self.leases.tables(connection):
+        if is_shown(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(
             update(schema.tables)
