@@ -116,7 +116,7 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
     if model.name.name.lower() not in model.query.lower():
         return
     from vde_dagster.sql.reading import read_query
-    from vde_dagster.sql.trees import tables_read
+    from vde_dagster.sql.tables import tables_read
 
     for table in tables_read(read_query(model.query).tree):
         parts = tuple(part.name.lower() for part in table.parts)

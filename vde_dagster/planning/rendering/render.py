@@ -33,7 +33,7 @@ from vde_dagster.sql.outline import without_qualify
 from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.statements import temporary_view
-from vde_dagster.sql.trees import tables_read
+from vde_dagster.sql.tables import tables_read
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token  # type: ignore[attr-defined]

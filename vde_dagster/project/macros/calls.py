@@ -22,13 +22,8 @@ from vde_dagster.base.failures import said
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.sql.edits import NOTHING
-from vde_dagster.sql.trees import (
-    bracketed,
-    query_sql,
-    restore_parameters,
-    untranslated,
-    with_variables,
-)
+from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
+from vde_dagster.sql.trees import bracketed, untranslated
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -111,7 +106,7 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
         return result
     if isinstance(result, exp.Expr):
         if expander.scope.dialect == "spark":
-            return written(result, lambda made: query_sql(made))
+            return written(result, query_sql)
         return with_variables(result).sql(dialect=expander.scope.dialect)
     raise TypeError(f"it returns SQL text or an expression, not {type(result).__name__}")
 
@@ -146,7 +141,7 @@ def _expression_text(tree: exp.Expr, dialect: str, *, whole: bool) -> str:
 
     text = (
         # The macro may have parsed by SQLGlot's dialect.
-        written(tree, lambda made: query_sql(made))
+        written(tree, query_sql)
         if dialect == "spark"
         else with_variables(tree).sql(dialect=dialect, comments=False)
     )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, filled
-from vde_dagster.sql.trees import query_sql, restore_parameters, untranslated, with_variables
+from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
+from vde_dagster.sql.trees import untranslated
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -27,17 +27,14 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import NOTHING, apply_edits, without_nothing
 from vde_dagster.sql.expanded import Expanded, Runs
 from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import read_query, read_statements
 from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
-from vde_dagster.sql.trees import (
-    has_placeholder,
-    restore_parameter_text,
-    restore_parameters,
-    tables_read,
-)
+from vde_dagster.sql.tables import tables_read
+from vde_dagster.sql.trees import has_placeholder, restore_parameter_text
 
 if TYPE_CHECKING:
     from sqlglot import exp

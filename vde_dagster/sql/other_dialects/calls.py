@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlglot import exp
 
 from vde_dagster.sql.other_dialects.values import spark_date_part, spark_value
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 _LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
 """Dialects in which AT TIME ZONE goes one way from a local time and the other from an instant."""
@@ -43,8 +39,6 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
     Returns:
         The tree, and None; or what it is in there that has no form in Spark.
     """
-    from sqlglot import exp
-
     if dialect in ("", "spark", "spark2", "databricks"):
         return tree, None
     asked = (exp.Date, exp.Timestamp, exp.CurrentDate, exp.AtTimeZone, exp.Anonymous, exp.DataType)
@@ -81,8 +75,6 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
 
 def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | None, str | None]:
     """Return a call's replacement, None where it stays, or the reason why there is none."""
-    from sqlglot import exp
-
     zone = node.args.get("zone")
     if isinstance(node, exp.Date) and node.this is not None and not node.expressions:
         if zone is None:
@@ -121,8 +113,6 @@ def _widen(type_: exp.DataType) -> None:
 
     Only of TRY_CAST, which would be NULL without a word; a CAST of what is too large fails.
     """
-    from sqlglot import exp
-
     if type_.this in exp.DataType.INTEGER_TYPES:
         digits = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (38, 0)]
         type_.set("this", exp.DType.DECIMAL)
@@ -131,8 +121,6 @@ def _widen(type_: exp.DataType) -> None:
 
 def _negated(node: exp.Is) -> exp.Expr | None:
     """Write PostgreSQL's IS NOT, which is a node of its own, as the NOT that others have."""
-    from sqlglot import exp
-
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -145,8 +133,6 @@ def _negated(node: exp.Is) -> exp.Expr | None:
 
 def _made_json(node: exp.Expr) -> exp.Expr | None:
     """Return the value that a call writes as JSON; None where it is no such call."""
-    from sqlglot import exp
-
     value: exp.Expr | None = None
     if isinstance(node, exp.JSONFormat) and not node.args.get("options"):
         value = node.this
@@ -159,8 +145,6 @@ def _made_json(node: exp.Expr) -> exp.Expr | None:
 
 def _with_nulls(value: exp.Expr) -> exp.Expr:
     """Write TO_JSON so that it keeps fields without a value."""
-    from sqlglot import exp
-
     words = [exp.Literal.string("ignoreNullFields"), exp.Literal.string("false")]
     options = exp.Anonymous(this="MAP", expressions=words)
     return exp.Anonymous(this="TO_JSON", expressions=[value, options])
@@ -168,8 +152,6 @@ def _with_nulls(value: exp.Expr) -> exp.Expr:
 
 def _name_fields(struct: exp.Struct) -> None:
     """Name fields that are columns, as both dialects would; Spark's reader does it too."""
-    from sqlglot import exp
-
     fields = struct.expressions
     if any(isinstance(field, exp.Column) and not field.is_star for field in fields):
         named = [
@@ -183,23 +165,17 @@ def _name_fields(struct: exp.Struct) -> None:
 
 def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
     """Return the local time of a zone by FROM_UTC_TIMESTAMP, as sessions are in UTC."""
-    from sqlglot import exp
-
     value = exp.cast(instant, "TIMESTAMP", dialect="spark")
     return exp.Anonymous(this="FROM_UTC_TIMESTAMP", expressions=[value, zone])
 
 
 def _instant(local_time: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    from sqlglot import exp
-
     value = exp.cast(local_time, "TIMESTAMP", dialect="spark")
     return exp.Anonymous(this="TO_UTC_TIMESTAMP", expressions=[value, zone])
 
 
 def _in_zone(node: exp.AtTimeZone, local: set[int]) -> exp.Expr | None:
     """Write AT TIME ZONE where the type tells which way it goes; None where nothing does."""
-    from sqlglot import exp
-
     value, zone = node.this.unnest(), node.args["zone"]
     cast_to = value.to.this if isinstance(value, exp.Cast) else None
     if id(value) in local or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
@@ -221,8 +197,6 @@ def _boundaries(
     node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str
 ) -> tuple[exp.Expr | None, str | None]:
     """Count the ends of units between two times, where Spark's DATEDIFF counts whole units."""
-    from sqlglot import exp
-
     asked = node.args.get("unit")
     shown = "DAY" if asked is None else asked.name.upper()
     sunday = shown == "WEEK" and dialect in _SUNDAY_WEEKS

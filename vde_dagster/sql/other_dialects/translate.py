@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
-from vde_dagster.sql.trees import query_sql
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
+from vde_dagster.sql.other_dialects.writing import query_sql
 
 _WRONG = {
     "ToChar": "to_char(…, format)",
@@ -33,9 +30,6 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
         The text, and None; or what it is in the query that cannot be written. A text that is read
         again has to be written the same way, or SQLGlot has read something else than it wrote.
     """
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import SqlglotError
-
     for node in tree.walk():
         what = _WRONG.get(node.__class__.__name__)
         if what is not None:
@@ -54,7 +48,7 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
         return "", problem
     text = query_sql(with_cut_texts(with_made_intervals(tree), dialect))
     try:
-        again = query_sql(parse_one(text, dialect="spark"), copy=False)
+        again = query_sql(parse_one(text, dialect="spark"))
     except SqlglotError as error:
         return "", str(error).splitlines()[0]
     if again != text:
@@ -67,8 +61,6 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
 
 def _told(node: exp.Expr, dialect: str) -> bool:
     """Say whether a format is one that could be written in Spark's letters."""
-    from sqlglot import exp
-
     form = node.args.get("format")
     if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
         return True  # Its strftime takes the format first, too.
@@ -87,8 +79,6 @@ def with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
     Args:
         tree: A query or statement, which is changed.
     """
-    from sqlglot import exp
-
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         if cast.to.this not in bounded or not cast.to.expressions:
@@ -116,8 +106,6 @@ def with_made_intervals(tree: exp.Expr) -> exp.Expr:
     Args:
         tree: A query or statement, which is changed.
     """
-    from sqlglot import exp
-
     if isinstance(tree, exp.Interval):
         return _made(tree) or tree
     for interval in list(tree.find_all(exp.Interval)):
@@ -129,8 +117,6 @@ def with_made_intervals(tree: exp.Expr) -> exp.Expr:
 
 def _made(interval: exp.Interval) -> exp.Expr | None:
     """Return the call, or None where Spark reads the interval as it is or nobody knows it."""
-    from sqlglot import exp
-
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):
@@ -152,8 +138,6 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
 
 
 def _number(text: str) -> exp.Expr:
-    from sqlglot import exp
-
     return exp.Literal.number(text)
 
 
@@ -166,8 +150,6 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
     Returns:
         None; or what it is in there that has no form in Spark.
     """
-    from sqlglot import exp
-
     wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
     for node in list(tree.find_all(*wanted)):
         if isinstance(node, exp.JSONTable):
@@ -196,8 +178,6 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
 
 def _apply(join: exp.Join) -> None:
     """Write CROSS APPLY and OUTER APPLY as joins to LATERAL subqueries."""
-    from sqlglot import exp
-
     lateral = join.this
     if not isinstance(lateral, exp.Lateral) or lateral.args.get("cross_apply") is None:
         return
@@ -211,8 +191,6 @@ def _apply(join: exp.Join) -> None:
 
 def _split(call: exp.Anonymous) -> None:
     """Write STRING_SPLIT as the rows of SPLIT; no text has no rows in both."""
-    from sqlglot import exp
-
     text, separator = call.expressions
     parts = exp.Explode(this=exp.Split(this=text, expression=separator))
     rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()
@@ -226,8 +204,6 @@ def _split(call: exp.Anonymous) -> None:
 
 def _is_star(columns: exp.Columns) -> bool:
     """Say whether COLUMNS(*) stands where a plain star means the same."""
-    from sqlglot import exp
-
     if not isinstance(columns.this, exp.Star) or columns.this.args.get("except_"):
         return False
     if columns.args.get("unpack"):

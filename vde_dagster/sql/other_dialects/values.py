@@ -12,11 +12,7 @@ its weeks are ISO's. What the others count is in their manuals' tables of date p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
+from sqlglot import exp
 
 _WHOLE_NAMES = frozenset({"duckdb", "mysql"})
 """Dialects whose DAYNAME and MONTHNAME write the whole name; Spark's write three letters."""
@@ -41,8 +37,6 @@ def spark_value(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | No
     Returns:
         What stands for it, or None where it stays as it is; and None, or what cannot be written.
     """
-    from sqlglot import exp
-
     if isinstance(node, exp.Greatest | exp.Least):
         return _null_with_nulls(node), None
     if isinstance(node, exp.Dayname | exp.Monthname):
@@ -62,8 +56,6 @@ def spark_value(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | No
 
 def is_whole(node: exp.Expr) -> bool:
     """Say whether an expression is an integer, as far as it alone tells."""
-    from sqlglot import exp
-
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return node.is_int
@@ -78,8 +70,6 @@ def is_whole(node: exp.Expr) -> bool:
 
 def _rounded(node: exp.Cast, dialect: str) -> exp.Expr | None:
     """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
-    from sqlglot import exp
-
     if node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction(node.this, dialect)
@@ -94,8 +84,6 @@ def _rounded(node: exp.Cast, dialect: str) -> exp.Expr | None:
 
 def _fraction(node: exp.Expr, dialect: str) -> str | None:
     """Say whether a value is a float or a decimal, as far as it alone tells; None for others."""
-    from sqlglot import exp
-
     node = node.unnest()
     if isinstance(node, exp.Literal):
         if node.is_string or node.is_int:
@@ -120,8 +108,6 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
 
 def _null_with_nulls(node: exp.Greatest | exp.Least) -> exp.Expr | None:
     """Return NULL where an argument is NULL, which Spark passes over."""
-    from sqlglot import exp
-
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -132,8 +118,6 @@ def _null_with_nulls(node: exp.Greatest | exp.Least) -> exp.Expr | None:
 
 
 def _whole_name(node: exp.Dayname | exp.Monthname) -> exp.Expr | None:
-    from sqlglot import exp
-
     if node.args.get("abbreviated"):
         return None
     letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")
@@ -142,8 +126,6 @@ def _whole_name(node: exp.Dayname | exp.Monthname) -> exp.Expr | None:
 
 def _format_second(node: exp.TimeToStr) -> exp.Expr | None:
     """Write `strftime('%Y', day)` as `strftime(day, '%Y')`: DuckDB reads both."""
-    from sqlglot import exp
-
     form, value = node.this, node.args["format"]
     if not form.is_string or value.is_string:
         return None
@@ -152,8 +134,6 @@ def _format_second(node: exp.TimeToStr) -> exp.Expr | None:
 
 def _in_brackets(node: exp.Binary) -> exp.Expr | None:
     """Keep together what was a call, such as `xor(a, b)`, or was bound more closely."""
-    from sqlglot import exp
-
     parent = node.parent
     around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
@@ -161,8 +141,6 @@ def _in_brackets(node: exp.Binary) -> exp.Expr | None:
 
 def _whole_division(node: exp.Div) -> exp.Expr | None:
     """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
-    from sqlglot import exp
-
     if not node.args.get("typed") or not (is_whole(node.this) and is_whole(node.expression)):
         return None
     return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
@@ -170,8 +148,6 @@ def _whole_division(node: exp.Div) -> exp.Expr | None:
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | None]:
     """Find the Sunday of a week: the day before the Monday of what is a day later."""
-    from sqlglot import exp
-
     unit = node.args.get("unit")
     if unit is None:
         return None, None
@@ -208,8 +184,6 @@ def spark_date_part(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str 
     Returns:
         What stands for it, or None where it stays as it is; and None, or what cannot be written.
     """
-    from sqlglot import exp
-
     if isinstance(node, exp.DayOfWeekIso):
         return _plus(_call("WEEKDAY", node.this), 1), None
     if isinstance(node, exp.DayOfWeek):
@@ -226,8 +200,6 @@ def spark_date_part(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str 
 
 
 def _part(unit: str, value: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | None]:
-    from sqlglot import exp
-
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
         return _plus(_call("WEEKDAY", value), 1), None
     if unit in _DAYS:
@@ -251,8 +223,6 @@ def _sunday_zero(value: exp.Expr) -> exp.Expr:
 
 def _seconds(value: exp.Expr) -> exp.Expr:
     """Return the seconds since 1970, or those between two times, with their fractions."""
-    from sqlglot import exp
-
     inner = value.unnest()
     ends = [value]
     if isinstance(inner, exp.Sub) and not isinstance(inner.expression, exp.Interval):
@@ -268,19 +238,13 @@ def _seconds(value: exp.Expr) -> exp.Expr:
 
 
 def _plus(value: exp.Expr, days: int) -> exp.Expr:
-    from sqlglot import exp
-
     kind = exp.Add if days > 0 else exp.Sub
     return exp.paren(kind(this=value, expression=_number(abs(days))))
 
 
 def _call(name: str, value: exp.Expr) -> exp.Expr:
-    from sqlglot import exp
-
     return exp.Anonymous(this=name, expressions=[value.copy()])
 
 
 def _number(value: int) -> exp.Expr:
-    from sqlglot import exp
-
     return exp.Literal.number(value)

@@ -1,0 +1,162 @@
+"""Spark SQL written from trees, with parameters as time variables: `@name`.
+
+SQLGlot's own generator changes two meanings. Spark has no QUALIFY: SQLGlot (30.30,
+`transforms.eliminate_qualify`) rewrites it by bare column names, so that `PARTITION BY c.k` becomes
+the expression of an output named `k`, and it leaves DISTINCT, ORDER BY and LIMIT before the filter.
+SQLGlot also lifts every nested WITH to the top (`transforms.move_ctes_to_top_level`) whatever the
+names, though Spark reads nested ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import traverse_scope
+
+_PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
+
+
+def restore_parameters(tree: exp.Expr) -> exp.Expr:
+    """Turn placeholders into parameters, in place; return the tree."""
+    for identifier in list(tree.find_all(exp.Identifier)):
+        found = _PLACEHOLDER_NAME.match(identifier.name)
+        if found is None:
+            continue
+        parameter = exp.Parameter(this=exp.Var(this=found[1]))
+        owner = identifier.parent
+        if isinstance(owner, exp.Column) and not owner.args.get("table"):
+            if owner is tree:
+                return parameter
+            owner.replace(parameter)
+        else:
+            identifier.replace(parameter)
+    return tree
+
+
+def with_variables(tree: exp.Expr) -> exp.Expr:
+    """Return a copy of a tree whose parameters every dialect writes as `@name`."""
+    return tree.transform(_parameter_to_variable)
+
+
+def _parameter_to_variable(node: exp.Expr) -> exp.Expr:
+    return exp.Var(this="@" + node.name) if isinstance(node, exp.Parameter) else node
+
+
+_CONDITION = "_qualify"
+_AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "cluster")
+
+
+def query_sql(tree: exp.Expr) -> str:
+    """Write a query as one line of Spark SQL without comments, parameters as `@name`.
+
+    SQLGlot's generator would write them as `${name}`, which is another thing in Spark.
+
+    Args:
+        tree: The query as SQLGlot's own dialects read it, with time formats of Python's.
+    """
+    tree = with_variables(tree)
+    for select in reversed(list(tree.find_all(exp.Select))):
+        if select.args.get("qualify"):
+            filtered = _filtered(select)
+            tree = filtered if select is tree else tree
+    _name_ctes_apart(tree, list(tree.find_all(exp.CTE)))
+    return tree.sql(dialect="spark", comments=False, copy=False)
+
+
+def _filtered(select: exp.Select) -> exp.Select:
+    condition = select.args["qualify"].pop().this
+    aliases = {
+        item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
+    }
+    holder = exp.Paren(this=condition)
+    for column in list(holder.find_all(exp.Column)):
+        meant = aliases.get(column.name.lower()) if not column.table else None
+        if meant is not None:
+            column.replace(exp.Paren(this=meant.copy()))
+    moved = {key: select.args.get(key) for key in _AFTER_THE_FILTER if select.args.get(key)}
+    for key in moved:
+        select.set(key, None)
+    outputs = _outputs(select)
+    hidden = [exp.alias_(holder.this, _CONDITION, quoted=True)]
+    hidden += _order_outside(moved.get("order"), outputs)
+    outer = exp.Select(expressions=_named(outputs, hidden))
+    if select.parent is not None:
+        select.replace(outer)
+    select.set("expressions", [*select.expressions, *hidden])
+    outer.set("from_", exp.From(this=select.subquery("_t", copy=False)))
+    outer.set("where", exp.Where(this=exp.column(_CONDITION, quoted=True)))
+    for key, value in moved.items():
+        outer.set(key, value)
+    return outer
+
+
+def _outputs(select: exp.Select) -> list[str] | None:
+    """Name every output; None when there is a star, whose columns are not known here."""
+    if any(item.is_star for item in select.expressions):
+        return None
+    names = []
+    for number, item in enumerate(select.expressions):
+        if not isinstance(item, exp.Alias | exp.Column):
+            item.replace(exp.alias_(item.copy(), f"_c{number}", quoted=True))
+        names.append(select.expressions[number].alias_or_name)
+    return names
+
+
+def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
+    if outputs is None:
+        names = [exp.to_identifier(item.alias, quoted=True) for item in hidden]
+        return [exp.Star(except_=names)]
+    return [exp.column(name, quoted=True) for name in outputs]
+
+
+def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
+    """Let the order, which now stands outside, read hidden columns for what is no output."""
+    if order is None:
+        return []
+    known = {name.lower() for name in outputs or ()}
+    hidden: list[exp.Expr] = []
+    for key in order.expressions:
+        value = key.this if isinstance(key, exp.Ordered) else key
+        plain = isinstance(value, exp.Column) and not value.table and value.name.lower() in known
+        if plain or isinstance(value, exp.Literal):
+            continue
+        name = f"_order{len(hidden)}"
+        hidden.append(exp.alias_(value.copy(), name, quoted=True))
+        value.replace(exp.column(name, quoted=True))
+    return hidden
+
+
+def _name_ctes_apart(tree: exp.Expr, ctes: list[exp.CTE]) -> None:
+    """Give common table expressions names of their own where one WITH lies within another."""
+    if len({id(cte.parent) for cte in ctes}) < 2:
+        return
+    top = tree.args.get("with_")
+    taken = {table.name.lower() for table in tree.find_all(exp.Table) if not table.db}
+    kept = {cte.alias.lower() for cte in ctes if cte.parent is top}
+    names: dict[int, str] = {}
+    for cte in ctes:
+        if cte.parent is not top:
+            names[id(cte)] = _free(cte.alias, taken | kept)
+            kept.add(names[id(cte)].lower())
+    renamed = []
+    for scope in traverse_scope(tree):
+        for table in scope.tables:
+            source = scope.cte_sources.get(table.name) if not table.db else None
+            new = names.get(id(source.expression.parent)) if source is not None else None
+            if new is not None:
+                renamed.append((table, new))
+    for table, new in renamed:
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+        table.set("this", exp.to_identifier(new, quoted=True))
+    for cte in ctes:
+        if id(cte) in names:
+            cte.args["alias"].set("this", exp.to_identifier(names[id(cte)], quoted=True))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number = 2
+    while f"{name}_{number}".lower() in taken:
+        number += 1
+    return f"{name}_{number}"

@@ -1,0 +1,79 @@
+"""The tables that a query reads, told from names of its WITH clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.expressions import Expr, Identifier, Literal, Table
+
+
+def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Yield the tables that a query reads: no CTEs, table functions, hints or parameters."""
+    withs = _Withs()
+    for table in _tables(tree):
+        if not isinstance(table.this, exp.Identifier) or not table.name:
+            continue
+        if table.find_ancestor(exp.Hint) is not None or withs.define(table):
+            continue
+        yield table
+
+
+def _tables(tree: exp.Expr) -> list[exp.Table]:
+    """Find all tables, breadth first; twice as fast as SQLGlot's own walk, which visits names."""
+    ends = {Identifier, Literal, str, bool, type(None)}
+    nodes = [tree]
+    for node in nodes:
+        for value in node.args.values():
+            if value.__class__ is list:
+                nodes += [item for item in value if isinstance(item, Expr)]
+            elif value.__class__ not in ends and isinstance(value, Expr):
+                nodes.append(value)
+    return [node for node in nodes if isinstance(node, Table)]
+
+
+class _Withs:
+    """The scopes of names defined by a query's WITH clauses, each clause visited once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
+
+    def define(self, table: exp.Table) -> bool:
+        """Say whether a name means a CTE where it stands.
+
+        A CTE is in reach of the query that owns the WITH and of later CTEs of the same WITH; of
+        itself only in WITH RECURSIVE.
+        """
+        if table.args.get("db"):
+            return False
+        name = table.name.lower()
+        below: exp.Expr = table
+        inside: exp.CTE | None = None
+        node = table.parent
+        while node is not None:
+            if isinstance(node, exp.CTE):
+                inside = node
+            elif isinstance(node, exp.With):
+                first, places = self._of(node)
+                place = first.get(name)
+                here = places[id(inside)] + bool(node.args.get("recursive"))
+                if place is not None and place < here:
+                    return True
+            else:
+                owned = node.args.get("with_")
+                owner = owned if isinstance(owned, exp.With) and owned is not below else None
+                if owner is not None and name in self._of(owner)[0]:
+                    return True
+            below, node = node, node.parent
+        return False
+
+    def _of(self, with_: exp.With) -> tuple[dict[str, int], dict[int, int]]:
+        """The first place of each name, and the place of each definition."""
+        known = self._known.get(id(with_))
+        if known is None:
+            first: dict[str, int] = {}
+            for place, cte in enumerate(with_.expressions):
+                first.setdefault(cte.alias.lower(), place)
+            places = {id(cte): place for place, cte in enumerate(with_.expressions)}
+            known = self._known[id(with_)] = first, places
+        return known
