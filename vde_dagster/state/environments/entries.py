@@ -177,12 +177,6 @@ def _parts(name: ModelName) -> tuple[str, str]:
 
 
 _SHOWN = select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
-_SHOWING = _SHOWN.where(_ENTRY.table_id == bindparam("of")).limit(1)
-
-
-def is_shown(connection: Connection, table_id: str) -> bool:
-    """Say whether the current version of any environment shows a table."""
-    return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
 
 @dataclass(frozen=True, slots=True)

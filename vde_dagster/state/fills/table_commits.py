@@ -16,9 +16,9 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease
-from vde_dagster.state.environments.entries import is_shown
 from vde_dagster.state.environments.pins import Head
 from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of
+from vde_dagster.state.tables.ledger import is_shown
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore

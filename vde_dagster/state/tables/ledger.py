@@ -7,15 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.rows import made_of
-from vde_dagster.state.environments.entries import is_shown
 from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED, parse_place
+
+_ENTRY = schema.entries.c
+_SHOWING = (
+    select(_ENTRY.environment)
+    .where(_ENTRY.table_id == bindparam("of"), _ENTRY.valid_to.is_(None))
+    .limit(1)
+)
+
+
+def is_shown(connection: Connection, table_id: str) -> bool:
+    """Say whether the current version of any environment shows a table."""
+    return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
