@@ -95,7 +95,12 @@ def shape_of(workspace: Workspace, plans: Sequence[str] = ()) -> str:
     from vde_dagster.project.loading.loader import project_hash
 
     store = workspace.store
-    heads = [f"{head.name}={head.version}" for head in store.environments.summaries()]
+    expired = set(store.environments.expired())
+    heads = [
+        f"{head.name}={head.version}"
+        for head in store.environments.summaries()
+        if head.name not in expired
+    ]
     approved = [f"{record.id}={record.status}" for record in store.plans.approved()]
     known = store.plans.statuses(plans)
     open_ones = [plan for plan, status in known.items() if status in ("planned", "failed")]

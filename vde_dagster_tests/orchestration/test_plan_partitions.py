@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 import dagster as dg
@@ -15,6 +16,8 @@ from vde_dagster.orchestration.events.plan_events import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
 from vde_dagster.orchestration.jobs.project_sensor import evaluate
+from vde_dagster.orchestration.location_refresh import shape_of
+from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENTS, PLANS
 from vde_dagster.orchestration.pages.plan_page import wait_for_applies
@@ -250,7 +253,7 @@ def test_what_waits_is_planned_anew_when_its_environment_was_rolled_back_but_not
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
 
 
-def test_a_tick_forgets_plans_that_wait_no_more_and_then_reads_no_state(
+def test_a_tick_forgets_plans_that_wait_no_more(
     folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
     cursor = tick(folder.root, instance)
@@ -260,6 +263,23 @@ def test_a_tick_forgets_plans_that_wait_no_more_and_then_reads_no_state(
     assert len(cursor.split()) == 1
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
     assert shown(instance) == {plan_id}
+
+
+def test_a_past_plan_whose_page_is_still_being_made_leaves_when_that_has_ended(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = tick(folder.root, instance)
+    (first,) = shown(instance)
+    tags = {"dagster/partition": first}
+    run = dg.DagsterRun(job_name="p", status=dg.DagsterRunStatus.STARTED, tags=tags)
+    instance.add_run(run)
+    workspace.apply(workspace.plan("prod", skip_backfill=True))
+    cursor = tick(folder.root, instance, cursor)
+    assert first in shown(instance)
+    instance.delete_run(run.run_id)
+    cursor = tick(folder.root, instance, cursor, jobs=[])
+    assert first not in shown(instance)
+    assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
 
 
 def test_files_that_are_being_edited_are_planned_once_they_rest(
@@ -299,3 +319,23 @@ def test_an_environment_that_is_dropped_leaves_the_page_at_once(
     with lend(workspace):
         run_job(folder, instance, "vde_drop_environment", config, op="drop_environment")
     assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
+
+
+def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    workspace.apply(workspace.plan("dev"))
+    sync(workspace, instance)
+    cursor = tick(folder.root, instance)
+    before = shape_of(workspace)
+    workspace.drop_environment("dev")
+    assert shape_of(workspace) != before
+    assert list(load_live(workspace, datetime.now(timezone.utc)).environments) == ["prod"]
+    result = evaluate(folder.root, cursor, instance)
+    assert isinstance(result, dg.SensorResult)
+    (request,) = result.dynamic_partitions_requests or ()
+    assert (request.partitions_def_name, request.partition_keys) == (ENVIRONMENTS.name, ["dev"])
+    instance.delete_dynamic_partition(str(ENVIRONMENTS.name), "dev")
+    sync(workspace, instance)
+    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == ["prod"]

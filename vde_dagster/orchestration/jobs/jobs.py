@@ -44,7 +44,6 @@ from vde_dagster.orchestration.pages.plan_page import (
     readers_of,
 )
 from vde_dagster.planning.environments.contracts import describe_breaks
-from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.planning.plan.plan import Plan
 
 Hooks = frozenset[dg.HookDefinition]
@@ -388,9 +387,6 @@ def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         with as_failure():
             workspace.drop_environment(config.environment)
         context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
-        dropped = environment_name(config.environment)
-        effects = workspace.store.database.effects
-        delete_partition(effects, context.instance, names.environments, dropped)
         _forget_dropped(names, context.instance, workspace)
         refresh_after(context, workspace)
 
@@ -410,7 +406,8 @@ def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
 def _forget_dropped(names: Names, instance: dg.DagsterInstance, workspace: Any) -> None:
     """Take partitions of environments away that exist no more, and of plans made for them."""
     effects = workspace.store.database.effects
-    alive = set(workspace.store.environments.names())
+    store = workspace.store.environments
+    alive = set(store.names()) - set(store.expired())
     for name in instance.get_dynamic_partitions(str(names.environments.name)):
         if name not in alive:
             delete_partition(effects, instance, names.environments, name)

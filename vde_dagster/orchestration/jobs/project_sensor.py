@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -23,7 +23,6 @@ import dagster as dg
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.events.plan_events import (
     SENSOR,
-    idle,
     origin_of,
     past_plans,
     show_rejected,
@@ -120,10 +119,10 @@ def evaluate(
     """Look at the files once.
 
     The cursor is the hash of all files, so a tick on an unchanged project only asks the file
-    system for times and sizes; behind it stand the plans that were made of those files and wait
-    for their approval. They are withdrawn when the files change again, and made anew when their
-    environment moves on. A mistake in a file fails the tick and leaves the cursor, so the next
-    tick looks again.
+    system for times and sizes, and the state for what is past; behind it stand the plans that were
+    made of those files and wait for their approval. They are withdrawn when the files change
+    again, and made anew when their environment moves on. A mistake in a file fails the tick and
+    leaves the cursor, so the next tick looks again.
 
     Args:
         root: The project's folder.
@@ -136,7 +135,6 @@ def evaluate(
     Raises:
         Failure: A file is wrong; says where and what to do.
     """
-    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.project.loading.loader import project_hash
 
     try:
@@ -147,42 +145,49 @@ def evaluate(
             if project_hash(root) != found:
                 return dg.SkipReason("the files are being edited: planned once they rest")
         waiting, past = _waiting(root, made, instance, names) if made else ({}, {})
-        if found == known and not past:
-            unchanged = dg.SkipReason(_UNCHANGED)
-            if len(waiting) == len(made):
-                return unchanged
-            return dg.SensorResult(skip_reason=unchanged, cursor=" ".join([found, *waiting]))
-        replaced, environments = waiting, frozenset[str]()
-        if found == known:
-            # Not the files moved, so nothing is published unasked: it may have been rolled back.
-            replaced, environments = past, frozenset(past.values())
-        plans = _plans(root, environments, instance)
+        # Where not the files moved, nothing is published unasked: it may have been rolled back.
+        again = frozenset(past.values() if found == known else ())
+        plans = _plans(root, again, instance) if again or found != known else None
+        gone = _gone(root, instance, names) if instance else {}
     except VdeError as error:
         raise dg.Failure(str(error)) from error
-    withdrawn = idle(instance, replaced) if instance else []
-    never_rejected: list[str] = []
-    if instance and (withdrawn or found != known):
-        with Workspace.open(root) as workspace:
-            others = past_plans(workspace, instance, names.plans) if found != known else []
-            withdrawn = list(dict.fromkeys([*withdrawn, *others]))
-            statuses = workspace.store.plans.statuses(withdrawn)
-        never_rejected = [one for one in withdrawn if statuses.get(one) != "rejected"]
+    withdrawn = gone.get(names.plans, ())
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
-    return _result(names, found, plans, left, withdrawn, never_rejected)
+    if plans is None and len(left) == len(made) and not any(gone.values()):
+        return dg.SkipReason(_UNCHANGED)
+    return _result(names, found, plans, left, gone)
+
+
+def _gone(
+    root: Path, instance: dg.DagsterInstance, names: Names
+) -> dict[dg.DynamicPartitionsDefinition, list[str]]:
+    """Return what has a partition and is past: plans on which no run works, and environments."""
+    from vde_dagster.execution.workspace import Workspace
+
+    with Workspace.open(root) as workspace:
+        past = past_plans(workspace, instance, names.plans)
+        statuses = workspace.store.plans.statuses(past)
+        expired = set(workspace.store.environments.expired())
+    shown = instance.get_dynamic_partitions(str(names.environments.name)) if expired else ()
+    return {
+        names.plans: past,
+        names.rejections: [plan_id for plan_id in past if statuses.get(plan_id) != "rejected"],
+        names.environments: [name for name in shown if name in expired],
+    }
 
 
 def _result(
     names: Names,
     found: str,
-    plans: Sequence[tuple[Plan, AutoApply]],
+    planned: Sequence[tuple[Plan, AutoApply]] | None,
     left: Sequence[str],
-    withdrawn: Sequence[str],
-    never_rejected: Sequence[str],
+    gone: Mapping[dg.DynamicPartitionsDefinition, Sequence[str]],
 ) -> dg.SensorResult:
     """Ask for the pages of new plans, for what is applied unasked, and for partitions."""
-    partitions: list[Any] = []
-    for shown, gone in ((names.plans, withdrawn), (names.rejections, never_rejected)):
-        partitions += [shown.build_delete_request(gone)] if gone else []
+    partitions: list[Any] = [
+        shown.build_delete_request(list(keys)) for shown, keys in gone.items() if keys
+    ]
+    plans = planned or ()
     requests = []
     made = [plan.id for plan, _ in plans if not plan.is_empty]
     if made:
@@ -194,13 +199,15 @@ def _result(
                 requests.append(_request(names.named("vde_apply_job"), f"apply-{plan.id}", plan))
     return dg.SensorResult(
         run_requests=requests or None,
-        skip_reason=None if made else dg.SkipReason(_nothing(plans)),
+        skip_reason=None if made else dg.SkipReason(_nothing(planned)),
         dynamic_partitions_requests=partitions,
         cursor=" ".join([found, *made, *left]),
     )
 
 
-def _nothing(plans: Sequence[tuple[Plan, AutoApply]]) -> str:
+def _nothing(plans: Sequence[tuple[Plan, AutoApply]] | None) -> str:
+    if plans is None:
+        return _UNCHANGED
     if not plans:
         return "the plan of these files was rejected"
     return f"the change means nothing for {', '.join(plan.environment for plan, _ in plans)}"

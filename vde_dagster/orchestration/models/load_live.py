@@ -39,7 +39,8 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
 
     project = load_project_isolated(workspace.root, strict=False)
     store = workspace.store
-    environments = store.environments.all()
+    expired = set(store.environments.expired())
+    environments = [one for one in store.environments.all() if one.name not in expired]
     stored = snapshots_of(store, environments)
     published = _published(environments, stored)
 
