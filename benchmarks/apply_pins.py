@@ -54,7 +54,7 @@ class Side:
         wall, cpu = time.perf_counter(), time.process_time()
         with pins_taken_out(not self.pins):
             if self.walls:
-                made = self.workspace.plan_run("prod", full=True)
+                made = self.workspace.plans.due("prod", full=True)
             else:
                 made = self.workspace.plan("prod")
             done = self.workspace.apply(made, concurrency=1)

@@ -120,7 +120,7 @@ APPLY = f"""
 {BEGIN}
 workspace.apply(workspace.plan("prod"))
 {TAKEN}
-rows = workspace.read("prod", "db.daily", ("day",)).num_rows
+rows = workspace.queries.read("prod", "db.daily", ("day",)).num_rows
 {END_OF}
 """
 BARE = f"""

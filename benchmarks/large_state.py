@@ -157,7 +157,7 @@ def publish_really(workspace: Workspace, name: str, entries: dict[ModelName, Bui
         {built.table.id: built.table for built in entries.values()},
     )
     environment = Environment(name, 0, resolver.entries, uuid.uuid4().hex, NOW, "benchmark")
-    views = define_views(resolver, workspace.warehouse)
+    views = define_views(resolver, workspace)
     workspace.lakehouse.publish(Publication(environment, 0, views))
 
 

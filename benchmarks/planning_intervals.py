@@ -90,7 +90,7 @@ def store_and_pages(workspace: Workspace, table: str) -> None:
     """Measure one model in the state store and in Dagster's pages."""
     store = workspace.store
     options = PlanOptions(now=NOW + timedelta(minutes=30))
-    plan = took("plan of a run", lambda: workspace.plan_run("prod", options, save=False))
+    plan = took("plan of a run", lambda: workspace.plans.due("prod", options, save=False))
     assert any(model.table and model.table.id == table for model in plan.builds)
     ends = iter(NOW + 2 * number * FIVE_MINUTES for number in range(10, 20))
 

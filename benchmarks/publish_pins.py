@@ -94,7 +94,7 @@ class Shop:
         known = {one.id: one for one in self.snapshots}
         resolver = Resolver("prod", value.entries, known, {one.id: one for one in self.tables})
         forwards = tuple(FastForward(one.ref, one.id, "vde_next") for one in moved)
-        views = define_views(resolver, self.workspace.warehouse)
+        views = define_views(resolver, self.workspace)
         made = Publication(value, version, views, fast_forwards=forwards)
         with pins_taken_out(not self.pins):
             wall, cpu = time.perf_counter(), time.process_time()
@@ -143,7 +143,7 @@ def report_freeze(shop: Shop, source: str, name: str) -> None:
     rows, state = shop.state()
     files = shop.files()
     wall, cpu = time.perf_counter(), time.process_time()
-    result = shop.workspace.freeze(source, name, who="benchmark")
+    result = shop.workspace.environments.freeze(source, name, who="benchmark")
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     after = {ref: one for ref, one in catalog.all_pointers().items() if one.kind == "TABLE"}
     assert before == after, "a freeze moved a table"

@@ -101,12 +101,12 @@ def changes(folder: ProjectFolder) -> Iterator[str]:
         yield "publish"
         with open_duck(folder.root) as workspace:
             newest = workspace.store.environments.current_version("prod")
-            workspace.freeze(f"prod@{newest}", f"close{day}")
+            workspace.environments.freeze(f"prod@{newest}", f"close{day}")
             yield "freeze"
-            workspace.rollback("prod", definitions_only=day % 2 == 0)
+            workspace.environments.rollback("prod", definitions_only=day % 2 == 0)
             yield "rollback"
-            workspace.drop_environment(f"close{day}")
-            workspace.janitor()
+            workspace.environments.drop(f"close{day}")
+            workspace.maintenance.janitor()
             yield "janitor"
             assert workspace.plan("prod", now=noon(day)) is not None
         day += 1

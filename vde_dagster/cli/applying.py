@@ -51,7 +51,9 @@ def meant_environment(
     Raises:
         UsageError: It looks mistyped, and there is nobody to ask.
     """
-    meant = None if create else workspace.likely_meant(environment)
+    from vde_dagster.execution.published_version import likely_meant
+
+    meant = None if create else likely_meant(workspace.store, environment)
     if meant is None:
         return environment
     told = f"there is no environment '{environment}'"
@@ -246,8 +248,12 @@ class _Interruptible:
 def missing_json(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     """Return `missing` of the JSON form of a plan: what an empty one leaves undone."""
     if not plan.is_empty:
-        return {"missing": {"models": {}, "commands": []}}
-    return {"missing": workspace.whats_missing(plan).to_json()}
+        from vde_dagster.execution.plans.pending_work import pending_work
+
+    return {"missing": {"models": {}, "commands": []}}
+    from vde_dagster.execution.plans.pending_work import pending_work
+
+    return {"missing": pending_work(workspace, plan).to_json()}
 
 
 def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
@@ -257,11 +263,12 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
         plan: An empty plan.
         selected: Whether only the changes of some models were asked for.
     """
+    from vde_dagster.execution.plans.pending_work import pending_work
     from vde_dagster.planning.plan.plan import PlanKind
 
     if plan.kind is PlanKind.RESTATEMENT:
         return f"[bold]{plan.environment}[/]: nothing to restate, nothing is filled in that range"
-    missing = workspace.whats_missing(plan)
+    missing = pending_work(workspace, plan)
     what = "nothing that was selected has changed" if selected else "nothing has changed"
     if missing:
         return f"[bold]{plan.environment}[/]: {what}; {missing.sentence()}"
@@ -277,7 +284,9 @@ def checked(workspace: Workspace, plan: Plan) -> Analysis:
         ProjectError: Spark refuses a query or an audit; it lists all, and nothing is stored.
         StoreError: Spark cannot be had.
     """
-    analysis = workspace.analyse(plan)
+    from vde_dagster.execution.plans.analyse_queries import analyse_plan
+
+    analysis = analyse_plan(workspace, plan)
     if analysis.mistakes:
         raise ProjectError.of(analysis.mistakes)
     if not plan.is_empty:

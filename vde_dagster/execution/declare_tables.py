@@ -14,7 +14,6 @@ from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.project.model import Model
 
 
 FILE = "external_models.yaml"
@@ -46,16 +45,13 @@ class Declared:
         }
 
 
-def declare_tables(
-    warehouse: Warehouse, models: Mapping[ModelName, Model], *, dry_run: bool = False
-) -> Declared:
+def declare_tables(warehouse: Warehouse, *, dry_run: bool = False) -> Declared:
     """Add the tables that models read and nobody declares to `external_models.yaml`.
 
     What the file has already stays as it is. No engine is needed; tables of other catalogs are
     Spark's to know, and so are named as absent.
 
     Args:
-        warehouse: The project's warehouse.
         dry_run: Whether to leave the file alone.
 
     Raises:
@@ -63,7 +59,7 @@ def declare_tables(
     """
     added: dict[ModelName, Columns] = {}
     absent: list[ModelName] = []
-    for name, model in sorted(models.items()):
+    for name, model in sorted(warehouse.project.models.items()):
         if not model.kind.is_external or model.source:
             continue
         ref = TableRef(name.namespace, name.name)

@@ -102,7 +102,7 @@ def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
             patterns.append(one)
     if patterns:
         models = workspace.project.models
-        found = select(models, patterns, workspace.warehouse.changed_files)
+        found = select(models, patterns, workspace.changed_files)
         paths |= {models[name].location.path.as_posix() for name in found} & known
     return sorted(paths)
 
@@ -158,7 +158,7 @@ def _what_changes(
     contents = {path: text.encode() for path, text in texts.items()}
     try:
         project = load_project(workspace.root, instead=contents)
-        after = workspace.warehouse.snapshots_of(project.models, warnings=[])
+        after = workspace.snapshots_of(project.models, warnings=[])
     except ProjectError as error:
         return _blamed(error, texts)
     wrong: dict[str, str] = {}

@@ -1,15 +1,18 @@
-"""The warehouse of a project: settings, state store, catalog, engine, and the memo of snapshots."""
+"""A project with its warehouse: files, state store, catalog, engine, and the memo of snapshots."""
 
 from __future__ import annotations
 
+import getpass
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import Built, Memo
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Model
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.engine import Engine
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.planning.build_snapshots import MoreMistakes
+    from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.settings import Settings
     from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state import StateStore
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Warehouse:
-    """State, catalog and engine of a project's settings, each opened at its first use.
+    """A project on disk with its state, catalog and engine, each opened at its first use.
 
     Args:
         root: The project's folder.
@@ -48,7 +52,7 @@ class Warehouse:
         clock: Clock | None = None,
         effects: Effects | None = None,
     ) -> None:
-        self.root = root
+        self.root = root.resolve()
         self._engine = engine
         self._join = join
         self._own_engine = engine is None
@@ -56,6 +60,7 @@ class Warehouse:
         self._effects = effects
         self._lock = threading.Lock()
         self._origin = ""
+        self._stops: dict[str, threading.Event] = {}
 
     def work_for(self, origin: str) -> None:
         """Say on whose behalf the state is changed from now on; see `Database.origin`."""
@@ -69,6 +74,38 @@ class Warehouse:
         from vde_dagster.project.loading.loader import read_settings
 
         return read_settings(self.root)
+
+    @cached_property
+    def project(self) -> Project:
+        """The project; every mistake in it is raised.
+
+        Raises:
+            ProjectError: A file is wrong.
+            UsageError: The folder has no models.
+        """
+        from vde_dagster.project.loading.loader import load_project, no_models
+
+        try:
+            project = load_project(self.root, parsed=self.parsed)
+            if not project.models:
+                raise no_models(project.settings)
+            return project
+        except ProjectError as error:
+            raise _all_mistakes(self.root, error) from None
+
+    @property
+    def readable_project(self) -> Project:
+        """The project, or as much of it as can be read where files have mistakes."""
+        from vde_dagster.project.loading.loader import load_project_isolated
+
+        return self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
+
+    @cached_property
+    def parsed(self) -> ParsedQueries:
+        """Trees of the queries that loading has just read; planning takes them."""
+        from vde_dagster.sql.trees import ParsedQueries
+
+        return ParsedQueries()
 
     def changed_files(self, branch: str) -> frozenset[str]:
         """Return the project's files that differ from a git branch; see `git_changes`."""
@@ -141,6 +178,32 @@ class Warehouse:
         """The engine, if it was needed so far."""
         return self._engine
 
+    @contextmanager
+    def stoppable(self, work_id: str) -> Iterator[threading.Event]:
+        """Give an event that `cancel` sets, for as long as some work goes on."""
+        self._stops[work_id] = threading.Event()
+        try:
+            yield self._stops[work_id]
+        finally:
+            del self._stops[work_id]
+
+    def cancel(self, work_id: str) -> None:
+        """Stop an apply or audit that goes on here, and its Spark jobs; any thread may call."""
+        stop = self._stops.get(work_id)
+        if stop is not None:
+            stop.set()
+        if self._engine is not None:
+            self._engine.cancel(work_id)
+
+    def snapshots(self) -> dict[ModelName, Snapshot]:
+        """Return the project's snapshots in topological order.
+
+        Raises:
+            ProjectError: A file is wrong, a query names what its parents do not have, or a check
+                found a mistake.
+        """
+        return self.snapshots_of(self.project.models, self.parsed, [])
+
     def snapshots_of(
         self,
         models: Mapping[ModelName, Model],
@@ -191,9 +254,10 @@ class Warehouse:
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
 
-    def reload_settings(self) -> None:
-        """Forget the settings, so that the next use reads them again; what is open stays."""
-        self.__dict__.pop("settings", None)
+    def reload(self) -> None:
+        """Forget project and settings, so that the next use reads the files; what is open stays."""
+        for name in ("project", "settings"):
+            self.__dict__.pop(name, None)
 
     def close(self) -> None:
         """Stop the engine that was started here, and close the store."""
@@ -204,6 +268,62 @@ class Warehouse:
             self.store.close()
             for name in ("store", "lakehouse"):
                 self.__dict__.pop(name, None)
+
+
+def current_user() -> str:
+    """Return the user of this process, for histories."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user need not have a name.
+        return "unknown"
+
+
+def _all_mistakes(root: Path, found: ProjectError) -> ProjectError:
+    """Add the mistakes in models of the files that could be read.
+
+    Args:
+        root: The project's folder.
+
+    Returns:
+        One error that has all mistakes.
+    """
+    from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
+    from vde_dagster.planning.build_snapshots import build_snapshots, in_order
+    from vde_dagster.project.loading.loader import load_project
+    from vde_dagster.sql.trees import ParsedQueries
+
+    try:
+        parsed = ParsedQueries()
+        project = load_project(root, strict=False, parsed=parsed)
+        models = _understood(project)
+        build_snapshots(
+            models,
+            lambda name: (),  # The state is not opened for this: any table may be there.
+            parsed=parsed,
+            scalar_functions=project.settings.scalar_functions,
+            functions=project.settings.functions,
+            warnings=[],
+            more=lambda known: mistakes_in_tests(project.tests, models, known),
+        )
+    except ProjectError as error:
+        known = {str(mistake) for mistake in found.mistakes}
+        more = [mistake for mistake in error.mistakes if str(mistake) not in known]
+        return ProjectError.of(in_order([*found.mistakes, *more]))
+    return ProjectError.of(in_order(found.mistakes))
+
+
+def _understood(project: Project) -> dict[ModelName, Model]:
+    """Leave out what a file with a mistake may define, and all that reads it."""
+    models = project.models
+    own = {name.namespace for name, m in models.items() if not m.kind.is_external}
+    unknown = {name for problem in project.problems for name in problem.models}
+    for name, model in models.items():  # Parents come first.
+        undeclared = model.kind.is_external and not model.columns
+        doubtful = undeclared and name.namespace in own
+        if doubtful or not unknown.isdisjoint((*model.depends_on, *model.audited_against)):
+            unknown.add(name)
+    return {name: model for name, model in models.items() if name not in unknown}
 
 
 _FORMAT = b"vde-memo-5\n"

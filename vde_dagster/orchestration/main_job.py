@@ -148,7 +148,9 @@ def run_main_job(
     """
     from rich.console import Console as Out
 
-    from vde_dagster.execution.workspace import Workspace, current_user
+    from vde_dagster.execution.plans.pending_work import pending_work
+    from vde_dagster.execution.warehouse import current_user
+    from vde_dagster.execution.workspace import Workspace
 
     # A pipe has no width; a CI log is read like a wide terminal.
     out = Out(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -159,7 +161,7 @@ def run_main_job(
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
                 version = f" (version {current.version})" if current else ""
-                missing = workspace.whats_missing(plan)
+                missing = pending_work(workspace, plan)
                 out.print(
                     f"{'Nothing to publish' if missing else 'Nothing to do'}: "
                     f"{environment}{version} is up to date with the project, "
@@ -169,7 +171,7 @@ def run_main_job(
                     out.print(missing.sentence())
                 _say_ui(out, project_root)
                 return 0
-            if not yes and (breaks := workspace.breaks_to_accept(plan)):
+            if not yes and (breaks := workspace.plans.breaks_to_accept(plan)):
                 raise UsageError(
                     f"{environment} was left as it is, this breaks what is published: "
                     f"{describe_breaks(breaks)}",

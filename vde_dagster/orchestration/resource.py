@@ -72,14 +72,14 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
             lent = _LENT.get(str(root))
             self._own = lent is None
             self._workspace = lent or Workspace.open(root, join=self._session_to_join())
-            self._workspace.warehouse.work_for(self._origin)
+            self._workspace.work_for(self._origin)
         workspace: Workspace = self._workspace
         return workspace
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Close what this run opened."""
         if self._workspace is not None:
-            self._workspace.warehouse.work_for("")
+            self._workspace.work_for("")
         if self._workspace is not None and self._own:
             self._workspace.close()
         self._workspace = None

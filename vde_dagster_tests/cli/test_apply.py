@@ -247,7 +247,7 @@ def test_a_checked_plan_lists_what_spark_refuses_and_is_stored_when_it_is_right(
         "left_out": {},
     }
     with Workspace.open(template.root) as workspace:
-        assert workspace.load_plan(right.json["id"]).environment == "prod"
+        assert workspace.store.plans.load(right.json["id"]).environment == "prod"
         assert workspace.store.tables.load(m["table"] for m in right.json["models"]) == {}
     assert "Spark has analysed 3 models: no mistake" in vde(*check).err
 

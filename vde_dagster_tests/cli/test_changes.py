@@ -113,7 +113,7 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
         workspace.apply(workspace.plan("prod"))
         name = ModelName("shop", "rows")
         workspace.store.change_cursors.move("prod", name, "search", 2, 1, "dead")
-        net = workspace.changes("prod", "shop.rows", cursor="search")
+        net = workspace.changes.read("prod", "shop.rows", cursor="search")
     assert [row[5] for row in net.rows] == [3, 4]
     assert follow() == {1: "a", 2: "b", 4: "d"}
 

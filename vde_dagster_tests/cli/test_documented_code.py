@@ -64,13 +64,13 @@ def test_reading_starts_no_engine_and_takes_columns_in_any_case_and_order(
     unchanged: ProjectFolder,
 ) -> None:
     with Workspace.open(unchanged.root) as workspace:
-        rows = workspace.read("prod", "MARTS.Daily_Revenue", ["customers", "ORDERS"])
+        rows = workspace.queries.read("prod", "MARTS.Daily_Revenue", ["customers", "ORDERS"])
         assert rows.column_names == ["customers", "orders"]
         assert rows.sort_by([("orders", "descending")]).to_pylist()[0] == {
             "customers": 2,
             "orders": 2,
         }
-        assert not workspace.engine_started
+        assert not workspace.started_engine
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_what_cannot_be_read_is_one_message_with_a_hint(
     with open_fake(template.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         with pytest.raises(UsageError, match=message) as refused:
-            workspace.read(environment, model, columns)
+            workspace.queries.read(environment, model, columns)
         assert hint in (refused.value.hint or "")

@@ -152,7 +152,7 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         workspace.apply(workspace.plan("dev"))
-        workspace.export_state(shop.root / "state.jsonl.gz")
+        workspace.maintenance.export_state(shop.root / "state.jsonl.gz")
     return shop
 
 

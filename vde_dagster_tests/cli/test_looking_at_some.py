@@ -81,9 +81,11 @@ def test_a_model_is_rendered_as_if_all_others_had_been_planned_too(
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("dev", skip_backfill=True))
         names = [str(n) for n, model in workspace.project.models.items() if model.query]
-        some = {name: workspace.render(name, environment=environment) for name in names}
+        some = {name: workspace.models.render(name, environment=environment) for name in names}
         monkeypatch.setattr(render_model, "_made_of", lambda models, name: dict(models))
-        assert some == {name: workspace.render(name, environment=environment) for name in names}
+        assert some == {
+            name: workspace.models.render(name, environment=environment) for name in names
+        }
     assert len(some) == 6
 
 

@@ -57,7 +57,7 @@ def removed(workspace: Workspace, folder: ProjectFolder) -> Plan:
 
 
 def due(workspace: Workspace, folder: ProjectFolder) -> Plan:
-    return workspace.plan_run("prod", now=NOW.replace(day=5))
+    return workspace.plans.due("prod", now=NOW.replace(day=5))
 
 
 def restated(workspace: Workspace, folder: ProjectFolder) -> Plan:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.execution.apply.batches import estimate_restatement
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
@@ -97,7 +98,7 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
     workspace.store.fills.record(
         FillRecord(table_id, interval, fill.plan_id, fill.iceberg_snapshot_id, 500, seconds=20.0)
     )
-    found = workspace.estimate(plan)
+    found = estimate_restatement(workspace, plan)
     assert found is not None
     others = 0
     for model in plan.builds:

@@ -62,7 +62,7 @@ def shown_marts(root: Path, environment: str) -> dict[str, Rows]:
     found: dict[str, Rows] = {}
     with Workspace.open(root) as workspace:
         for model, (keys, values) in READ.items():
-            rows = workspace.read(environment, model, (*keys, *values)).to_pylist()
+            rows = workspace.queries.read(environment, model, (*keys, *values)).to_pylist()
             found[model] = {tuple(r[k] for k in keys): tuple(r[v] for v in values) for r in rows}
             assert len(found[model]) == len(rows), model
     return found

@@ -87,7 +87,7 @@ class Copies:
         before, after = self.seen.get((since, model)), self.seen.get((until, model))
         if before is None and after is None:
             return None
-        found = self.workspace().changes(self.environment, model, since=since, until=until)
+        found = self.workspace().changes.read(self.environment, model, since=since, until=until)
         if found.changes.method == "resync":
             return "resync"
         names = [name for name, _ in found.changes.columns][5:]
@@ -120,7 +120,7 @@ class Copies:
         before, after = self.seen.get((since, model)), self.seen.get((until, model))
         if since > until or (before is None and after is None):
             return 0
-        found = self.workspace().changes(
+        found = self.workspace().changes.read(
             self.environment, model, since=since, until=until, each=True
         )
         if found.changes.method == "resync":
@@ -148,7 +148,7 @@ class Copies:
         told = [row for row in rows if row[3] > since]
         events: Any = ()
         if before is not None and not any(row[0] == "resync" for row in told):
-            between = self.workspace().changes_between(
+            between = self.workspace().changes.between(
                 self.environment, model, since, until, each=True
             )
             if between.method == "resync":
@@ -208,10 +208,10 @@ def follow_everywhere(workspace: Workspace, *models: str) -> Counter[str | None]
         told = f"SELECT count(*) AS n FROM changes('{model}', 0) WHERE _change_type = 'insert'"
         rows = copies.seen[last, model][1].total()
         assert workspace.query("prod", told).rows == ((rows,),)
-        first = workspace.changes_arrow("prod", model, cursor="copy")
+        first = workspace.changes.read_arrow("prod", model, cursor="copy")
         assert first.table.num_rows == rows
-        workspace.acknowledge(first)
-        assert workspace.changes("prod", model, cursor="copy").changes.method == "nothing"
+        workspace.changes.acknowledge(first)
+        assert workspace.changes.read("prod", model, cursor="copy").changes.method == "nothing"
     if workspace.settings.change_views:
         copies.note()
         for model in models:

@@ -125,7 +125,7 @@ def apply_again(workspace: Workspace, environment: str = "prod") -> object:
 
 def apply_stored(workspace: Workspace, environment: str = "prod") -> object:
     """Apply the newest stored plan, which a repetition does too."""
-    plan = workspace.load_plan(workspace.store.plans.recent(environment)[0].id)
+    plan = workspace.store.plans.load(workspace.store.plans.recent(environment)[0].id)
     return workspace.apply(plan, concurrency=1, who="me")
 
 
@@ -147,7 +147,7 @@ def preview(workspace: Workspace) -> object:
 
 def run_again(workspace: Workspace) -> object:
     """`vde run prod`."""
-    return workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+    return workspace.apply(workspace.plans.due("prod"), concurrency=1, who="me")
 
 
 def _published(world: World) -> None:
@@ -191,9 +191,9 @@ def _previewed(world: World) -> None:
 
 def _much_previewed(world: World) -> None:
     _previewed(world)
-    world.process().drop_environment("dev")
+    world.process().environments.drop("dev")
     world.clock.advance(days=40)
-    world.process().janitor()
+    world.process().maintenance.janitor()
     world.clock.advance(days=2)
 
 
@@ -216,7 +216,7 @@ def _due(world: World) -> None:
 
 def _due_and_planned(world: World) -> None:
     _due(world)
-    world.process().plan_run("prod")
+    world.process().plans.due("prod")
 
 
 def _corrected(world: World) -> None:
@@ -248,17 +248,17 @@ def _published_twice(world: World) -> None:
 def freeze(workspace: Workspace) -> object:
     """`vde freeze prod@1 close`; a repetition finds it done."""
     found = workspace.store.environments.get("close")
-    return found or workspace.freeze("prod@1", "close", who="me")
+    return found or workspace.environments.freeze("prod@1", "close", who="me")
 
 
 def _frozen(world: World) -> None:
     """Freeze a version twice; production moves on, and one of them is over."""
     _published_twice(world)
     freeze(world.process())
-    world.process().freeze("prod@1", "over")
+    world.process().environments.freeze("prod@1", "over")
     world.clock.advance(days=40)
     run_again(world.process())
-    world.process().drop_environment("over")
+    world.process().environments.drop("over")
     world.clock.advance(days=40)
 
 
@@ -271,7 +271,7 @@ def _ran_over(world: World) -> None:
     world.sources = 1
     run_again(world.process())
     world.clock.advance(hours=1)
-    world.process().apply(world.process().plan_run("dev"), concurrency=1, who="me")
+    world.process().apply(world.process().plans.due("dev"), concurrency=1, who="me")
     world.clock.advance(hours=1)
 
 
@@ -283,7 +283,7 @@ def _with_dev(world: World) -> None:
 
 def _much_to_clean(world: World) -> None:
     _with_dev(world)
-    world.process().drop_environment("dev")
+    world.process().environments.drop("dev")
     _due(world)
     injector = FaultInjector(Fault("publish.commit"), clock=world.clock, in_process=True)
     with suppress(ProcessKilled):
@@ -293,7 +293,7 @@ def _much_to_clean(world: World) -> None:
 
 def _given_up(world: World) -> None:
     _much_to_clean(world)
-    world.process().janitor()
+    world.process().maintenance.janitor()
     world.clock.advance(days=2)
 
 
@@ -310,15 +310,25 @@ OPERATIONS = (
     Operation("preview", _changed_in_place, preview),
     Operation("deployment in place", _changed_in_place, deploy),
     Operation("deployment of a preview", _previewed, deploy),
-    Operation("clean-up of previews", _much_previewed, lambda workspace: workspace.janitor()),
-    Operation("rollback", _published_twice, lambda workspace: workspace.rollback("prod", 1)),
+    Operation(
+        "clean-up of previews", _much_previewed, lambda workspace: workspace.maintenance.janitor()
+    ),
+    Operation(
+        "rollback", _published_twice, lambda workspace: workspace.environments.rollback("prod", 1)
+    ),
     Operation("freeze", _published_twice, freeze),
-    Operation("clean-up of what is frozen", _frozen, lambda workspace: workspace.janitor()),
-    Operation("rollback of data", _ran_over, lambda workspace: workspace.rollback("prod", 1)),
-    Operation("rollback of dev", _ran_over, lambda workspace: workspace.rollback("dev", 1)),
-    Operation("drop", _with_dev, lambda workspace: workspace.drop_environment("dev")),
-    Operation("clean-up", _much_to_clean, lambda workspace: workspace.janitor()),
-    Operation("clean-up after grace", _given_up, lambda workspace: workspace.janitor()),
+    Operation(
+        "clean-up of what is frozen", _frozen, lambda workspace: workspace.maintenance.janitor()
+    ),
+    Operation(
+        "rollback of data", _ran_over, lambda workspace: workspace.environments.rollback("prod", 1)
+    ),
+    Operation(
+        "rollback of dev", _ran_over, lambda workspace: workspace.environments.rollback("dev", 1)
+    ),
+    Operation("drop", _with_dev, lambda workspace: workspace.environments.drop("dev")),
+    Operation("clean-up", _much_to_clean, lambda workspace: workspace.maintenance.janitor()),
+    Operation("clean-up after grace", _given_up, lambda workspace: workspace.maintenance.janitor()),
 )
 TAKEN_OVER = tuple(
     operation
@@ -481,7 +491,7 @@ def check_nothing_is_left(world: World) -> None:
     """After the grace time, the janitor leaves nothing that nobody owns."""
     for _ in range(3):
         world.clock.advance(days=2)
-        report = world.process().janitor()
+        report = world.process().maintenance.janitor()
         assert report.failures == ()
     seen = look(world.url)
     assert seen.branches() == {}

@@ -166,7 +166,7 @@ class History:
         store = self.workspace.store
         version = store.versions.at(environment, number)
         assert version is not None
-        reader = PinnedVersion(self.workspace.warehouse, version)
+        reader = PinnedVersion(self.workspace, version)
         return {
             name.name: self._read(reader.relation(name) or "") for name in sorted(version.entries)
         }
@@ -288,7 +288,7 @@ class History:
             self.clock.advance(days=1)
         for one in dict.fromkeys(("prod", name)):
             self.say(f"run of {one}")
-            self.workspace.apply(self.workspace.plan_run(one))
+            self.workspace.apply(self.workspace.plans.due(one))
             self.record()
 
     def restate(self, name: str) -> None:
@@ -307,8 +307,8 @@ class History:
         version = self.chance.choice(kept)
         self.say(f"rollback of {name} to {version}")
         if self.chance.random() < 0.3:
-            self.workspace.rollback(name, version, dry_run=True)
-        self.workspace.rollback(name, version)
+            self.workspace.environments.rollback(name, version, dry_run=True)
+        self.workspace.environments.rollback(name, version)
         assert self.shown(name) == self.versions[name, version], self.story("not what it was")
         self.counts["rollbacks"] = self.counts.get("rollbacks", 0) + 1
         self.record()
@@ -319,7 +319,7 @@ class History:
         if kept:
             version = self.chance.choice(kept)
             self.say(f"rollback of {name} to {version}, definitions only")
-            self.workspace.rollback(name, version, definitions_only=True)
+            self.workspace.environments.rollback(name, version, definitions_only=True)
             self.record()
 
     def freeze(self, name: str) -> None:
@@ -328,7 +328,7 @@ class History:
         close = f"close{len(self.said)}"
         keep = self.chance.choice((None, timedelta(days=self.chance.randrange(1, 9))))
         self.say(f"freeze of {name}@{version} as {close}, kept {keep or 'for ever'}")
-        self.workspace.freeze(f"{name}@{version}", close, keep)
+        self.workspace.environments.freeze(f"{name}@{version}", close, keep)
         self.frozen[close] = name, version
         assert self.shown(close) == self.versions[name, version], self.story("frozen otherwise")
         self.record()
@@ -339,14 +339,14 @@ class History:
         if alive:
             gone = self.chance.choice(sorted(alive))
             self.say(f"drop of {gone}")
-            self.workspace.drop_environment(gone)
+            self.workspace.environments.drop(gone)
             self.clean_up(gone)
 
     def clean_up(self, name: str) -> None:
         """Let some days go by, and clean up; then go on at that time."""
         self.clock.advance(hours=self.chance.choice((2, 2, 26, 26, 74)))
         self.say("clean-up")
-        report = self.workspace.janitor()
+        report = self.workspace.maintenance.janitor()
         assert report.failures == (), self.story(str(report.failures))
         alive = self.heads()
         self.frozen = {one: of for one, of in self.frozen.items() if one in alive}

@@ -293,11 +293,11 @@ def open_fake(
         if "parsed" in remembered:
             project, settings = remembered["parsed"]
             workspace.__dict__["project"] = project
-            workspace.warehouse.__dict__["settings"] = settings
+            workspace.__dict__["settings"] = settings
         remembered["parsed"] = workspace.project, workspace.settings
     if state_url is not None:
         settings = replace(workspace.settings, state_url=state_url)
-        workspace.warehouse.__dict__["settings"] = settings
+        workspace.__dict__["settings"] = settings
     if remembered is not None:
         # It keeps compiled statements, which take longer to make than to run.
         own = workspace.store.database.engine

@@ -252,7 +252,8 @@ class Month:
 
     def _run(self) -> None:
         plans = [
-            place.workspace.plan_run("prod", now=self.now, full=place.full) for place in self.places
+            place.workspace.plans.due("prod", now=self.now, full=place.full)
+            for place in self.places
         ]
         built = [str(model.name) for model in plans[0].builds if model.skips is None]
         fails = None

@@ -67,7 +67,7 @@ class RestWorld(World):
         requests = Requests(opened.store.database.effects)
         catalog = RestCatalog(self.part, "lakehouse", warehouse, requests, mirrors=True)
         lakehouse = Lakehouse(opened.store, "lakehouse", warehouse, catalog=catalog)
-        opened.warehouse.__dict__["lakehouse"] = lakehouse
+        opened.__dict__["lakehouse"] = lakehouse
         opened.engine().attach(lakehouse)  # type: ignore[attr-defined]
         return opened
 
@@ -243,7 +243,7 @@ def check_nothing_is_left(world: RestWorld) -> None:
     """After the grace time, the janitor leaves nothing that nobody owns."""
     for _ in range(3):
         world.clock.advance(days=2)
-        report = world.process().janitor()
+        report = world.process().maintenance.janitor()
         assert report.failures == ()
     seen = world.look()
     assert seen.branches() == {}

@@ -49,17 +49,17 @@ def main(root: Path) -> dict[str, object]:
         workspace.apply(workspace.plan("prod"))
         seen["second"] = workspace.query("prod", READ).rows
         seen["version 1"] = workspace.query("prod@1", READ).rows
-        workspace.rollback("prod", 1)
+        workspace.environments.rollback("prod", 1)
         seen["rolled back"] = workspace.query("prod", READ).rows
-        seen["without Spark"] = workspace.read("prod", "sales.orders").to_pylist()
+        seen["without Spark"] = workspace.queries.read("prod", "sales.orders").to_pylist()
         seen["changes"] = follow_everywhere(workspace, "sales.newest", "sales.orders")
-        seen["damage"] = workspace.fsck()
-        workspace.drop_environment("dev")
+        seen["damage"] = workspace.maintenance.fsck()
+        workspace.environments.drop("dev")
     for days in (60, 65):
         with Workspace.open(root, clock=Later(days)) as workspace:
-            seen[f"cleaned after {days} days"] = asdict(workspace.janitor())
-            seen["at the end"] = workspace.read("prod", "sales.newest").to_pylist()
-            seen["damage at the end"] = workspace.fsck()
+            seen[f"cleaned after {days} days"] = asdict(workspace.maintenance.janitor())
+            seen["at the end"] = workspace.queries.read("prod", "sales.newest").to_pylist()
+            seen["damage at the end"] = workspace.maintenance.fsck()
     return seen
 
 

@@ -88,7 +88,9 @@ class History:
         if what in ("rollback", "definitions"):
             only = what == "definitions"
             try:
-                self.workspace.rollback("prod", self.dice.choice(older), definitions_only=only)
+                self.workspace.environments.rollback(
+                    "prod", self.dice.choice(older), definitions_only=only
+                )
             except UsageError as error:
                 assert "no earlier version" in error.message, error  # noqa: PT017
             self.copies.note()
@@ -96,7 +98,9 @@ class History:
         if what == "freeze":
             self.frozen += 1
             name = f"kept_{self.frozen}"
-            self.workspace.freeze(f"prod@{self.dice.choice([*older, self.copies.last])}", name)
+            self.workspace.environments.freeze(
+                f"prod@{self.dice.choice([*older, self.copies.last])}", name
+            )
             return
         if what == "rename":
             self.shape["column"] = "sort" if self.shape["column"] == "kind" else "kind"
@@ -117,6 +121,6 @@ class History:
         said: dict[str, Any] = {"now": now}
         if restate:
             said["restate"] = [self.dice.choice(["shop.orders", "shop.whole"])]
-        make = self.workspace.plan_run if run else self.workspace.plan
+        make = self.workspace.plans.due if run else self.workspace.plan
         self.workspace.apply(make("prod", **said))
         self.copies.note()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.execution.plans.analyse_queries import analyse_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -106,7 +107,7 @@ def test_every_mistake_is_told_with_model_and_line_before_anything_is_written(
     folder = ProjectFolder(tmp_path / "shop", NEW)
     workspace = open_workspace(folder)
     plan = workspace.plan("prod", save=False)
-    found = workspace.analyse(plan)
+    found = analyse_plan(workspace, plan)
     said = {
         str(mistake.location).removeprefix("models/marts/"): mistake.message
         for mistake in found.mistakes
@@ -144,12 +145,12 @@ def test_what_is_there_is_read_as_it_is_and_only_what_changed_is_looked_at(
 ) -> None:
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
-    assert workspace.analyse(workspace.plan("prod")).analysed == ()
+    assert analyse_plan(workspace, workspace.plan("prod")).analysed == ()
     shop.edit("models/marts/top.sql", "customer, revenue,", "customer, revenue + array(1) AS r,")
     shop.edit("models/marts/customers.sql", "sum(amount)", "sum(amount * 2)")
     again = open_workspace(shop)
     plan = again.plan("dev", save=False)
-    found = again.analyse(plan)
+    found = analyse_plan(again, plan)
     assert list(map(str, found.analysed)) == ["marts.customers", "marts.top"]
     (mistake,) = found.mistakes
     assert str(mistake.location) == "models/marts/top.sql:2:18"
@@ -161,6 +162,6 @@ def test_a_plan_without_queries_starts_no_spark(shop: ProjectFolder, open_worksp
     shop.edit("models/marts/top.sql", "MODEL (name marts.top, kind FULL);", "")
     shop.remove("models/marts/top.sql")
     again = open_workspace(shop)
-    found = again.analyse(again.plan("prod", save=False))
+    found = analyse_plan(again, again.plan("prod", save=False))
     assert (found.analysed, found.mistakes) == ((), ())
-    assert not again.engine_started
+    assert not again.started_engine

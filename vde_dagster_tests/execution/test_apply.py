@@ -64,7 +64,7 @@ def test_a_second_plan_finds_nothing_and_starts_no_engine(
     plan = again.plan("prod")
     assert plan.is_empty
     assert not again.apply(plan).published
-    assert not again.engine_started
+    assert not again.started_engine
 
 
 def test_skipped_backfill_publishes_empty_tables_that_the_next_run_fills(
@@ -74,7 +74,7 @@ def test_skipped_backfill_publishes_empty_tables_that_the_next_run_fills(
     workspace.apply(workspace.plan("prod", skip_backfill=True))
     for model in ("raw.orders", "staging.orders", "marts.daily", "marts.customers", "marts.top"):
         assert rows(workspace, f"SELECT * FROM {model}") == []
-    run = workspace.plan_run("prod")
+    run = workspace.plans.due("prod")
     assert builds(run) == {"raw.orders", "marts.daily", "marts.customers", "marts.top"}
     workspace.apply(run)
     assert len(rows(workspace, "SELECT * FROM marts.top")) == 3
@@ -119,7 +119,7 @@ def test_a_new_environment_without_changes_moves_no_data_and_starts_no_engine(
     assert not plan.builds
     assert len(plan.views.created) == 5
     assert dev.apply(plan).published
-    assert not dev.engine_started
+    assert not dev.started_engine
     assert rows(workspace, "SELECT count(*) FROM marts.top", "dev") == [(3,)]
 
 
@@ -137,7 +137,7 @@ def test_development_is_isolated_and_promotion_computes_nothing(
     plan = promotion.plan("prod")
     assert not plan.builds
     promotion.apply(plan)
-    assert not promotion.engine_started
+    assert not promotion.started_engine
     assert rows(workspace, "SELECT max(revenue) FROM marts.top", "prod") == [(40.0,)]
 
 
@@ -260,7 +260,7 @@ def test_a_stored_plan_is_applied_by_another_process(
     plan_id = open_workspace(shop).plan("prod").id
     shop.remove("models/marts/top.sql")
     workspace = open_workspace(shop)
-    workspace.apply(workspace.load_plan(plan_id))
+    workspace.apply(workspace.store.plans.load(plan_id))
     assert rows(workspace, "SELECT count(*) FROM marts.top") == [(3,)]
 
 
@@ -272,9 +272,9 @@ def test_rollback_publishes_the_earlier_version_without_an_engine(
     workspace = open_workspace(shop)
     apply(workspace)
     back = open_workspace(shop)
-    result = back.rollback("prod")
+    result = back.environments.rollback("prod")
     assert result.restored == 1
-    assert not back.engine_started
+    assert not back.started_engine
     assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
 
 
@@ -289,7 +289,7 @@ def test_a_run_fills_what_is_due_on_branches_and_publishes_it_together(
     workspace.apply(workspace.plan("prod", now=january_third))
     assert rows(workspace, "SELECT count(*) FROM marts.daily") == [(1,)]
     january_sixth = datetime(2024, 1, 6, 12, tzinfo=timezone.utc)
-    run = workspace.plan_run("prod", now=january_sixth)
+    run = workspace.plans.due("prod", now=january_sixth)
     assert "marts.daily" in builds(run)
     events: list[Event] = []
     workspace.apply(run, on_event=events.append)
@@ -303,7 +303,7 @@ def test_a_run_fills_what_is_due_on_branches_and_publishes_it_together(
     table = next(m.table for m in run.models if str(m.name) == "marts.daily")
     assert table is not None
     assert set(workspace.lakehouse.load_table(table.ref).refs()) == {"main"}
-    assert workspace.plan_run("prod", now=january_sixth).is_empty
+    assert workspace.plans.due("prod", now=january_sixth).is_empty
 
 
 def test_a_run_whose_audit_fails_shows_nothing_of_any_model(
@@ -319,7 +319,7 @@ def test_a_run_whose_audit_fails_shows_nothing_of_any_model(
     )
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, 12, tzinfo=timezone.utc)))
-    run = workspace.plan_run("prod", now=datetime(2024, 1, 6, 12, tzinfo=timezone.utc))
+    run = workspace.plans.due("prod", now=datetime(2024, 1, 6, 12, tzinfo=timezone.utc))
     with pytest.raises(AuditFailedError, match="forall"):
         workspace.apply(run)
     assert rows(workspace, "SELECT count(*) FROM marts.daily") == [(1,)]

@@ -153,7 +153,7 @@ def test_a_context_that_asks_for_no_rows_starts_no_engine(tmp_path: Path) -> Non
     )
     with Workspace.open(folder.root) as workspace:
         assert planned(workspace, "dev") == days(1, 3)
-        assert workspace.warehouse.started_engine is None
+        assert workspace.started_engine is None
 
 
 def test_a_signal_queries_what_the_environment_shows(tmp_path: Path) -> None:
@@ -214,5 +214,5 @@ def test_what_was_ready_when_the_plan_was_made_is_filled_however_late(tmp_path: 
         assert environment is not None
         entry = next(e for name, e in environment.entries.items() if str(name) == "a.child")
         assert workspace.store.tables.get(str(entry.table_id)).intervals == days(1, 3)
-        run = workspace.plan_run("prod", now=NOW)
+        run = workspace.plans.due("prod", now=NOW)
         assert run.builds[0].intervals == days(3, 8)

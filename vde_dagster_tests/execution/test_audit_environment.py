@@ -105,10 +105,10 @@ def test_the_exit_code_says_whether_an_audit_that_blocks_found_rows(
 
 def test_one_that_only_warns_is_no_failure(workspace: Workspace, engine: FakeSpark) -> None:
     engine.failing_audits.add("db.last")
-    report = workspace.audit("prod", select=["db.last"])
+    report = workspace.environments.audit("prod", select=["db.last"])
     assert report.is_blocked
     (warning, _) = report.results
-    alone = workspace.audit("prod", select=["db.last"], labels=[warning.audit.label])
+    alone = workspace.environments.audit("prod", select=["db.last"], labels=[warning.audit.label])
     assert len(alone.failed) == 1
     assert not alone.is_blocked
 
@@ -119,7 +119,7 @@ def test_what_is_not_there_is_a_mistake(
     assert call(["audit", "prdo"]) == 2
     assert "did you mean 'prod'?" in capsys.readouterr().err
     with pytest.raises(UsageError, match=r"no model matches 'db\.lost'"):
-        workspace.audit("prod", select=["db.lost"])
+        workspace.environments.audit("prod", select=["db.lost"])
     assert call(["audit", "prod", "--model", "db.bare"]) == 0
 
 
@@ -133,10 +133,10 @@ def test_failing_rows_stay_until_they_are_audited_again(
     audits = workspace.store.audits
     assert audits.failing(table_id) == []
     engine.failing_audits.add("db.daily")
-    report = workspace.audit("prod")
+    report = workspace.environments.audit("prod")
     assert [record.plan_id for record in audits.failing(table_id)] == [report.run.id]
     engine.failing_audits.clear()
-    workspace.audit("prod", select=["db.last"])
+    workspace.environments.audit("prod", select=["db.last"])
     assert len(audits.failing(table_id)) == 1
-    workspace.audit("prod")
+    workspace.environments.audit("prod")
     assert audits.failing(table_id) == []

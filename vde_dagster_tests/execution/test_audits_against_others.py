@@ -95,7 +95,7 @@ def test_audits_in_a_circle_run_when_both_are_filled(
     assert late
     assert engine.did[-len(late) :] == late
     # Both sides are the tables of this plan.
-    plan = workspace.plan_run("prod", save=False)
+    plan = workspace.plans.due("prod", save=False)
     tables = {model.name.name: model.table for model in plan.models}
     for sql in (engine.audited[what] for what in late):
         assert all(str(table.ref.name) in sql for table in tables.values() if table)

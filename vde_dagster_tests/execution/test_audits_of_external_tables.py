@@ -93,7 +93,7 @@ def test_they_run_again_when_something_is_computed_of_the_table(
     workspace.apply(workspace.plan("prod"))
 
     assert audited(workspace.plan("prod")) == []
-    assert audited(workspace.plan_run("prod")) == []
+    assert audited(workspace.plans.due("prod")) == []
     assert audited(workspace.plan("prod", restate=[restated])) == expected
 
 
@@ -120,7 +120,7 @@ def test_a_new_one_looks_at_the_rows_that_are_there_and_nothing_is_computed(
 def test_vde_audit_runs_them_too(workspace: Workspace, engine: Recorder) -> None:
     workspace.apply(workspace.plan("prod"))
 
-    report = workspace.audit("prod")
+    report = workspace.environments.audit("prod")
 
     assert {str(one.model) for one in report.results} == {"lake.orders"}
     assert len(report.results) == 2

@@ -44,7 +44,7 @@ def test_keys_audit_each_other_and_what_others_write_is_audited_first(
 ) -> None:
     folder = ProjectFolder(tmp_path / "project", FILES)
     workspace = open_workspace(folder)
-    session = workspace.warehouse.engine().guest_session
+    session = workspace.engine().guest_session
     session.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.lake")
     session.sql("CREATE TABLE lakehouse.lake.ids (id INT) USING iceberg")
     session.sql("INSERT INTO lakehouse.lake.ids VALUES (1), (2), (3)")

@@ -79,15 +79,15 @@ def builds(plan: Plan) -> dict[ModelName, IntervalSet]:
 def test_the_last_intervals_are_filled_again_once_a_tick_and_descendants_follow(
     workspace: Workspace, clock: FakeClock
 ) -> None:
-    assert workspace.plan_run("prod").is_empty
+    assert workspace.plans.due("prod").is_empty
     clock.advance(hours=1, minutes=5)
-    run = workspace.plan_run("prod")
+    run = workspace.plans.due("prod")
     assert builds(run) == {DAILY: between(11, 14), HOURLY: between(11, 14)}
     assert [model.restate for model in run.builds] == [True, True]
     assert workspace.apply(run).published
-    assert workspace.plan_run("prod").is_empty
+    assert workspace.plans.due("prod").is_empty
     clock.advance(days=1)
-    run = workspace.plan_run("prod")
+    run = workspace.plans.due("prod")
     assert builds(run) == {DAILY: between(14, 15), HOURLY: between(14, 15)}
     assert not any(model.restate for model in run.builds)
 
@@ -98,23 +98,25 @@ def test_what_failed_waits_for_the_next_run_whatever_ticks_meanwhile(
     clock.advance(hours=2)
     engine.failing = HOURLY
     with pytest.raises(ExecutionError):
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
     engine.failing = None
     clock.advance(days=7)
     prod = workspace.store.environments.get("prod")
     assert prod is not None
-    assert workspace.fill(prod.entries[DAILY].snapshot_id, between(14, 20)).published
-    run = workspace.plan_run("prod")
+    assert workspace.apply(
+        workspace.plans.backfill(prod.entries[DAILY].snapshot_id, between(14, 20))
+    ).published
+    run = workspace.plans.due("prod")
     # What the first tick asked for, what is new, and what the second tick asks for: the new one
     # was filled after it.
     assert builds(run)[DAILY] == between(11, 14) | between(20, 21)
     assert workspace.apply(run).published
-    assert workspace.plan_run("prod").is_empty
+    assert workspace.plans.due("prod").is_empty
 
 
 def test_a_plan_that_only_looks_remembers_nothing(workspace: Workspace, clock: FakeClock) -> None:
     clock.advance(hours=2)
-    seen = workspace.plan_run("prod", save=False)
+    seen = workspace.plans.due("prod", save=False)
     assert builds(seen)[DAILY] == between(11, 14)
     (table_id,) = {m.table.id for m in seen.models if m.table and m.name == DAILY}
     assert workspace.store.outdated.since(table_id) is None
@@ -126,13 +128,13 @@ def test_what_was_filled_since_the_tick_is_not_filled_again(
     clock.advance(hours=2)
     plan = workspace.plan("prod", restate=["db.daily"], start=SUNDAY - timedelta(days=2))
     assert workspace.apply(plan).published
-    assert builds(workspace.plan_run("prod"))[DAILY] == between(11, 12)
+    assert builds(workspace.plans.due("prod"))[DAILY] == between(11, 12)
 
 
 def test_other_environments_are_left_to_production(workspace: Workspace, clock: FakeClock) -> None:
     assert workspace.apply(workspace.plan("dev")).published
     clock.advance(hours=2)
-    assert workspace.plan_run("dev").is_empty
+    assert workspace.plans.due("dev").is_empty
 
 
 def test_one_without_a_number_of_intervals_is_filled_again_from_its_beginning(
@@ -146,7 +148,7 @@ def test_one_without_a_number_of_intervals_is_filled_again_from_its_beginning(
     assert not plan.builds
     assert workspace.apply(plan).published
     clock.advance(hours=2)
-    assert builds(workspace.plan_run("prod"))[DAILY] == between(1, 14)
+    assert builds(workspace.plans.due("prod"))[DAILY] == between(1, 14)
 
 
 LOOKING_BACK = """
@@ -176,9 +178,9 @@ def test_after_the_end_a_lookback_fills_the_last_intervals_again_while_it_has_th
         opened.apply(opened.plan("dev"))
         for expected in again:
             clock.advance(days=1)
-            run = opened.plan_run("prod")
+            run = opened.plans.due("prod")
             assert builds(run) == ({DAILY: between(*expected)} if expected else {})
-            assert opened.plan_run("dev").is_empty
+            assert opened.plans.due("dev").is_empty
             if expected:
                 assert opened.apply(run).published
-                assert opened.plan_run("prod").is_empty, "once a tick"
+                assert opened.plans.due("prod").is_empty, "once a tick"

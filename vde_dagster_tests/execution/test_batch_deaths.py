@@ -38,7 +38,7 @@ KILLED = {
 def go(workspace: Workspace) -> object:
     """Fill what is due: `vde apply prod`, and once there is production `vde run prod`."""
     shown = workspace.store.environments.get("prod") is not None
-    plan = workspace.plan_run("prod") if shown else workspace.plan("prod")
+    plan = workspace.plans.due("prod") if shown else workspace.plan("prod")
     return workspace.apply(plan, concurrency=3, who="me")
 
 

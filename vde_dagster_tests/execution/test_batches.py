@@ -123,7 +123,7 @@ def test_a_long_backfill_without_batch_size_is_cut_by_its_parents_bytes_and_the_
         with open_fake(ProjectFolder(root, files).root, spark) as workspace:
             workspace.apply(workspace.plan("prod", now=NOW), concurrency=1)
             again = workspace.plan("prod", restate=("db.m",), now=NOW)
-            again = workspace.load_plan(again.id)  # As it is stored.
+            again = workspace.store.plans.load(again.id)  # As it is stored.
         printed = Console(file=StringIO(), width=200)
         show_report(printed, plan_report(again, {}))
         text = "about 5 batches that read 0.0 kB each"
@@ -333,7 +333,7 @@ def test_every_part_of_a_day_is_filled_from_the_beginning_of_the_day_but_where_r
     with open_fake(folder.root, spark) as workspace:
         workspace.apply(workspace.plan("prod", now=NOW.replace(hour=10, minute=30)))
         for later in (NOW.replace(minute=30), NOW.replace(day=7, hour=1, minute=30)):
-            workspace.apply(workspace.plan_run("prod", now=later))
+            workspace.apply(workspace.plans.due("prod", now=later))
     assert spark.parts == filled
 
 
@@ -352,7 +352,7 @@ def test_a_day_that_was_filled_by_hours_is_filled_whole_once_the_cron_is_daily(
     folder.write("models/m.sql", hourly.replace("@hourly", "@daily"))
     with open_fake(folder.root, spark) as workspace:
         workspace.apply(workspace.plan("prod", now=NOW))
-        workspace.apply(workspace.plan_run("prod", now=NOW.replace(day=7)))
+        workspace.apply(workspace.plans.due("prod", now=NOW.replace(day=7)))
     assert spark.parts == ["06 00-10", "06 00-00"]
 
 
@@ -372,7 +372,7 @@ def test_hours_of_a_day_that_goes_on_are_filled_again_once_the_unit_is_an_hour(
     with open_fake(folder.root, spark) as workspace:
         plan = workspace.plan("prod", now=NOW.replace(hour=10, minute=40))
         workspace.apply(plan)
-        workspace.apply(workspace.plan_run("prod", now=NOW.replace(hour=11, minute=30)))
+        workspace.apply(workspace.plans.due("prod", now=NOW.replace(hour=11, minute=30)))
         (model,) = plan.models
         assert model.table is not None
         table = workspace.store.tables.get(model.table.id)

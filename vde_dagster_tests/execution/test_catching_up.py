@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ExecutionError
+from vde_dagster.execution.plans.pending_work import pending_work
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -71,14 +72,14 @@ def test_what_it_lacks_is_stored_with_the_fill(workspace: Workspace) -> None:
 
 
 def test_it_is_told_as_missing_before_and_not_after_the_run(workspace: Workspace) -> None:
-    missing = workspace.whats_missing(workspace.plan("prod", now=at(5)))
+    missing = pending_work(workspace, workspace.plan("prod", now=at(5)))
     assert missing.by_environment["prod"].keys() == {DAILY, TOTALS, WEEK}
-    run = workspace.plan_run("prod", now=at(5))
+    run = workspace.plans.due("prod", now=at(5))
     assert [str(model.name) for model in run.builds if model.catches_up] == ["db.week"]
     assert workspace.apply(run).published
     assert week_of(workspace) == shown(workspace)["totals"]
-    assert not workspace.whats_missing(workspace.plan("prod", now=at(5)))
-    assert not workspace.plan_run("prod", now=at(5)).builds
+    assert not pending_work(workspace, workspace.plan("prod", now=at(5)))
+    assert not workspace.plans.due("prod", now=at(5)).builds
 
 
 @pytest.mark.parametrize("same_plan", [True, False])
@@ -86,24 +87,26 @@ def test_a_run_that_dies_behind_its_commit_is_finished_by_the_next(
     workspace: Workspace, engine: Dying, same_plan: bool
 ) -> None:
     before = shown(workspace)
-    run = workspace.plan_run("prod", now=at(5))
+    run = workspace.plans.due("prod", now=at(5))
     engine.fails = 1
     with pytest.raises(ExecutionError):
         workspace.apply(run)
     assert shown(workspace) == before
-    again = workspace.load_plan(run.id) if same_plan else workspace.plan_run("prod", now=at(5))
+    again = (
+        workspace.store.plans.load(run.id) if same_plan else workspace.plans.due("prod", now=at(5))
+    )
     assert workspace.apply(again).published
     assert week_of(workspace) == shown(workspace)["totals"]
-    assert not workspace.plan_run("prod", now=at(5)).builds
+    assert not workspace.plans.due("prod", now=at(5)).builds
 
 
 def test_going_back_to_the_older_rows_brings_back_what_they_lack(workspace: Workspace) -> None:
     published = workspace.store.environments.get("prod")
     assert published is not None
-    workspace.apply(workspace.plan_run("prod", now=at(5)))
-    workspace.rollback("prod", published.version)
-    run = workspace.plan_run("prod", now=at(5))
+    workspace.apply(workspace.plans.due("prod", now=at(5)))
+    workspace.environments.rollback("prod", published.version)
+    run = workspace.plans.due("prod", now=at(5))
     assert {model.name for model in run.builds} == {DAILY, TOTALS, WEEK}
     workspace.apply(run)
     assert week_of(workspace) == shown(workspace)["totals"]
-    assert not workspace.plan_run("prod", now=at(5)).builds
+    assert not workspace.plans.due("prod", now=at(5)).builds

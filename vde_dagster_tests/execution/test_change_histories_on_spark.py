@@ -42,7 +42,7 @@ def test_each_step_reads_its_own_commits(
     history = History(ProjectFolder(tmp_path / "shop"), open_workspace, "copy-on-write", 1)
     history.day += 1
     history._publish(run=True)
-    between = history.workspace.changes_between("prod", "shop.days", 1, each=True)
+    between = history.workspace.changes.between("prod", "shop.days", 1, each=True)
     assert [step.method for step in between.steps] == ["commits", "commits"]
     assert history.copies.check_each("shop.days", 1, 3) == 2
     assert history.copies.check_view("shop.days", 1, 3) == "steps"

@@ -52,7 +52,7 @@ class Watched(Shop):
 
     def next_day(self) -> None:
         self.clock.advance(days=1)
-        self.apply(self.workspace.plan_run("prod"))
+        self.apply(self.workspace.plans.due("prod"))
 
     def views(self) -> dict[TableRef, str]:
         return views(self.workspace)
@@ -80,7 +80,7 @@ def read(sql: str) -> set[int]:
 
 def damage(shop: Shop) -> list[str]:
     """What is damaged."""
-    return [one.problem for one in shop.workspace.fsck() if one.is_damage]
+    return [one.problem for one in shop.workspace.maintenance.fsck() if one.is_damage]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_view_follows_each_publication_and_goes_back_so_far(shop: Watched) -> 
     assert read(shop.views()[DAILY]) == {*pins}
     shop.next_day()
     assert read(shop.views()[DAILY]) == {pins[1], shop.pin(4, "marts.daily")}
-    shop.workspace.rollback("prod", 3)
+    shop.workspace.environments.rollback("prod", 3)
     assert read(shop.views()[DAILY]) == {shop.pin(4, "marts.daily"), pins[1]}
 
 
@@ -128,7 +128,7 @@ def test_views_go_with_the_setting_and_with_their_models(shop: Watched) -> None:
 
 def test_other_environments_have_none(shop: Watched) -> None:
     shop.apply(shop.workspace.plan("dev"))
-    shop.workspace.freeze("prod@2", "closed")
+    shop.workspace.environments.freeze("prod@2", "closed")
     assert shop.views().keys() == ALL
 
 
@@ -165,9 +165,9 @@ def test_what_others_have_under_that_name_stays_theirs(
 def test_the_clean_up_first_takes_what_it_forgets_out_of_the_views(shop: Watched) -> None:
     current = shop.pin(3, "marts.daily")
     shop.clock.advance(days=400)
-    shop.workspace.janitor(dry_run=True)
+    shop.workspace.maintenance.janitor(dry_run=True)
     assert len(read(shop.views()[DAILY])) > 1
-    shop.workspace.janitor()
+    shop.workspace.maintenance.janitor()
     assert read(shop.views()[DAILY]) == {current}
     assert damage(shop) == []
 
@@ -209,7 +209,7 @@ def test_a_catalog_that_takes_no_part_in_the_transaction_follows_whoever_dies(
     warehouses.project.write("pyproject.toml", SETTINGS.format(most=3))
 
     def next_day(workspace: Workspace) -> None:
-        workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+        workspace.apply(workspace.plans.due("prod"), concurrency=1, who="me")
 
     warehouses.run(lambda w: w.apply(w.plan("prod"), concurrency=1))
     warehouses.clock.advance(days=1)
@@ -237,7 +237,7 @@ def test_these_are_all_points_of_failure(shop: Watched) -> None:
     shop.clock.advance(days=1)
     listed = FaultInjector(clock=shop.clock, in_process=True)
     workspace = open_fake(shop.folder.root, shop.engine, clock=shop.clock, effects=listed)
-    workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+    workspace.apply(workspace.plans.due("prod"), concurrency=1, who="me")
     workspace.close()
     assert tuple(dict.fromkeys(p for p in listed.passed if "change_views" in p)) == POINTS
 
@@ -252,7 +252,7 @@ def test_after_a_failure_at_any_point_views_are_those_of_before_or_after(
         listed = FaultInjector(Fault(point, mode), clock=shop.clock, in_process=True)  # type: ignore[arg-type]
         struck = open_fake(shop.folder.root, shop.engine, clock=shop.clock, effects=listed)
         try:
-            struck.apply(struck.plan_run("prod"), concurrency=1, who="me")
+            struck.apply(struck.plans.due("prod"), concurrency=1, who="me")
         except (ProcessKilled, VdeError):
             pass
         finally:
@@ -262,14 +262,14 @@ def test_after_a_failure_at_any_point_views_are_those_of_before_or_after(
         shop.workspace.close()
         shop.workspace = shop.open()
         shop.clock.advance(minutes=5)
-        shop.apply(shop.workspace.plan_run("prod"))
-        refresh_change_views(shop.workspace.warehouse, "me")
+        shop.apply(shop.workspace.plans.due("prod"))
+        refresh_change_views(shop.workspace, "me")
         after = shop.views()
         current = shop.workspace.store.environments.get("prod")
         assert current is not None
         assert shop.pin(current.version, "marts.daily") in read(after[DAILY])
         assert left in (before, after), (mode, point)
     for _ in range(2):
-        assert shop.workspace.janitor().failures == ()
+        assert shop.workspace.maintenance.janitor().failures == ()
         shop.clock.advance(days=3)
     assert damage(shop) == []

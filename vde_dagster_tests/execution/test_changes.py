@@ -20,13 +20,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 def test_the_same_pin_is_no_change_and_asks_nothing_of_an_engine(shop: Shop) -> None:
     before = shop.engine.statements
-    found = shop.workspace.changes("prod", "raw.orders", since=1, until=2)
+    found = shop.workspace.changes.read("prod", "raw.orders", since=1, until=2)
     assert (found.rows, found.changes.method, shop.engine.statements) == ((), "nothing", before)
-    assert shop.workspace.changes_between("prod", "marts.daily", 2, 2).method == "nothing"
+    assert shop.workspace.changes.between("prod", "marts.daily", 2, 2).method == "nothing"
 
 
 def test_another_pin_of_a_table_is_read_at_both_pins_or_by_its_commits(shop: Shop) -> None:
-    changes = shop.workspace.changes_between("prod", "marts.daily", 1, 2)
+    changes = shop.workspace.changes.between("prod", "marts.daily", 1, 2)
     pins = [shop.pin(version, "marts.daily") for version in (1, 2)]
     assert changes.method == "versions", "these commits do not say that there are no delete files"
     assert all(f"VERSION AS OF {pin}" in changes.query for pin in pins)
@@ -34,7 +34,7 @@ def test_another_pin_of_a_table_is_read_at_both_pins_or_by_its_commits(shop: Sho
 
 
 def test_the_answer_says_which_publication_made_it(shop: Shop) -> None:
-    changes = shop.workspace.changes_between("prod", "marts.daily", 1)
+    changes = shop.workspace.changes.between("prod", "marts.daily", 1)
     current = shop.workspace.store.environments.get("prod")
     assert current is not None
     assert (changes.until, changes.publication_id) == (3, current.publication_id)
@@ -44,7 +44,7 @@ def test_the_answer_says_which_publication_made_it(shop: Shop) -> None:
 
 
 def test_a_view_over_what_nobody_pins_has_to_be_read_anew(shop: Shop) -> None:
-    found = shop.workspace.changes("prod", "marts.rates", since=1, until=2)
+    found = shop.workspace.changes.read("prod", "marts.rates", since=1, until=2)
     assert [row[0] for row in found.rows] == ["resync"]
     assert "lake.rates" in (found.changes.why or "")
 
@@ -54,11 +54,11 @@ def test_a_version_whose_pins_are_not_known_has_to_be_read_anew(shop: Shop) -> N
         conn.exec_driver_sql("CREATE TABLE kept AS SELECT * FROM vde_pins")
         conn.exec_driver_sql("DELETE FROM vde_pins WHERE valid_to IS NOT NULL")
     try:
-        found = shop.workspace.changes("prod", "marts.daily", since=1, until=3)
+        found = shop.workspace.changes.read("prod", "marts.daily", since=1, until=3)
         assert found.changes.method == "resync"
         assert "before versions pinned" in (found.changes.why or "")
         with pytest.raises(UsageError, match="before versions pinned"):
-            shop.workspace.changes("prod", "marts.daily", since=3, until=1)
+            shop.workspace.changes.read("prod", "marts.daily", since=3, until=1)
     finally:
         with shop.workspace.store.database.engine.begin() as conn:
             conn.exec_driver_sql("DELETE FROM vde_pins")
@@ -80,22 +80,22 @@ def test_what_cannot_be_asked_is_said(
     shop: Shop, environment: str, model: str, since: int, until: int | None, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        shop.workspace.changes(environment, model, since=since, until=until)
+        shop.workspace.changes.read(environment, model, since=since, until=until)
 
 
 def test_a_consumer_goes_on_where_it_was(shop: Shop) -> None:
     workspace = shop.workspace
-    first = workspace.changes("prod", "raw.orders", cursor="billing", until=2)
+    first = workspace.changes.read("prod", "raw.orders", cursor="billing", until=2)
     assert (first.changes.since, first.changes.until) == (0, 2)
-    again = workspace.changes("prod", "raw.orders", cursor="billing")
+    again = workspace.changes.read("prod", "raw.orders", cursor="billing")
     assert again.changes.since == 0, "what was not acknowledged comes again"
-    workspace.acknowledge(first)
+    workspace.changes.acknowledge(first)
     with pytest.raises(ConflictError, match="is at version 2, not at 0"):
-        workspace.acknowledge(again)
-    rest = workspace.changes("prod", "raw.orders", cursor="billing")
+        workspace.changes.acknowledge(again)
+    rest = workspace.changes.read("prod", "raw.orders", cursor="billing")
     assert (rest.changes.since, rest.changes.until) == (2, 3)
-    workspace.acknowledge(rest)
-    done = workspace.changes("prod", "raw.orders", cursor="billing")
+    workspace.changes.acknowledge(rest)
+    done = workspace.changes.read("prod", "raw.orders", cursor="billing")
     assert (done.changes.since, done.changes.until, done.rows) == (3, 3, ())
 
 
@@ -110,23 +110,23 @@ def test_the_start_of_changes_is_given_once(
     shop: Shop, given: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        shop.workspace.changes("prod", "raw.orders", **given)  # type: ignore[arg-type]
+        shop.workspace.changes.read("prod", "raw.orders", **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "a/b"])
 def test_names_of_cursors_are_plain(shop: Shop, name: str) -> None:
     with pytest.raises(UsageError, match="is not a cursor's name"):
-        shop.workspace.changes("prod", "raw.orders", cursor=name)
+        shop.workspace.changes.read("prod", "raw.orders", cursor=name)
 
 
 def test_changes_that_were_not_all_read_are_not_acknowledged(shop: Shop) -> None:
-    found = shop.workspace.changes("prod", "raw.orders", since=1)
+    found = shop.workspace.changes.read("prod", "raw.orders", since=1)
     with pytest.raises(UsageError, match="not read by a cursor"):
-        shop.workspace.acknowledge(found)
+        shop.workspace.changes.acknowledge(found)
 
 
 def test_each_version_is_told_for_itself(shop: Shop) -> None:
-    changes = shop.workspace.changes_between("prod", "marts.daily", 0, each=True)
+    changes = shop.workspace.changes.between("prod", "marts.daily", 0, each=True)
     assert changes.method == "steps"
     assert [(one.since, one.until, one.method) for one in changes.steps] == [
         (0, 1, "versions"),
@@ -143,18 +143,18 @@ def test_each_version_is_told_for_itself(shop: Shop) -> None:
 
 
 def test_versions_that_change_nothing_are_no_steps(shop: Shop) -> None:
-    changes = shop.workspace.changes_between("prod", "raw.orders", 1, 2, each=True)
+    changes = shop.workspace.changes.between("prod", "raw.orders", 1, 2, each=True)
     assert (changes.method, changes.steps) == ("nothing", ())
-    assert shop.workspace.changes("prod", "raw.orders", since=1, until=2, each=True).rows == ()
+    assert shop.workspace.changes.read("prod", "raw.orders", since=1, until=2, each=True).rows == ()
 
 
 def test_steps_only_go_forwards(shop: Shop) -> None:
     with pytest.raises(UsageError, match="comes before version 3"):
-        shop.workspace.changes("prod", "marts.daily", since=3, until=1, each=True)
+        shop.workspace.changes.read("prod", "marts.daily", since=3, until=1, each=True)
 
 
 def test_steps_over_what_nobody_pins_have_to_be_read_anew(shop: Shop) -> None:
-    found = shop.workspace.changes("prod", "marts.rates", since=1, until=2, each=True)
+    found = shop.workspace.changes.read("prod", "marts.rates", since=1, until=2, each=True)
     assert [row[0] for row in found.rows] == ["resync"]
 
 
@@ -196,17 +196,17 @@ def test_what_is_no_call_of_changes_is_said(shop: Shop, call: str, said: str) ->
 def test_who_comes_after_history_is_forgotten_reads_anew(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     workspace = shop.workspace
-    first = workspace.changes("prod", "marts.daily", cursor="late", until=1)
-    workspace.acknowledge(first)
+    first = workspace.changes.read("prod", "marts.daily", cursor="late", until=1)
+    workspace.changes.acknowledge(first)
     shop.clock.advance(days=400)
-    workspace.janitor()
-    found = workspace.changes("prod", "marts.daily", cursor="late")
+    workspace.maintenance.janitor()
+    found = workspace.changes.read("prod", "marts.daily", cursor="late")
     assert [row[:4] for row in found.rows] == [("resync", 0, None, 3)]
     assert found.changes.why == "version 1 of 'prod' is kept no longer"
-    workspace.acknowledge(found)
-    assert workspace.changes("prod", "marts.daily", cursor="late").changes.method == "nothing"
+    workspace.changes.acknowledge(found)
+    assert workspace.changes.read("prod", "marts.daily", cursor="late").changes.method == "nothing"
     with pytest.raises(UsageError, match="no version 1"):
-        workspace.changes("prod", "marts.daily", since=3, until=1)
+        workspace.changes.read("prod", "marts.daily", since=3, until=1)
     workspace.close()
 
 
@@ -214,22 +214,22 @@ def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: P
     shop = Shop(tmp_path)
     workspace = shop.workspace
     shop.apply(workspace.plan("dev"))
-    workspace.acknowledge(workspace.changes("dev", "raw.orders", cursor="copy"))
-    workspace.drop_environment("dev")
-    workspace.janitor()
+    workspace.changes.acknowledge(workspace.changes.read("dev", "raw.orders", cursor="copy"))
+    workspace.environments.drop("dev")
+    workspace.maintenance.janitor()
     with pytest.raises(UsageError, match="no environment 'dev'"):
-        workspace.changes("dev", "marts.daily", since=1)
+        workspace.changes.read("dev", "marts.daily", since=1)
     shop.workspace = workspace = shop.open()
     shop.apply(workspace.plan("dev"))
     current = workspace.store.environments.get("dev")
     assert current is not None
     assert current.version == 3
-    found = workspace.changes_between("dev", "marts.daily", 2)
+    found = workspace.changes.between("dev", "marts.daily", 2)
     assert (found.method, found.query.count("VERSION AS OF")) == ("versions", 1)
-    assert workspace.changes_between("dev", "marts.daily", 1).method == "nothing"
+    assert workspace.changes.between("dev", "marts.daily", 1).method == "nothing"
     with pytest.raises(UsageError, match="is its end"):
-        workspace.changes_between("dev", "marts.daily", 1, 2)
-    followed = workspace.changes("dev", "raw.orders", cursor="copy").changes
+        workspace.changes.between("dev", "marts.daily", 1, 2)
+    followed = workspace.changes.read("dev", "raw.orders", cursor="copy").changes
     assert (followed.since, followed.until, followed.method) == (1, 3, "nothing")
     workspace.close()
 
@@ -238,22 +238,22 @@ def test_a_consumer_follows_a_rollback_and_one_back_from_it(tmp_path: Path) -> N
     shop = Shop(tmp_path)
     workspace = shop.workspace
     pins = [shop.pin(version, "marts.daily") for version in (1, 3)]
-    workspace.acknowledge(workspace.changes("prod", "marts.daily", cursor="copy"))
+    workspace.changes.acknowledge(workspace.changes.read("prod", "marts.daily", cursor="copy"))
     for to, before, after in ((1, pins[1], pins[0]), (3, pins[0], pins[1])):
-        workspace.rollback("prod", to)
-        told = workspace.changes("prod", "marts.daily", cursor="copy")
+        workspace.environments.rollback("prod", to)
+        told = workspace.changes.read("prod", "marts.daily", cursor="copy")
         assert (told.changes.since, told.changes.until) in ((3, 4), (4, 5))
         b, _, a = told.changes.query.partition(" UNION ALL ")
         assert (f"VERSION AS OF {before}" in b, f"VERSION AS OF {after}" in a) == (True, True)
-        workspace.acknowledge(told)
+        workspace.changes.acknowledge(told)
     workspace.close()
 
 
 def test_a_frozen_environment_has_all_rows_and_then_no_change(shop: Shop) -> None:
     workspace = shop.workspace
-    workspace.freeze("prod@1", "closed")
-    whole = workspace.changes_between("closed", "marts.daily", 0)
+    workspace.environments.freeze("prod@1", "closed")
+    whole = workspace.changes.between("closed", "marts.daily", 0)
     assert f"VERSION AS OF {shop.pin(1, 'marts.daily')}" in whole.query
-    assert workspace.changes("closed", "marts.daily", since=1).rows == ()
-    prod = workspace.changes_between("prod", "marts.daily", 1, 2)
+    assert workspace.changes.read("closed", "marts.daily", since=1).rows == ()
+    prod = workspace.changes.between("prod", "marts.daily", 1, 2)
     assert prod.method == "versions", "freezing a version changes nothing in its environment"

@@ -74,7 +74,7 @@ def test_copies_that_apply_changes_equal_the_view(
 
     def publish(day: int, *, run: bool = False, **options: Any) -> Workspace:
         workspace = open_workspace(folder)
-        made = workspace.plan_run if run else workspace.plan
+        made = workspace.plans.due if run else workspace.plan
         workspace.apply(made("prod", now=at(day), **options))
         return note(workspace)
 
@@ -91,7 +91,7 @@ def test_copies_that_apply_changes_equal_the_view(
     publish(4, restate=["shop.days"])
     folder.remove("models/top.sql")
     workspace = publish(5)
-    workspace.rollback("prod", 2)
+    workspace.environments.rollback("prod", 2)
     workspace = note(open_workspace(folder))
     last = max(version for version, _ in seen)
     methods: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def test_copies_that_apply_changes_equal_the_view(
             before, after = seen.get((since, model)), seen.get((until, model))
             if before is None and after is None:
                 continue
-            found = workspace.changes("prod", model, since=since, until=until)
+            found = workspace.changes.read("prod", model, since=since, until=until)
             changes = found.changes
             methods[changes.method] += 1
             names = [name for name, _ in changes.columns][5:]
@@ -119,7 +119,7 @@ def test_copies_that_apply_changes_equal_the_view(
             assert copy - gone + come == (after[1] if after is not None else Counter()), case
     assert min(methods["nothing"], methods["versions"]) > 5
     assert methods["lineage" if how == "lineage" else "commits"] > 0, methods
-    told = workspace.changes("prod", "shop.orders", since=1, until=2)
+    told = workspace.changes.read("prod", "shop.orders", since=1, until=2)
     assert told.changes.key == ("id",)
     images = Counter((row[0], row[5]) for row in told.rows)
     assert images == Counter(
@@ -128,7 +128,7 @@ def test_copies_that_apply_changes_equal_the_view(
     assert {row[2:5] for row in told.rows} == {
         (pin(workspace, 2, "shop.orders"), 2, told.changes.publication_id)
     }
-    renamed = workspace.changes("prod", "shop.orders", since=2, until=3)
+    renamed = workspace.changes.read("prod", "shop.orders", since=2, until=3)
     assert (renamed.rows, renamed.changes.method) == ((), "nothing")
     assert [(one.what, one.was, one.column) for one in renamed.changes.events] == [
         ("renamed", "kind", "sort")
@@ -160,7 +160,7 @@ def test_null_in_a_map_is_not_zero(
         folder.write("models/odd.sql", ODD.format(kind=kind, n=n))
         workspace = open_workspace(folder)
         workspace.apply(workspace.plan("prod"))
-    found = workspace.changes("prod", "shop.odd", since=1)
+    found = workspace.changes.read("prod", "shop.odd", since=1)
     zero = [{"k": 0, "l": 0}, {"a b": [{1: 0.0}]}, {"x": {"y": False}}]
     null = [{"k": None, "l": 0}, {"a b": [{1: None}]}, {"x": {"y": None}}]
     assert sorted(([row[0], *row[5:]] for row in found.rows), key=lambda row: row[:2]) == [

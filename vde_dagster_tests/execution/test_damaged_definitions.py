@@ -53,13 +53,13 @@ def test_what_the_project_still_has_is_written_again_and_computes_nothing(
         with pytest.raises(
             StoreError, match=r"of marts\.daily: a stored value is damaged"
         ) as caught:
-            workspace.plan_run("prod")
+            workspace.plans.due("prod")
         assert "`vde plan prod` with the project's files mends it" in str(caught.value.hint)
         plan = workspace.plan("prod")
         assert plan.is_empty
         assert [w for w in plan.warnings if "stored definition of marts.daily" in w]
         assert workspace.plan("prod").warnings == ()
-        assert workspace.plan_run("prod").is_empty
+        assert workspace.plans.due("prod").is_empty
 
 
 @pytest.mark.parametrize("payload", [b"no zlib", OTHER_FORM], ids=["damaged", "of another form"])
@@ -76,16 +76,16 @@ def test_of_what_has_changed_meanwhile_nothing_is_known_and_the_plan_says_so(
         assert (daily.change, daily.category) == (Change.MODIFIED, Category.BREAKING)
         assert daily.builds
         assert [w for w in plan.warnings if "cannot be read" in w and "marts.daily" in w]
-        workspace.apply(workspace.load_plan(plan.id))
+        workspace.apply(workspace.store.plans.load(plan.id))
         assert workspace.plan("prod").is_empty
-        assert workspace.plan_run("prod").is_empty
+        assert workspace.plans.due("prod").is_empty
         assert {str(ref) for ref in workspace.lakehouse.published_views("prod")} == {
             "raw.orders",
             "marts.daily",
             "marts.top",
         }
         with pytest.raises(StoreError, match=r"marts\.daily"):
-            workspace.rollback("prod", before.version)
+            workspace.environments.rollback("prod", before.version)
 
 
 def test_a_model_that_is_gone_leaves_no_view(folder: ProjectFolder) -> None:
@@ -113,4 +113,4 @@ def test_development_leaves_productions_table_alone_though_its_definition_is_dam
         workspace.apply(plan)
         # Production itself is mended by its own plan.
         workspace.apply(workspace.plan("prod"))
-        assert workspace.plan_run("prod").is_empty
+        assert workspace.plans.due("prod").is_empty

@@ -165,7 +165,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 def asked(workspace: Workspace, path: str) -> tuple[int, str]:
     """Ask the application of `vde serve` as a client of this machine does."""
-    app = make_app(workspace.warehouse, may_be_open=True, log=io.StringIO())
+    app = make_app(workspace, may_be_open=True, log=io.StringIO())
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -196,15 +196,15 @@ def told_by(who: str, workspace: Workspace, kind: Kind) -> str:
     """Return what somebody says of the damaged warehouse."""
     try:
         if who == "janitor":
-            report = workspace.janitor()
+            report = workspace.maintenance.janitor()
             assert all(one.action != "drop_table" for one in report.acted)
             return "\n".join(str(one.error) for one in report.failures)
         if who == "rollback":
             # A view's next metadata are made of those before, which a dry run does not.
             really = kind.file == "view metadata" and "rollback" in kind.named_by
-            workspace.rollback("prod", 1, dry_run=not really)
+            workspace.environments.rollback("prod", 1, dry_run=not really)
         elif who == "read":
-            workspace.read("prod", "marts.daily")
+            workspace.queries.read("prod", "marts.daily")
         elif who == "serve":
             status, body = asked(workspace, "/data/prod/marts.daily")
             assert status in (200, 500)
@@ -234,7 +234,7 @@ def test_a_damaged_file_is_named_with_what_to_do_and_nothing_is_lost(
         else:
             file.write_bytes(content)
         with opened(shop.folder) as workspace:
-            (found,) = [one for one in workspace.fsck(deep=kind.deep) if one.is_damage]
+            (found,) = [one for one in workspace.maintenance.fsck(deep=kind.deep) if one.is_damage]
             assert (found.problem, found.file) == (kind.problem, f"file://{file}")
             assert str(file) in found.detail
             assert found.advice.startswith("restore the file from a backup")
@@ -259,11 +259,11 @@ def test_every_damage_is_found_beside_others_and_the_whole_warehouse_has_none(sh
     files["data file"] = shop.files["data file"][1]
     wholes = {path: path.read_bytes() for path in files.values()}
     with opened(shop.folder) as workspace:
-        assert [one for one in workspace.fsck(deep=True) if one.is_damage] == []
+        assert [one for one in workspace.maintenance.fsck(deep=True) if one.is_damage] == []
         try:
             for path in wholes:
                 path.write_bytes(b"")
-            found = {one.file for one in workspace.fsck() if one.is_damage}
+            found = {one.file for one in workspace.maintenance.fsck() if one.is_damage}
         finally:
             for path, content in wholes.items():
                 path.write_bytes(content)
@@ -284,13 +284,15 @@ def test_expiry_forgets_nothing_of_a_table_whose_newest_commit_cannot_be_read(
     with opened(shop.folder) as workspace:
         daily = table_of(workspace, "daily")
         before = len(workspace.lakehouse.table_metadata(daily)["snapshots"])
-        failed = [one for one in workspace.janitor().failures if str(file) in str(one.error)]
+        failed = [
+            one for one in workspace.maintenance.janitor().failures if str(file) in str(one.error)
+        ]
         assert len(failed) == 1, "once for each file"
         assert len(workspace.lakehouse.table_metadata(daily)["snapshots"]) == before
         file.write_bytes(whole)
-        assert workspace.janitor().failures == ()
+        assert workspace.maintenance.janitor().failures == ()
         assert len(workspace.lakehouse.table_metadata(daily)["snapshots"]) < before
-        assert [one for one in workspace.fsck(deep=True) if one.is_damage] == []
+        assert [one for one in workspace.maintenance.fsck(deep=True) if one.is_damage] == []
 
 
 @pytest.fixture
@@ -315,7 +317,7 @@ def test_a_damaged_state_database_is_a_finding(shop: Shop, state: Path) -> None:
         file.seek((root - 1) * size)
         file.write(b"\xff" * size)
     with opened(shop.folder) as workspace:
-        (found,) = [one for one in workspace.fsck() if one.is_damage]
+        (found,) = [one for one in workspace.maintenance.fsck() if one.is_damage]
     assert (found.problem, found.file) == ("damaged_state", str(state))
     assert "restore it from a backup" in found.advice
 
@@ -328,7 +330,7 @@ def test_what_is_no_state_database_is_said(shop: Shop, state: Path) -> None:
         pytest.raises(StoreError, match=r"vde\.db is damaged.*restore it"),
         opened(shop.folder) as workspace,
     ):
-        workspace.fsck()
+        workspace.maintenance.fsck()
 
 
 def test_a_publication_beside_fsck_is_no_damage(

@@ -78,7 +78,7 @@ def physical(workspace: Workspace, ref: TableRef) -> TableRef:
 
 def damages(workspace: Workspace) -> list[Finding]:
     """Return what is wrong."""
-    return list(workspace.fsck())
+    return list(workspace.maintenance.fsck())
 
 
 def is_as_shown(workspace: Workspace, ref: TableRef) -> bool:
@@ -168,7 +168,7 @@ def test_a_revert_shows_the_earlier_table_and_computes_nothing(folder: ProjectFo
         workspace.apply(plan)
         assert physical(workspace, ORDERS) == before
         assert is_as_shown(workspace, ORDERS)
-        workspace.rollback("prod", 2)
+        workspace.environments.rollback("prod", 2)
         assert physical(workspace, ORDERS) != before
         assert is_as_shown(workspace, ORDERS)
 
@@ -177,7 +177,7 @@ def test_a_run_moves_what_is_shown_with_the_tables(folder: ProjectFolder) -> Non
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, tzinfo=timezone.utc)))
         head = head_of(metadata(workspace, TableRef("marts", "daily")))
-        workspace.apply(workspace.plan_run("prod", now=datetime(2024, 1, 5, tzinfo=timezone.utc)))
+        workspace.apply(workspace.plans.due("prod", now=datetime(2024, 1, 5, tzinfo=timezone.utc)))
         assert head_of(metadata(workspace, TableRef("marts", "daily"))) != head
         assert is_as_shown(workspace, TableRef("marts", "daily"))
 
@@ -250,7 +250,7 @@ def test_a_kill_leaves_all_views_or_all_tables_and_the_next_plan_finishes(
         again.apply(again.plan("prod"))
         assert kinds(again) == SHOWN
         assert is_as_shown(again, ORDERS)
-        again.janitor()
+        again.maintenance.janitor()
         assert not damages(again)
 
 
@@ -264,7 +264,7 @@ def _history(folder: ProjectFolder) -> FakeClock:
         workspace.apply(workspace.plan("prod"))
         for _ in range(3):
             clock.advance(days=1)
-            workspace.apply(workspace.plan_run("prod"))
+            workspace.apply(workspace.plans.due("prod"))
     clock.advance(hours=1)
     return clock
 
@@ -280,7 +280,7 @@ def test_shown_tables_forget_the_snapshots_whose_files_the_janitor_deletes(
     daily, clock = TableRef("marts", "daily"), _history(folder)
     with open_fake(folder.root, clock=clock) as workspace:
         before, _ = _snapshots(workspace, daily)
-        assert not workspace.janitor().failures
+        assert not workspace.maintenance.janitor().failures
         shown, behind = _snapshots(workspace, daily)
         assert shown == behind
         assert shown < before
@@ -288,10 +288,10 @@ def test_shown_tables_forget_the_snapshots_whose_files_the_janitor_deletes(
         assert not damages(workspace)
         assert workspace.plan("prod").is_empty
         clock.advance(days=2)
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
         assert is_as_shown(workspace, daily)
         clock.advance(days=2)
-        assert not workspace.janitor().failures
+        assert not workspace.maintenance.janitor().failures
         assert not damages(workspace)
 
 
@@ -300,7 +300,7 @@ def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
 ) -> None:
     with open_fake(folder.root, clock=_history(folder)) as workspace:
         monkeypatch.setattr(sweep, "shown_without", lambda *_: [])
-        workspace.janitor()
+        workspace.maintenance.janitor()
         found = {one.problem: one for one in damages(workspace)}
         assert list(found) == ["shown_table_behind"]
         told = found["shown_table_behind"]
@@ -322,7 +322,7 @@ def test_a_publication_does_not_show_what_the_janitor_forgets_meanwhile(
 
     def clean() -> None:
         with open_fake(folder.root, clock=clock) as other:
-            acted = [one.action for one in other.janitor().acted]
+            acted = [one.action for one in other.maintenance.janitor().acted]
             assert "expire_snapshots" in acted
 
     port = Interruption("publish.file.write", clean)

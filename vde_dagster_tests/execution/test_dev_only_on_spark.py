@@ -49,7 +49,7 @@ def test_engines_read_tables_that_are_shown_with_other_columns(
 ) -> None:
     folder = ProjectFolder(tmp_path / "shop", FILES)
     workspace = open_workspace(folder)
-    engine = workspace.warehouse.engine()
+    engine = workspace.engine()
     workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, 12, tzinfo=timezone.utc)))
     rows = read(workspace, engine, "sales")
     assert [(str(day), *rest) for day, *rest in rows][:3] == [
@@ -69,10 +69,10 @@ def test_engines_read_tables_that_are_shown_with_other_columns(
     )
     folder.edit("models/top.sql", "amount", "total")
     workspace = open_workspace(folder)
-    engine = workspace.warehouse.engine()
+    engine = workspace.engine()
     workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, 12, tzinfo=timezone.utc)))
     assert len(read(workspace, engine, "sales")) == 6
-    workspace.apply(workspace.plan_run("prod", now=datetime(2024, 1, 4, 12, tzinfo=timezone.utc)))
+    workspace.apply(workspace.plans.due("prod", now=datetime(2024, 1, 4, 12, tzinfo=timezone.utc)))
     assert len(read(workspace, engine, "sales")) == 9
     assert read(workspace, engine, "sales")[-1][0] == 4
     assert read(workspace, engine, "names") == [(10, "a")]

@@ -84,15 +84,15 @@ def promote(workspace: Workspace) -> None:
 
 
 def run_of(workspace: Workspace) -> Plan:
-    run = workspace.plan_run("dev", now=FIFTH)
+    run = workspace.plans.due("dev", now=FIFTH)
     assert {model.name for model in run.builds} == {DAILY, WEEK}
     return run
 
 
 def test_run_of_development_fills_no_table_that_production_shows(workspace: Workspace) -> None:
     promote(workspace)
-    assert workspace.plan_run("dev", now=FIFTH).is_empty
-    run = workspace.plan_run("prod", now=FIFTH)
+    assert workspace.plans.due("dev", now=FIFTH).is_empty
+    run = workspace.plans.due("prod", now=FIFTH)
     assert workspace.apply(run).published
     assert table_of(workspace, "dev").intervals == table_of(workspace, "prod").intervals
 
@@ -125,7 +125,7 @@ def test_table_that_production_shows_during_a_run_of_development_does_not_move(
     version = workspace.store.environments.get("dev")
     assert version is not None
     assert version.version == 1
-    assert workspace.apply(workspace.plan_run("prod", now=FIFTH)).published
+    assert workspace.apply(workspace.plans.due("prod", now=FIFTH)).published
     assert head(workspace, table) != before
 
 
@@ -168,6 +168,8 @@ def test_computing_again_in_development_leaves_out_what_production_shows(
     assert dev.entries[DAILY].table_id != table_of(workspace, "prod").id
     before = head(workspace, week)
     days = table_of(workspace, "dev").intervals
-    result = workspace.fill(dev.entries[DAILY].snapshot_id, days, restate=True)
+    result = workspace.apply(
+        workspace.plans.backfill(dev.entries[DAILY].snapshot_id, days, restate=True)
+    )
     assert [model.name for model in result.plan.builds] == [DAILY]
     assert head(workspace, week) == before

@@ -24,27 +24,27 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
     with open_fake(folder.root, Kept(), clock=clock) as opened:
         opened.apply(opened.plan("dev"))
         clock.advance(days=1)
-        opened.apply(opened.plan_run("dev"))
+        opened.apply(opened.plans.due("dev"))
         opened.apply(opened.plan("prod"))
-        opened.drop_environment("dev")
+        opened.environments.drop("dev")
         clock.advance(days=5)
-        opened.apply(opened.plan_run("prod"))
+        opened.apply(opened.plans.due("prod"))
         clock.advance(days=5)
-        assert opened.janitor().failures == ()
+        assert opened.maintenance.janitor().failures == ()
         opened.apply(opened.plan("dev"))
         yield opened
 
 
 def test_they_are_not_said_to_be_damaged(workspace: Workspace) -> None:
-    assert "pin_gone" not in {one.problem for one in workspace.fsck()}
+    assert "pin_gone" not in {one.problem for one in workspace.maintenance.fsck()}
 
 
 def test_their_data_are_not_restored(workspace: Workspace) -> None:
     with pytest.raises(UsageError, match="the environment was dropped since"):
-        workspace.rollback("dev", 2)
+        workspace.environments.rollback("dev", 2)
     with pytest.raises(UsageError, match="has no earlier version that differs"):
-        workspace.rollback("dev")
-    done = workspace.rollback("dev", 2, definitions_only=True)
+        workspace.environments.rollback("dev")
+    done = workspace.environments.rollback("dev", 2, definitions_only=True)
     assert done.environment.version == 5
 
 
@@ -55,7 +55,7 @@ def test_reading_them_says_why_they_are_gone(workspace: Workspace) -> None:
 
 def test_they_are_not_frozen(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="the environment was dropped since"):
-        workspace.freeze("dev@2", "close")
+        workspace.environments.freeze("dev@2", "close")
     # Who has looked before it was dropped is told by the transaction.
     kept = VersionStore.is_before_end
     monkeypatch.setattr(
@@ -64,4 +64,4 @@ def test_they_are_not_frozen(workspace: Workspace, monkeypatch: pytest.MonkeyPat
         lambda self, name, version, conn=None: conn is not None and kept(self, name, version, conn),
     )
     with pytest.raises((ConflictError, UsageError), match=r"no longer kept|are gone"):
-        workspace.freeze("dev@2", "close")
+        workspace.environments.freeze("dev@2", "close")

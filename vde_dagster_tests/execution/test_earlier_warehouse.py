@@ -25,7 +25,7 @@ def test_nothing_is_to_be_done_in_what_an_earlier_commit_left(folder: Path) -> N
         for environment in ("prod", "dev"):
             plan = workspace.plan(environment)
             assert plan.is_empty, [str(m.name) for m in plan.models if m.builds or m.category]
-        assert workspace.fsck() == ()
+        assert workspace.maintenance.fsck() == ()
 
 
 @pytest.mark.spark
@@ -34,7 +34,7 @@ def test_it_is_read_and_rolled_back(folder: Path) -> None:
     query = "SELECT customer, revenue FROM marts.customers ORDER BY customer"
     with Workspace.open(folder) as workspace:
         assert workspace.query("prod", query).rows == ((10, 7.0), (11, 8.5), (12, 21.0))
-        workspace.rollback("prod")
+        workspace.environments.rollback("prod")
         assert workspace.query("prod", query).rows == ((10, 6.0), (11, 7.5), (12, 20.0))
         assert workspace.query("dev", query).rows == ((10, 7.0), (11, 8.5), (12, 21.0))
         twice = "SELECT twice FROM marts.code ORDER BY 1"

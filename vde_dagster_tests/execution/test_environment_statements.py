@@ -106,7 +106,7 @@ def test_other_statements_alone_make_a_plan(folder: ProjectFolder) -> None:
     folder.edit("config.yaml", "ANALYZE TABLE raw.orders", "ANALYZE TABLE marts.other")
     with open_fake(folder.root, engine) as workspace:
         rejected = workspace.plan("dev", now=NOW_INSTANT)
-        workspace.reject(rejected.id)
+        workspace.plans.reject(rejected.id)
     folder.edit("config.yaml", "ANALYZE TABLE marts.other", "ANALYZE TABLE marts.sums")
     with open_fake(folder.root, engine) as workspace:
         plan = workspace.plan("dev", now=NOW_INSTANT)
@@ -129,7 +129,7 @@ def test_a_run_takes_what_was_published(folder: ProjectFolder) -> None:
     folder.edit("config.yaml", "ANALYZE TABLE raw.orders", "ANALYZE TABLE marts.sums")
     del engine.session_statements[:]
     workspace = open_fake(folder.root, engine)
-    plan = workspace.plan_run("dev", now=NOW_INSTANT + timedelta(days=1))
+    plan = workspace.plans.due("dev", now=NOW_INSTANT + timedelta(days=1))
     assert not plan.is_empty
     workspace.apply(plan)
     workspace.close()
@@ -184,8 +184,8 @@ def test_what_an_environment_runs_ends_with_it(folder: ProjectFolder) -> None:
     apply(folder, engine)
     workspace = open_fake(folder.root, engine)
     assert workspace.store.environment_statements.get("dev")
-    workspace.drop_environment("dev")
-    workspace.janitor()
+    workspace.environments.drop("dev")
+    workspace.maintenance.janitor()
     assert not workspace.store.environment_statements.get("dev")
     workspace.close()
 

@@ -90,11 +90,11 @@ def test_a_change_is_previewed_beside_production_and_deployed_in_place(
     assert rows(workspace, "id, v, s", "dev") == [(1, 10, None), (2, 20, None), (3, 31, "s3")]
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30)]
     assert shown(workspace, "dev").ref == before.ref
-    assert workspace.read("dev", "m.daily", ["s"]).column("s").to_pylist().count(None) == 2
+    assert workspace.queries.read("dev", "m.daily", ["s"]).column("s").to_pylist().count(None) == 2
 
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40)], "production fills meanwhile"
-    workspace.apply(workspace.plan_run("dev", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("dev", PlanOptions(now=LATER)))
     assert rows(workspace, "id, v, s", "dev")[2:] == [(3, 31, "s3"), (4, 41, "s4")]
 
     deployed = apply(workspace, now=LATER)
@@ -137,16 +137,16 @@ def test_production_is_rolled_back_over_a_deployment_and_goes_on(
         plan(workspace)
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30)]
     apply(workspace, allow_destructive=("m.daily",))
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
     query = "SELECT v, number, s FROM m.daily ORDER BY v"
     assert workspace.query("prod", query).rows[2:] == ((30, None, None), (41, 4, "s4"))
 
-    (told,) = workspace.rollback("prod", 1, definitions_only=True).reverted
+    (told,) = workspace.environments.rollback("prod", 1, definitions_only=True).reverted
     assert (told.name, told.again, told.gone) == (DAILY, ("id",), ("number", "s"))
     assert list(told.filled) == [Interval(FIRST.replace(hour=0), LATER.replace(hour=0))]
     assert rows(workspace) == [(None, 41), (1, 10), (2, 20), (3, 30)]
     later = LATER + timedelta(days=1)
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=later)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=later)))
     assert rows(workspace) == [(None, 41), (1, 10), (2, 20), (3, 30)]
     again = plan(workspace, now=later, allow_destructive=("m.daily",))
     workspace.apply(again)
@@ -168,13 +168,13 @@ def test_types_widen_with_the_deployment_and_not_before(
     workspace.apply(widened)
     types = dict(workspace.query("prod", "SELECT * FROM m.daily").columns)
     assert types["v"].upper() == "BIGINT"
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40_000_000_000)]
-    workspace.rollback("prod", 1, definitions_only=True)
+    workspace.environments.rollback("prod", 1, definitions_only=True)
     assert rows(workspace)[:1] == [(1, 10)], "the version before reads the wider column"
-    workspace.rollback("prod", 1)
+    workspace.environments.rollback("prod", 1)
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30)]
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
@@ -210,13 +210,13 @@ def test_what_reads_a_preview_is_made_again_for_production(
     query = "SELECT total, named FROM m.total"
     assert workspace.query("dev", query).rows == ((61, 1),)
 
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40)]
     deployed = apply(workspace, now=LATER, effective_from=LATER.replace(day=4, hour=0))
     assert [str(model.name) for model in deployed.builds] == ["m.daily", "m.total"]
     assert workspace.query("prod", query).rows == ((101, 1),), "rows that are there stay"
     later = LATER + timedelta(days=1)
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=later)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=later)))
     apply(workspace, "dev", now=later)
     assert workspace.query("dev", query).rows == workspace.query("prod", query).rows
 

@@ -13,12 +13,8 @@ import pytest
 
 from vde_dagster.cli.app import call
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.execution.environments.compare import (
-    compare_data,
-    compare_environments,
-    named_environment,
-)
-from vde_dagster.execution.environments.version_changes import version_changes
+from vde_dagster.execution.environments.compare import compare_data, compare_environments
+from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
@@ -75,7 +71,7 @@ def view_sql(shop: Shop, name: str, dialect: str = "spark") -> str:
 
 def test_a_frozen_environment_shows_what_the_version_pinned(shop: Shop) -> None:
     before, asked = pointers(shop), shop.engine.statements
-    result = shop.workspace.freeze("prod@1", "first", who="ann")
+    result = shop.workspace.environments.freeze("prod@1", "first", who="ann")
     store = shop.workspace.store
     assert (result.environment.frozen, result.environment.version) == ("prod@1", 1)
     assert result.environment.expires_at is None
@@ -97,13 +93,13 @@ def test_a_frozen_environment_shows_what_the_version_pinned(shop: Shop) -> None:
 
 def test_nothing_is_planned_run_or_rolled_back_there(shop: Shop) -> None:
     workspace = shop.workspace
-    workspace.freeze("prod@2", "still")
+    workspace.environments.freeze("prod@2", "still")
     attempts: list[Callable[[], object]] = [
         lambda: workspace.plan("still"),
         lambda: workspace.plan("still", restate=("marts.daily",)),
-        lambda: workspace.plan_run("still"),
-        lambda: workspace.rollback("still"),
-        lambda: workspace.rollback("still", 1),
+        lambda: workspace.plans.due("still"),
+        lambda: workspace.environments.rollback("still"),
+        lambda: workspace.environments.rollback("still", 1),
     ]
     for attempt in attempts:
         with pytest.raises(UsageError, match=r"'still' is frozen: it shows prod@2 and never"):
@@ -118,35 +114,39 @@ def test_nothing_is_planned_run_or_rolled_back_there(shop: Shop) -> None:
 
 
 def test_a_version_that_only_it_shows_is_not_filled(shop: Shop) -> None:
-    shop.workspace.freeze("prod@1", "alone")
+    shop.workspace.environments.freeze("prod@1", "alone")
     old = shop.workspace.store.versions.at("prod", 1)
     assert old is not None
     (past,) = [e.snapshot_id for e in old.entries.values() if str(e.name) == "staging.orders"]
     assert "alone" in shop.workspace.store.shown.environments_of(past)
     with pytest.raises(UsageError, match="no environment that may change shows"):
-        shop.workspace.fill(past, days(1))
+        shop.workspace.apply(shop.workspace.plans.backfill(past, days(1)))
 
 
 def test_a_plan_that_was_made_before_is_not_applied(shop: Shop) -> None:
     plan = shop.workspace.plan("early")
-    shop.workspace.freeze("prod", "early")
+    shop.workspace.environments.freeze("prod", "early")
     with pytest.raises(ConflictError):
         shop.workspace.apply(plan, concurrency=1)
 
 
 def test_what_is_read_live_is_said(shop: Shop) -> None:
-    assert [str(one) for one in shop.workspace.freeze("prod", "live").live] == ["lake.rates"]
+    assert [str(one) for one in shop.workspace.environments.freeze("prod", "live").live] == [
+        "lake.rates"
+    ]
 
 
 def test_it_is_kept_as_long_as_was_said(shop: Shop) -> None:
-    result = shop.workspace.freeze("prod@2024-01-04T12:00", "kept", timedelta(days=400))
+    result = shop.workspace.environments.freeze(
+        "prod@2024-01-04T12:00", "kept", timedelta(days=400)
+    )
     assert result.environment.frozen == "prod@1"
     assert result.environment.expires_at == shop.clock.now() + timedelta(days=400)
 
 
 def test_what_is_frozen_can_be_frozen_again(shop: Shop) -> None:
-    shop.workspace.freeze("prod@1", "one")
-    result = shop.workspace.freeze("one", "two")
+    shop.workspace.environments.freeze("prod@1", "one")
+    result = shop.workspace.environments.freeze("one", "two")
     assert result.environment.frozen == "one@1"
     one, two = (shop.workspace.store.pins.at(name, 1) for name in ("one", "two"))
     assert one == two
@@ -164,9 +164,9 @@ def test_what_is_frozen_can_be_frozen_again(shop: Shop) -> None:
 )
 def test_what_cannot_be_frozen_is_said(shop: Shop, source: str, name: str, said: str) -> None:
     if name == "taken" and not shop.workspace.store.environments.exists(name):
-        shop.workspace.freeze("prod", "taken")
+        shop.workspace.environments.freeze("prod", "taken")
     with pytest.raises(UsageError, match=said):
-        shop.workspace.freeze(source, name)
+        shop.workspace.environments.freeze(source, name)
     assert not shop.workspace.store.environments.exists("new")
 
 
@@ -176,7 +176,7 @@ def test_versions_from_before_there_were_pins_are_refused(shop: Shop) -> None:
         conn.exec_driver_sql("DELETE FROM vde_pins WHERE environment = 'prod'")
     try:
         with pytest.raises(UsageError, match="published before versions pinned their data"):
-            shop.workspace.freeze("prod@1", "old")
+            shop.workspace.environments.freeze("prod@1", "old")
     finally:
         with shop.workspace.store.database.engine.begin() as conn:
             conn.exec_driver_sql("DELETE FROM vde_pins")
@@ -190,7 +190,7 @@ def test_pins_that_are_gone_are_refused(shop: Shop) -> None:
         conn.exec_driver_sql("UPDATE vde_pins SET iceberg_snapshot_id = 7 WHERE valid_to = 2")
     try:
         with pytest.raises(UsageError, match=r"prod@1 cannot be frozen: .*marts\.daily.* are gone"):
-            shop.workspace.freeze("prod@1", "lost")
+            shop.workspace.environments.freeze("prod@1", "lost")
     finally:
         with shop.workspace.store.database.engine.begin() as conn:
             conn.exec_driver_sql("DELETE FROM vde_pins")
@@ -216,7 +216,7 @@ def test_a_version_that_is_forgotten_meanwhile_is_refused(
     monkeypatch.setattr(shop.workspace.lakehouse.files, "write_all", forget)
     try:
         with pytest.raises(ConflictError, match="version 1 of 'prod' is no longer kept"):
-            shop.workspace.freeze("prod@1", "late")
+            shop.workspace.environments.freeze("prod@1", "late")
         assert not store.environments.exists("late")
     finally:
         with store.database.engine.begin() as conn:
@@ -227,9 +227,9 @@ def test_a_version_that_is_forgotten_meanwhile_is_refused(
 
 
 def test_its_history_and_its_differences_are_told(shop: Shop) -> None:
-    warehouse = shop.workspace.warehouse
-    shop.workspace.freeze("prod@2", "told")
-    (change,) = version_changes(warehouse, "told")
+    warehouse = shop.workspace
+    shop.workspace.environments.freeze("prod@2", "told")
+    (change,) = warehouse.environments.history("told")
     assert change.version.note == "frozen prod@2"
     frozen, second, third = (
         named_environment(warehouse, name) for name in ("told", "prod@2", "prod@3")
@@ -242,24 +242,24 @@ def test_its_history_and_its_differences_are_told(shop: Shop) -> None:
 
 
 def test_it_is_read_at_its_pins(shop: Shop) -> None:
-    shop.workspace.freeze("prod@1", "read")
+    shop.workspace.environments.freeze("prod@1", "read")
     assert "`marts__read`.`daily`" in shop.asked("read", "SELECT day FROM marts.daily")
     pinned = shop.asked("read@1", "SELECT day FROM marts.daily")
     assert f"VERSION AS OF {shop.pin(1, 'marts.daily')}" in pinned
 
 
 def test_it_is_audited_at_its_pins(shop: Shop) -> None:
-    shop.workspace.freeze("prod@1", "audited")
+    shop.workspace.environments.freeze("prod@1", "audited")
     engine = Audited()
     with open_fake(shop.folder.root, engine, clock=shop.clock) as workspace:
-        report = workspace.audit("audited", select=["marts.daily"])
+        report = workspace.environments.audit("audited", select=["marts.daily"])
     assert report.results
     assert all(f"VERSION AS OF {shop.pin(1, 'marts.daily')}" in sql for sql in engine.audits)
 
 
 def test_a_restatement_names_it_in_no_warning(shop: Shop) -> None:
     before = shop.workspace.plan("prod", restate=("marts.customers",), save=False)
-    shop.workspace.freeze("prod", "unwarned")
+    shop.workspace.environments.freeze("prod", "unwarned")
     plan = shop.workspace.plan("prod", restate=("marts.customers",), save=False)
     assert plan.restates
     assert plan.outdates == before.outdates
@@ -277,12 +277,12 @@ def test_a_frozen_preview_outlives_what_it_was_tried_on(tmp_path: Path) -> None:
         clock.advance(hours=1)
         preview(workspace)
         pinned = workspace.store.pins.at("dev", 1)
-        workspace.freeze("dev", "tried")
+        workspace.environments.freeze("dev", "tried")
         deploy(workspace)
-        workspace.drop_environment("dev")
+        workspace.environments.drop("dev")
         for _ in range(3):
             clock.advance(days=40)
-            assert not workspace.janitor().failures
+            assert not workspace.maintenance.janitor().failures
         shown = workspace.store.environments.get("tried")
         assert shown is not None
         assert {one: held.snapshot_id for one, held in shown.held.items()} == {
@@ -291,23 +291,23 @@ def test_a_frozen_preview_outlives_what_it_was_tried_on(tmp_path: Path) -> None:
         tables = workspace.store.tables.load(shown.held)
         states = {one: (tables[one].ref, held) for one, held in shown.held.items()}
         assert pinned_tables(workspace.lakehouse, states).keys() == shown.held.keys()
-        assert "pin_gone" not in {one.problem for one in workspace.fsck()}
+        assert "pin_gone" not in {one.problem for one in workspace.maintenance.fsck()}
 
 
 def test_it_stays_as_it_is_when_production_goes_back_and_forth(tmp_path: Path) -> None:
     moving = Shop(tmp_path)
     workspace, store = moving.workspace, moving.workspace.store
-    workspace.freeze("prod@2", "second")
-    workspace.freeze("prod", "newest")
+    workspace.environments.freeze("prod@2", "second")
+    workspace.environments.freeze("prod", "newest")
     pins = {name: store.pins.at(name, 1) for name in ("second", "newest")}
     views = {name: view_sql(moving, f"marts__{name}.daily") for name in pins}
     for version in (1, 3, 2):
-        workspace.rollback("prod", version)
+        workspace.environments.rollback("prod", version)
         moving.clock.advance(hours=1)
     for _ in range(3):
         moving.clock.advance(days=40)
-        moving.apply(workspace.plan_run("prod"))
-        assert not workspace.janitor().failures
+        moving.apply(workspace.plans.due("prod"))
+        assert not workspace.maintenance.janitor().failures
     assert {1, 2, 3}.isdisjoint(one.version for one in store.versions.history("prod"))
     for name, pinned in pins.items():
         found = store.environments.get(name)
@@ -318,28 +318,28 @@ def test_it_stays_as_it_is_when_production_goes_back_and_forth(tmp_path: Path) -
         tables = store.tables.load(found.held)
         states = {one: (tables[one].ref, held) for one, held in found.held.items()}
         assert pinned_tables(workspace.lakehouse, states).keys() == found.held.keys()
-    assert "pin_gone" not in {one.problem for one in workspace.fsck()}
+    assert "pin_gone" not in {one.problem for one in workspace.maintenance.fsck()}
     workspace.close()
 
 
 def test_dropping_it_takes_its_views_and_nothing_else(shop: Shop) -> None:
     workspace = shop.workspace
-    workspace.freeze("prod@1", "ended")
+    workspace.environments.freeze("prod@1", "ended")
     before = pointers(shop)
-    workspace.drop_environment("ended")
-    workspace.janitor()
+    workspace.environments.drop("ended")
+    workspace.maintenance.janitor()
     assert not workspace.store.environments.exists("ended")
     left = workspace.lakehouse.catalog.all_pointers()
     assert not [ref for ref in left if ref.namespace.endswith("__ended")]
     assert pointers(shop) == before
-    assert workspace.freeze("prod@2", "ended").environment.version == 3
+    assert workspace.environments.freeze("prod@2", "ended").environment.version == 3
 
 
 def test_it_is_part_of_an_export(shop: Shop, tmp_path: Path) -> None:
-    shop.workspace.freeze("prod@1", "moved")
-    shop.workspace.export_state(tmp_path / "state.gz")
+    shop.workspace.environments.freeze("prod@1", "moved")
+    shop.workspace.maintenance.export_state(tmp_path / "state.gz")
     with closing(StateStore.open(f"sqlite:///{tmp_path / 'other.db'}")) as other:
-        other.import_state(tmp_path / "state.gz")
+        other.store.import_state(tmp_path / "state.gz")
         found = other.environments.get("moved")
     assert found == shop.workspace.store.environments.get("moved")
     assert found is not None

@@ -107,7 +107,7 @@ class History:
         self.day += int(later and self.chance.random() < 0.6)
         for one in dict.fromkeys(("prod", name)):
             self.said.append(f"run of {one} on the {self.day}th")
-            self.workspace.apply(self.workspace.plan_run(one, now=at(self.day)))
+            self.workspace.apply(self.workspace.plans.due(one, now=at(self.day)))
             self.now()
             self.check_from_scratch(one)
 
@@ -128,7 +128,7 @@ class History:
             return
         version = self.chance.randrange(1, current.version)
         self.said.append(f"rollback of {name} from {current.version} to {version}")
-        result = self.workspace.rollback(name, version)
+        result = self.workspace.environments.rollback(name, version)
         after = self.now()
         assert after.pop(name) == self.versions[name, version], self.story()
         before.pop(name)
@@ -139,7 +139,7 @@ class History:
         """Go back to any version's definitions."""
         self.said.append(f"rollback of {name}, definitions only")
         try:
-            self.workspace.rollback(name, definitions_only=True)
+            self.workspace.environments.rollback(name, definitions_only=True)
         except UsageError:
             self.said.append("(there is no other)")
         before.pop(name)
@@ -152,7 +152,7 @@ class History:
         current = self.workspace.store.environments.get(name)
         if current is None:
             return
-        assert not self.workspace.plan_run(name, now=at(self.day)).builds, self.story()
+        assert not self.workspace.plans.due(name, now=at(self.day)).builds, self.story()
         rows = shown(self.workspace, name)
         snapshots = self.workspace.store.snapshots.load(
             [entry.snapshot_id for entry in current.entries.values()]

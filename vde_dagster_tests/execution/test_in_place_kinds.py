@@ -63,7 +63,7 @@ def test_tables_without_rows_by_interval_are_previewed_deployed_restated_and_rol
         "parted": [*old, (3, 31, "s3")],
         "added": [*old, (3, 30, None)],
     }
-    workspace.apply(workspace.plan_run("dev", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("dev", PlanOptions(now=LATER)))
     assert rows(workspace, "dev", "id, v, s") == {
         "parted": [*old, (3, 31, "s3"), (4, 41, "s4")],
         "added": [*old, (3, 30, None), (4, 41, "s4")],
@@ -72,15 +72,15 @@ def test_tables_without_rows_by_interval_are_previewed_deployed_restated_and_rol
     assert rows(workspace, "prod", "id, v") == dict.fromkeys(MODELS, three)
 
     workspace.apply(workspace.plan("prod", PlanOptions(now=FIRST)))
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
     deployed = [*old, (3, 30, None), (4, 41, "s4")]
     assert rows(workspace, "prod", "id, v, s") == dict.fromkeys(MODELS, deployed)
 
-    workspace.rollback("prod", 1)
+    workspace.environments.rollback("prod", 1)
     assert rows(workspace, "prod", "id, v") == dict.fromkeys(MODELS, three)
-    workspace.rollback("prod", 3)
+    workspace.environments.rollback("prod", 3)
     assert rows(workspace, "prod", "id, v, s") == dict.fromkeys(MODELS, deployed)
-    workspace.rollback("prod", 1, definitions_only=True)
+    workspace.environments.rollback("prod", 1, definitions_only=True)
     four = [*three, (4, 41)]
     assert rows(workspace, "prod", "id, v") == dict.fromkeys(MODELS, four)
     workspace.apply(workspace.plan("prod", PlanOptions(now=LATER)))
@@ -88,5 +88,5 @@ def test_tables_without_rows_by_interval_are_previewed_deployed_restated_and_rol
     workspace.apply(workspace.plan("prod", again))
     whole = [(i, i * 10 + 1, f"s{i}") for i in range(1, 5)]
     assert rows(workspace, "prod", "id, v, s") == dict.fromkeys(MODELS, whole)
-    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER + timedelta(days=1))))
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER + timedelta(days=1))))
     assert rows(workspace, "prod", "id, v, s") == dict.fromkeys(MODELS, whole)

@@ -84,7 +84,7 @@ def test_hours_days_and_months_fill_each_other_and_a_running_total_sees_its_own_
         ("2024-02-01", "72"),
     ]
     # A run's rows wait on a branch for the publication: the next day reads those of the one before.
-    workspace.apply(workspace.plan_run("prod", now=at("2024-02-04T00:00")))
+    workspace.apply(workspace.plans.due("prod", now=at("2024-02-04T00:00")))
     assert rows(workspace, "SELECT total FROM m.running WHERE day > '2024-02-01' ORDER BY day") == [
         ("96",),
         ("120",),
@@ -98,10 +98,10 @@ def test_an_empty_backfill_makes_tables_without_rows_that_no_run_fills(
     now = at("2024-02-02T05:30")
     plan = workspace.plan("prod", now=now, empty_backfill=True)
     assert all(model.records_only for model in plan.builds)
-    workspace.apply(workspace.load_plan(plan.id))
+    workspace.apply(workspace.store.plans.load(plan.id))
     for name in ("hours", "days", "months", "running"):
         assert rows(workspace, f"SELECT * FROM m.{name}") == []
-    assert workspace.plan_run("prod", now=now).is_empty
-    run = workspace.plan_run("prod", now=at("2024-02-03T00:00"))
+    assert workspace.plans.due("prod", now=now).is_empty
+    run = workspace.plans.due("prod", now=at("2024-02-03T00:00"))
     workspace.apply(run)
     assert rows(workspace, "SELECT * FROM m.running") == [("2024-02-02", "19")]

@@ -47,7 +47,7 @@ def plan_of(root: Path) -> list[str]:
             plan = workspace.plan("dev", save=False)
         except ProjectError as error:
             return [f"error {mistake}" for mistake in error.mistakes]
-        assert not workspace.engine_started
+        assert not workspace.started_engine
         return [f"warning {warning}" for warning in plan.warnings]
 
 

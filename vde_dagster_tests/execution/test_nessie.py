@@ -123,7 +123,7 @@ def test_spark_fills_and_reads_a_project_on_nessie(
     again.apply(again.plan("prod"))
     assert again.query("prod", read).rows == (("2024-01-01", 1),)
     assert again.query("prod@1", read).rows == (("2024-01-03", 1),)
-    again.rollback("prod", 1)
+    again.environments.rollback("prod", 1)
     assert again.query("prod", read).rows == (("2024-01-03", 1),)
     names = {f"{place}.{name}" for place, name, *_ in pointers_on(nessie, branch)}
     assert {"sales.orders", "sales.newest", "sales.shown", "sales__dev.shown"} <= names

@@ -69,7 +69,7 @@ def test_a_rollback_reads_its_own_environment_and_few_of_its_versions(
 
     monkeypatch.setattr(EnvironmentStore, "get", one)
     monkeypatch.setattr(VersionStore, "at", one_at)
-    result = workspace.rollback("dev")
+    result = workspace.environments.rollback("dev")
     assert result.restored == 1
     assert read == [("dev", None), ("dev", 1)]
 
@@ -90,14 +90,16 @@ def test_dropping_reads_no_environment(
 ) -> None:
     monkeypatch.setattr(EnvironmentStore, "get", None)
     monkeypatch.setattr(EnvironmentStore, "all", None)
-    workspace.drop_environment("dev")
+    workspace.environments.drop("dev")
 
 
 def test_fsck_reads_no_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     with workspace.store.database.transaction() as conn:
         conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
     monkeypatch.setattr(EnvironmentStore, "all", None)
-    found = [each for each in workspace.fsck() if each.problem == "shown_table_not_live"]
+    found = [
+        each for each in workspace.maintenance.fsck() if each.problem == "shown_table_not_live"
+    ]
     assert [each.subject for each in found] == [
         f"db.{model} in environment '{name}'"
         for name in ("dev", "prod")

@@ -86,7 +86,7 @@ class Warehouses:
         warehouse = opened.settings.resolved_warehouse
         catalog = self.catalog(warehouse, effects)
         lakehouse = Lakehouse(opened.store, "lakehouse", warehouse, catalog=catalog)
-        opened.warehouse.__dict__["lakehouse"] = lakehouse
+        opened.__dict__["lakehouse"] = lakehouse
         engine.attach(lakehouse)
         return opened
 
@@ -119,7 +119,7 @@ def apply(workspace: Workspace) -> object:
 
 
 def run_what_is_due(workspace: Workspace) -> object:
-    return workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+    return workspace.apply(workspace.plans.due("prod"), concurrency=1, who="me")
 
 
 def first(made: Warehouses) -> Callable[[Workspace], object]:
@@ -140,7 +140,7 @@ def next_day(made: Warehouses) -> Callable[[Workspace], object]:
 
 def rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
     made.run(edited(made))
-    return lambda workspace: workspace.rollback("prod", 1)
+    return lambda workspace: workspace.environments.rollback("prod", 1)
 
 
 def data_rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
@@ -150,7 +150,7 @@ def data_rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
     made.run(lambda workspace: workspace.apply(workspace.plan("dev"), concurrency=1, who="me"))
     made.project.edit("models/marts/week.sql", "max(revenue)", "sum(revenue)")
     made.run(run)
-    return lambda workspace: workspace.rollback("prod", 1)
+    return lambda workspace: workspace.environments.rollback("prod", 1)
 
 
 def previewed(made: Warehouses) -> Callable[[Workspace], object]:
@@ -172,7 +172,7 @@ def deployed_after_a_preview(made: Warehouses) -> Callable[[Workspace], object]:
 
 def rolled_back_over_a_deployment(made: Warehouses) -> Callable[[Workspace], object]:
     made.run(deployed(made))
-    return lambda workspace: workspace.rollback("prod", 1)
+    return lambda workspace: workspace.environments.rollback("prod", 1)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def data_rolled_back_and_filled_again(made: Warehouses) -> tuple[Command, Comman
         made.clock.advance(days=1)
         made.run(run_what_is_due)
 
-    return lambda workspace: workspace.rollback("prod", 1), meanwhile
+    return lambda workspace: workspace.environments.rollback("prod", 1), meanwhile
 
 
 def model_added_and_removed(made: Warehouses) -> tuple[Command, Command]:
@@ -268,7 +268,7 @@ def finishes_what_a_dead_process_began(
         assert seen.environments["prod"][2].keys() == wanted.environments["prod"][2].keys()
         for _ in range(3):
             made.clock.advance(days=2)
-            made.run(lambda workspace: workspace.janitor())
+            made.run(lambda workspace: workspace.maintenance.janitor())
         assert made.look().branches() == {}
 
 

@@ -56,7 +56,7 @@ def apply(said):
     try:
         workspace.apply(workspace.plan("prod"), on_event=heard, concurrency=1)
         for name in ("db.after", "db.halved"):
-            said.append(sorted(workspace.read("prod", name).to_pylist(), key=str))
+            said.append(sorted(workspace.queries.read("prod", name).to_pylist(), key=str))
     except VdeError as error:
         said.append([type(error).__name__, error.message, error.failures[0].hint])
     finally:

@@ -57,7 +57,7 @@ def test_an_earlier_physical_version_goes_on_where_it_ended(tmp_path: Path) -> N
         assert list(again.intervals) == [Interval(DAYS[0].start, DAYS[4].end)]
         assert workspace.plan("prod", now=DAYS[5].start + timedelta(hours=12)).is_empty
 
-        workspace.rollback("prod", 3)
+        workspace.environments.rollback("prod", 3)
         shown = workspace.store.environments.get("prod")
         assert shown is not None
         assert shown.entries[ModelName("db", "daily")].table_id == two.id
@@ -71,10 +71,10 @@ def test_a_rollback_says_which_columns_change_and_which_rows_stay(tmp_path: Path
         folder.edit(PATH, "forward_only true", "forward_only true, on_destructive_change allow")
         publish(workspace, 3)
         later = DAYS[5].start + timedelta(hours=12)
-        assert workspace.apply(workspace.plan_run("prod", now=later)).published
-        (back,) = workspace.rollback("prod", 1, dry_run=True).reverted
+        assert workspace.apply(workspace.plans.due("prod", now=later)).published
+        (back,) = workspace.environments.rollback("prod", 1, dry_run=True).reverted
         assert not back.filled, "with the data as they were, no such row is left"
-        (told,) = workspace.rollback("prod", 1, definitions_only=True).reverted
+        (told,) = workspace.environments.rollback("prod", 1, definitions_only=True).reverted
         assert (told.again, told.gone) == (("a",), ("b",))
         assert list(told.filled) == [Interval(DAYS[3].start, DAYS[4].end)]
         assert told.sentences() == (
@@ -85,5 +85,5 @@ def test_a_rollback_says_which_columns_change_and_which_rows_stay(tmp_path: Path
         )
         folder.edit(PATH, "'one'", "'two'")
         publish(workspace, 6)
-        back = workspace.rollback("prod", 1, definitions_only=True)
+        back = workspace.environments.rollback("prod", 1, definitions_only=True)
         assert not back.reverted, "another table has its rows as they were"

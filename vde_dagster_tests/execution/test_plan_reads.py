@@ -83,4 +83,4 @@ def test_a_stored_plan_is_the_one_that_was_made(folder: ProjectFolder) -> None:
     with open_fake(folder.root) as workspace:
         for environment in ("prod", "dev"):
             plan = workspace.plan(environment)
-            assert workspace.load_plan(plan.id) == plan
+            assert workspace.store.plans.load(plan.id) == plan

@@ -86,7 +86,7 @@ def test_every_failed_test_is_named(folder: ProjectFolder) -> None:
         open_fake(folder.root, AnsweringSpark(right=False)) as workspace,
         pytest.raises(UnitTestFailedError) as raised,
     ):
-        workspace.apply(workspace.load_plan(plan_id))
+        workspace.apply(workspace.store.plans.load(plan_id))
     assert "test_doubles of db.double" in str(raised.value)
     assert "test_without_input of db.double: " in str(raised.value)
     assert "gives no rows for db.raw" in str(raised.value)
@@ -175,7 +175,7 @@ def test_a_scheduled_run_tests_nothing(folder: ProjectFolder) -> None:
     wrong = AnsweringSpark(right=False)
     with open_fake(folder.root, wrong) as workspace:
         workspace.apply(workspace.plan("prod", skip_backfill=True), skip_tests=True)
-        run = workspace.plan_run("prod")
+        run = workspace.plans.due("prod")
         assert run.kind is PlanKind.RUN
         assert run.builds
         assert workspace.apply(run).published
@@ -189,7 +189,7 @@ def test_a_stored_plan_is_not_held_up_by_what_the_files_say_since(folder: Projec
     folder.edit("models/double.sql", "n * 2", "n * 3")
     folder.write("models/broken.sql", "MODEL (name")
     with open_fake(folder.root, wrong) as workspace:
-        assert workspace.apply(workspace.load_plan(plan.id)).published
+        assert workspace.apply(workspace.store.plans.load(plan.id)).published
     assert wrong.tested == []
 
 
@@ -200,7 +200,7 @@ def test_a_stored_plan_runs_the_tests_that_fit_beside_broken_files(folder: Proje
     shutil.rmtree(folder.root / ".vde/cache")
     wrong = AnsweringSpark(right=False)
     with open_fake(folder.root, wrong) as workspace, pytest.raises(UnitTestFailedError):
-        workspace.apply(workspace.load_plan(plan.id))
+        workspace.apply(workspace.store.plans.load(plan.id))
 
 
 VARIABLES = """

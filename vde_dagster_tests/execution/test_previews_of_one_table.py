@@ -45,7 +45,7 @@ class Shop:
     def run(self, environment: str) -> None:
         self.clock.advance(days=1)
         self.engine.sources += 1
-        assert self.workspace.apply(self.workspace.plan_run(environment)).published
+        assert self.workspace.apply(self.workspace.plans.due(environment)).published
 
     def rows(self, environment: str, model: str = "a") -> dict[str, object]:
         """What an environment shows of a model."""
@@ -84,15 +84,15 @@ def test_production_and_two_previews_of_its_table_go_back_each_alone(shop: Shop)
     shop.run("prod")
     second = shop.rows("prod")
     assert second != first
-    shop.workspace.rollback("prod", 1)
+    shop.workspace.environments.rollback("prod", 1)
     assert shop.rows("prod") == first
     assert {name: shop.rows(name) for name in before} == before
-    result = shop.workspace.rollback("dev", 1)
+    result = shop.workspace.environments.rollback("dev", 1)
     assert [str(name) for name in result.moved] == ["db.a"]
     assert len(shop.rows("dev")) == len(before["dev"]) - 1
     assert shop.rows("test") == before["test"]
     assert shop.rows("prod") == first
-    shop.workspace.rollback("prod", 2)
+    shop.workspace.environments.rollback("prod", 2)
     assert shop.rows("prod") == second
     assert shop.rows("test") == before["test"]
 
@@ -125,6 +125,6 @@ def test_two_branches_of_one_table_never_move_at_once(
     shop.apply("prod")
     shop.clock.advance(days=1)
     with pytest.raises(ConflictError, match="would move at once"):
-        shop.workspace.apply(shop.workspace.plan_run("dev"))
+        shop.workspace.apply(shop.workspace.plans.due("dev"))
     for model, days in (("a", 4), ("b", 3)):
         assert shop.filled("dev", model) == len(shop.rows("dev", model)) == days

@@ -63,7 +63,7 @@ def world_of(command: str, empty_database: Path) -> Iterator[World]:
         if command != "apply":
             apply_again(world.process())
             world.clock.advance(days=2)
-            world.process().plan_run("prod")
+            world.process().plans.due("prod")
         with pytest.raises(ProcessKilled):
             COMMANDS[command](world.process(DiesAfterCommit(LAST_BATCH[command])))
         world.clock.advance(minutes=20)

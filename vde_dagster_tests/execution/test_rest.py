@@ -106,11 +106,11 @@ def test_mirrored_views_are_those_of_the_environments(
     made = Mirrored(tmp_path, empty_database, rest_server)
     made.run(before(made))
     assert made.look().views.keys() >= {"marts.daily", "marts.week"}
-    made.run(lambda workspace: workspace.freeze("prod", "close"))
+    made.run(lambda workspace: workspace.environments.freeze("prod", "close"))
     assert "marts__close.week" in made.look().views
-    made.run(lambda workspace: workspace.drop_environment("close"))
+    made.run(lambda workspace: workspace.environments.drop("close"))
     made.clock.advance(days=2)
-    made.run(lambda workspace: workspace.janitor())
+    made.run(lambda workspace: workspace.maintenance.janitor())
     assert "marts__close.week" not in made.look().views
 
 
@@ -196,15 +196,15 @@ def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(
     assert again.query("prod@1", read).rows == (("2024-01-03", 1),)
     shown = {name: served_rows(again, name) for name in ("prod", "prod@1", "dev")}
     assert shown == {"prod": ["2024-01-01"], "prod@1": ["2024-01-03"], "dev": ["2024-01-01"]}
-    again.rollback("prod", 1)
+    again.environments.rollback("prod", 1)
     assert again.query("prod", read).rows == (("2024-01-03", 1),)
     assert served_rows(again, "prod") == ["2024-01-03"]
-    again.freeze("prod@2", "close")
+    again.environments.freeze("prod@2", "close")
     assert again.query("close", read).rows == (("2024-01-01", 1),)
     assert views_in(rest_server) == others, "those of other tests"
     assert follow_everywhere(again, "sales.newest", "sales.shown").keys() >= {"nothing", "versions"}
-    assert [d.outcome for d in again.janitor().decisions if d.outcome == "failed"] == []
-    assert again.fsck() == ()
+    assert [d.outcome for d in again.maintenance.janitor().decisions if d.outcome == "failed"] == []
+    assert again.maintenance.fsck() == ()
     assert again.plan("prod").entries
 
 

@@ -93,10 +93,10 @@ def test_only_what_was_inherited_is_computed_again(workspace: Workspace, engine:
     assert table.preview is not None
     assert (table.intervals, table.preview.inherited) == (days(4, 4), days(1, 4) - days(3, 3))
     engine.filled.clear()
-    assert workspace.apply(workspace.plan_run("dev", now=NOW)).published
+    assert workspace.apply(workspace.plans.due("dev", now=NOW)).published
     assert engine.filled == [(days(3, 3), False)]
     assert preview(workspace).available == days(1, 4)
-    assert workspace.plan_run("dev", now=NOW).is_empty
+    assert workspace.plans.due("dev", now=NOW).is_empty
 
 
 @pytest.mark.parametrize("kind", ["by key", "added"])
@@ -106,9 +106,9 @@ def test_what_is_only_computed_again_whole_replaces_all_that_the_branch_had(
     restate(workspace, 3)
     assert not preview(workspace).available
     engine.filled.clear()
-    assert workspace.apply(workspace.plan_run("dev", now=NOW)).published
+    assert workspace.apply(workspace.plans.due("dev", now=NOW)).published
     assert engine.filled == [(days(1, 4), True)]
-    assert workspace.apply(workspace.plan_run("dev", now=NOW + timedelta(days=1))).published
+    assert workspace.apply(workspace.plans.due("dev", now=NOW + timedelta(days=1))).published
     assert engine.filled[1:] == [(days(5, 5), False)]
 
 
@@ -136,7 +136,7 @@ def test_nothing_is_restated_where_a_reader_would_get_an_empty_table_for_it(
             opened.plan("dev", now=NOW, **again)
         assert refused.value.hint == "fill it first: vde run dev"
         assert opened.store.environments.get("dev") == before
-        opened.apply(opened.plan_run("dev", now=NOW))
+        opened.apply(opened.plans.due("dev", now=NOW))
         assert opened.apply(opened.plan("dev", now=NOW, **again)).published
         shown = opened.store.environments.get("dev")
         assert shown is not None

@@ -121,7 +121,7 @@ def test_what_is_restated_is_published_at_once_and_others_lose_what_they_made_of
         ("db.week", ("dev",)),
     ]
     assert not any(model.skippable for model in plan.builds)
-    stored = workspace.load_plan(plan.id)
+    stored = workspace.store.plans.load(plan.id)
     assert (stored.outdates, stored.restates) == (plan.outdates, plan.restates)
     before = heads(workspace)
     assert workspace.apply(plan).published
@@ -132,14 +132,14 @@ def test_what_is_restated_is_published_at_once_and_others_lose_what_they_made_of
         assert table_of(workspace, "prod", name).intervals == days(1, 3)
     assert table_of(workspace, "dev", TOTALS).intervals == days(1, 3) - days(2, 2)
     assert not table_of(workspace, "dev", WEEK).intervals
-    assert workspace.plan_run("prod", now=NOW).is_empty
-    run = workspace.plan_run("dev", now=NOW)
+    assert workspace.plans.due("prod", now=NOW).is_empty
+    run = workspace.plans.due("dev", now=NOW)
     assert {model.name: model.intervals for model in run.builds} == {
         TOTALS: days(2, 2),
         WEEK: days(3, 3),
     }
     assert workspace.apply(run).published
-    assert workspace.plan_run("dev", now=NOW).is_empty
+    assert workspace.plans.due("dev", now=NOW).is_empty
     assert table_of(workspace, "dev", TOTALS).intervals == days(1, 3)
 
 
@@ -154,8 +154,8 @@ def test_a_restatement_that_dies_leaves_everything_as_it_was_and_is_applied_agai
         workspace.apply(plan)
     assert heads(workspace) == before
     assert table_of(workspace, "dev", TOTALS).intervals == days(1, 3)
-    assert workspace.plan_run("prod", now=NOW).is_empty
-    assert workspace.apply(workspace.load_plan(plan.id)).published
+    assert workspace.plans.due("prod", now=NOW).is_empty
+    assert workspace.apply(workspace.store.plans.load(plan.id)).published
     assert [name for name, _ in engine.filled] == [DAILY, TOTALS, WEEK]
     assert table_of(workspace, "dev", TOTALS).intervals == days(1, 3) - days(2, 2)
 
@@ -213,7 +213,7 @@ def test_what_a_plan_computed_that_nobody_applied_to_its_end_is_computed_again(
     assert [ranges for _, ranges in engine.filled] == [days(1, 1), days(2, 2)]
     assert workspace.apply(second(workspace)).published
     engine.filled.clear()
-    assert workspace.apply(workspace.load_plan(plan.id)).published
+    assert workspace.apply(workspace.store.plans.load(plan.id)).published
     ranges = [ranges for name, ranges in engine.filled if name == TOTALS]
     assert IntervalSet.of(r for found in ranges for r in found) == days(2, 3)
     assert table_of(workspace, "late", TOTALS).intervals == days(1, 3)
@@ -233,10 +233,10 @@ def test_rows_that_were_computed_from_old_ones_while_they_were_restated_do_not_c
     engine.meanwhile[2] = restate
     assert workspace.apply(plan).published
     assert table_of(workspace, "late", TOTALS).intervals == days(1, 3) - days(2, 2)
-    run = workspace.plan_run("late", now=NOW)
+    run = workspace.plans.due("late", now=NOW)
     assert {m.name: m.intervals for m in run.builds}[TOTALS] == days(2, 2)
     assert workspace.apply(run).published
-    assert workspace.plan_run("late", now=NOW).is_empty
+    assert workspace.plans.due("late", now=NOW).is_empty
 
 
 def test_a_second_restatement_of_an_environment_waits_for_the_first(
@@ -246,7 +246,7 @@ def test_a_second_restatement_of_an_environment_waits_for_the_first(
 
     def other() -> None:
         with open_fake(workspace.root) as another, pytest.raises(ConflictError, match="worked on"):
-            another.apply(another.load_plan(other_plan.id))
+            another.apply(another.store.plans.load(other_plan.id))
 
     engine.meanwhile[1] = other
     assert workspace.apply(first).published

@@ -135,7 +135,7 @@ def test_a_restatement_that_dies_half_way_shows_nothing_and_ends_as_if_computed_
         with pytest.raises(ExecutionError):
             workspace.apply(plan)
     assert rows(workspace, "prod") == before
-    assert workspace.apply(workspace.load_plan(plan.id)).published
+    assert workspace.apply(workspace.store.plans.load(plan.id)).published
     after = rows(workspace, "prod")
     assert after["daily"] != before["daily"]
     assert after["monthly"] == [(datetime(2024, 1, 1).date(), 17)]
@@ -144,8 +144,8 @@ def test_a_restatement_that_dies_half_way_shows_nothing_and_ends_as_if_computed_
     seen = rows(workspace, "dev")
     assert seen["hourly"] == after["hourly"]
     assert seen["daily"] == before_dev["daily"]
-    assert workspace.apply(workspace.plan_run("dev", now=NOW)).published
-    assert workspace.plan_run("dev", now=NOW).is_empty
+    assert workspace.apply(workspace.plans.due("dev", now=NOW)).published
+    assert workspace.plans.due("dev", now=NOW).is_empty
     dev = rows(workspace, "dev")
     assert after == from_scratch(workspace)
     assert [amount for _, amount in dev["daily"]] == [2 * amount for _, amount in after["daily"]]

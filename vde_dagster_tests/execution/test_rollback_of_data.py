@@ -66,7 +66,7 @@ def workspace(folder: ProjectFolder, engine: Valued) -> Iterator[Workspace]:
 
 
 def run(workspace: Workspace, day: int, environment: str = "prod") -> None:
-    assert workspace.apply(workspace.plan_run(environment, now=at(day))).published
+    assert workspace.apply(workspace.plans.due(environment, now=at(day))).published
 
 
 def restate(workspace: Workspace, day: int, now: int, environment: str = "prod") -> None:
@@ -94,7 +94,7 @@ def test_a_bad_run_is_taken_back_with_what_counted_as_filled(
     engine.sources = 1
     run(workspace, 6)
     assert shown(workspace) != before
-    result = workspace.rollback("prod")
+    result = workspace.environments.rollback("prod")
     assert result.restored == 1
     assert shown(workspace) == before
     assert set(result.moved) == {DAILY, TOTALS, WEEK}
@@ -108,7 +108,7 @@ def test_a_run_after_a_rollback_computes_what_the_rollback_took_back(
     engine.sources = 1
     run(workspace, 6)
     wrong = shown(workspace)
-    workspace.rollback("prod")
+    workspace.environments.rollback("prod")
     engine.sources = 2
     run(workspace, 6)
     now = shown(workspace)
@@ -122,7 +122,7 @@ def test_a_bad_restatement_is_taken_back(workspace: Workspace, engine: Valued) -
     engine.sources = 1
     restate(workspace, 2, 4)
     assert shown(workspace)["totals"] != before["totals"]
-    workspace.rollback("prod")
+    workspace.environments.rollback("prod")
     assert shown(workspace) == before
     assert workspace.plan("prod", now=at(4)).is_empty
 
@@ -133,10 +133,10 @@ def test_going_forward_again_shows_the_newer_data_and_computes_nothing(
     engine.sources = 1
     run(workspace, 6)
     newer = shown(workspace)
-    workspace.rollback("prod")
-    result = workspace.rollback("prod", 2)
+    workspace.environments.rollback("prod")
+    result = workspace.environments.rollback("prod", 2)
     assert shown(workspace) == newer
-    assert not workspace.plan_run("prod", now=at(6)).builds
+    assert not workspace.plans.due("prod", now=at(6)).builds
     assert result.environment.version == 4
 
 
@@ -149,7 +149,7 @@ def test_the_data_stay_where_only_definitions_go_back(
     engine.sources = 1
     run(workspace, 6)
     rows = shown(workspace)
-    result = workspace.rollback("prod", 1, definitions_only=True)
+    result = workspace.environments.rollback("prod", 1, definitions_only=True)
     assert result.moved == {}
     assert result.environment.note == "rollback to 1, definitions only"
     assert {name: rows[name] for name in ("daily", "totals")} == {
@@ -161,10 +161,10 @@ def test_the_data_stay_where_only_definitions_go_back(
 def test_a_dry_run_says_the_same_and_changes_nothing(workspace: Workspace, engine: Valued) -> None:
     run(workspace, 6)
     before = shown(workspace)
-    told = workspace.rollback("prod", dry_run=True)
+    told = workspace.environments.rollback("prod", dry_run=True)
     assert shown(workspace) == before
     assert workspace.store.environments.get("prod").version == 2  # type: ignore[union-attr]
-    done = workspace.rollback("prod")
+    done = workspace.environments.rollback("prod")
     assert (told.moved, told.missing, told.holding) == (done.moved, done.missing, done.holding)
 
 
@@ -182,7 +182,7 @@ def test_another_environment_goes_on_showing_what_it_showed(
     run(workspace, 6)
     develop(workspace, folder, 6)
     theirs = shown(workspace, "dev")
-    result = workspace.rollback("prod", 1)
+    result = workspace.environments.rollback("prod", 1)
     assert result.holding == {"dev": (DAILY,)}
     assert shown(workspace, "dev") == theirs
     dev = workspace.store.environments.get("dev")
@@ -202,8 +202,8 @@ def test_what_an_environment_made_of_rows_that_went_is_computed_again_by_its_nex
     restate(workspace, 2, 4)
     run(workspace, 4, "dev")
     assert "[1]" not in str(shown(workspace, "dev")["totals"])
-    workspace.rollback("prod", 1)
-    plan = workspace.plan_run("dev", now=at(4))
+    workspace.environments.rollback("prod", 1)
+    plan = workspace.plans.due("dev", now=at(4))
     assert {model.name: model.intervals for model in plan.builds}[TOTALS] == days(2, 2)
     workspace.apply(plan)
     rows = shown(workspace, "dev")
@@ -224,7 +224,7 @@ def test_an_environment_goes_back_alone_and_holds_what_production_shows(
     run(workspace, 4, "dev")
     production = shown(workspace)
     assert shown(workspace, "dev") != before
-    result = workspace.rollback("dev", 1)
+    result = workspace.environments.rollback("dev", 1)
     assert result.held == (DAILY,)
     assert set(result.moved) == {TOTALS, WEEK}
     assert shown(workspace, "dev") == before
@@ -245,9 +245,9 @@ def test_a_version_whose_data_are_gone_is_refused(workspace: Workspace) -> None:
     fewer = {**table.metadata, "snapshots": table.metadata["snapshots"][-1:]}
     change_table(workspace.lakehouse, table, ref, fewer, "test")
     with pytest.raises(UsageError, match=r"what db\.daily held then was expired") as refused:
-        workspace.rollback("prod", 1)
+        workspace.environments.rollback("prod", 1)
     assert "vde rollback prod --to 1 --definitions-only" in (refused.value.hint or "")
-    workspace.rollback("prod", 1, definitions_only=True)
+    workspace.environments.rollback("prod", 1, definitions_only=True)
 
 
 def test_a_version_of_before_there_were_pins_is_refused(workspace: Workspace) -> None:
@@ -255,7 +255,7 @@ def test_a_version_of_before_there_were_pins_is_refused(workspace: Workspace) ->
     with workspace.store.database.transaction() as conn:
         conn.exec_driver_sql("UPDATE vde_pins SET filled = NULL WHERE valid_from = 1")
     with pytest.raises(UsageError, match="was not written down"):
-        workspace.rollback("prod", 1)
+        workspace.environments.rollback("prod", 1)
 
 
 def test_a_table_that_somebody_fills_is_not_taken_from_under_them(workspace: Workspace) -> None:
@@ -267,6 +267,6 @@ def test_a_table_that_somebody_fills_is_not_taken_from_under_them(workspace: Wor
         workspace.store.leases.holding(lease, "somebody"),
         pytest.raises(ConflictError, match="is being worked on by somebody"),
     ):
-        workspace.rollback("prod", 1)
+        workspace.environments.rollback("prod", 1)
     assert shown(workspace) == before
-    workspace.rollback("prod", 1)
+    workspace.environments.rollback("prod", 1)

@@ -41,7 +41,7 @@ def a_plan_that_failed_goes_on(story: Story) -> None:
     workspace, engine = story.workspace, story.engine
     engine.sources = 1
     run(workspace, 6)
-    plan = workspace.plan_run("prod", now=at(8))
+    plan = workspace.plans.due("prod", now=at(8))
     fill = engine.fill
 
     def dies(task: FillTask) -> Any:
@@ -53,8 +53,8 @@ def a_plan_that_failed_goes_on(story: Story) -> None:
     with pytest.raises(ExecutionError):
         workspace.apply(plan)
     engine.fill = fill  # type: ignore[method-assign]
-    workspace.rollback("prod", 1)
-    workspace.apply(workspace.load_plan(plan.id))
+    workspace.environments.rollback("prod", 1)
+    workspace.apply(workspace.store.plans.load(plan.id))
     made_of = [row[-1] for row in shown(workspace)["daily"].values()]
     assert made_of == [0, 0, 0, 1, 1], "rows came back that were taken back"
 
@@ -65,8 +65,8 @@ def another_environment_has_used_what_goes(story: Story) -> None:
     story.engine.sources = 1
     restate(story.workspace, 2, 4)
     run(story.workspace, 4, "dev")
-    story.workspace.rollback("prod", 1)
-    story.workspace.apply(story.workspace.plan_run("dev", now=at(4)))
+    story.workspace.environments.rollback("prod", 1)
+    story.workspace.apply(story.workspace.plans.due("dev", now=at(4)))
     story.workspace.apply(story.workspace.plan("dev", now=at(4)))
     story.check("dev")
 
@@ -77,8 +77,8 @@ def another_environment_goes_back_alone(story: Story) -> None:
     story.engine.sources = 1
     restate(story.workspace, 2, 4)
     run(story.workspace, 4, "dev")
-    story.workspace.rollback("dev", 1)
-    story.workspace.apply(story.workspace.plan_run("dev", now=at(4)))
+    story.workspace.environments.rollback("dev", 1)
+    story.workspace.apply(story.workspace.plans.due("dev", now=at(4)))
     story.workspace.apply(story.workspace.plan("dev", now=at(4)))
     story.check("dev")
 
@@ -100,7 +100,7 @@ def another_environment_comes_meanwhile(story: Story) -> None:
 
     files.__dict__["write_all"] = meddle
     try:
-        story.workspace.rollback("prod", 1)
+        story.workspace.environments.rollback("prod", 1)
     except ConflictError:
         pass
     finally:

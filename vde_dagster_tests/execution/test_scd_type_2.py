@@ -91,7 +91,7 @@ def noon(day: int) -> datetime:
 
 def ranges(workspace: Workspace, now: datetime) -> list[str]:
     """What a run would fill."""
-    plan = workspace.plan_run("prod", now=now, save=False)
+    plan = workspace.plans.due("prod", now=now, save=False)
     (model,) = [model for model in plan.models if model.name == NAME]
     return [f"{i.start:%m-%d} {i.end:%m-%d}" for i in model.intervals]
 
@@ -105,7 +105,7 @@ def test_a_history_goes_on_over_pauses_edits_and_rollbacks(world: World) -> None
         world.says(second)
         # After a pause what is so now is taken in once, with the time of this run.
         assert ranges(workspace, noon(4)) == ["01-02 01-06"]
-        workspace.apply(workspace.plan_run("prod", now=noon(4)))
+        workspace.apply(workspace.plans.due("prod", now=noon(4)))
         world.check(workspace, noon(4))
         assert ranges(workspace, noon(4)) == []
         with pytest.raises(UsageError, match="its restatement is disabled"):
@@ -124,17 +124,17 @@ def test_a_history_goes_on_over_pauses_edits_and_rollbacks(world: World) -> None
         shown = "SELECT * EXCEPT (more) FROM marts.customers WHERE more <=> v + 1"
         assert sorted(workspace.query("prod", shown).rows, key=str) == anew.rows()
 
-        workspace.rollback("prod")
+        workspace.environments.rollback("prod")
         assert world.rows(workspace) == before
         world.says(fourth)
-        workspace.apply(workspace.plan_run("prod", now=noon(6)))
+        workspace.apply(workspace.plans.due("prod", now=noon(6)))
         world.check(workspace, noon(6))
 
     # In place, the history goes on: what is there has not the new column.
     with world.process() as workspace:
         workspace.apply(workspace.plan("prod", now=noon(6), forward_only=True))
         world.says(fifth)
-        workspace.apply(workspace.plan_run("prod", now=noon(7)))
+        workspace.apply(workspace.plans.due("prod", now=noon(7)))
         world.history.load(fifth, noon(7).replace(tzinfo=None))
         shown = "SELECT * EXCEPT (more) FROM marts.customers"
         assert sorted(workspace.query("prod", shown).rows, key=str) == world.history.rows()
@@ -179,7 +179,7 @@ def test_whoever_is_killed_another_finishes_and_nothing_is_doubled(
     for day, (name, kill) in enumerate(IN_SPARK.items()):
         world.says(next(made))
         with world.process(FaultInjector(in_process=True)) as workspace:
-            make = workspace.plan_run if day else workspace.plan
+            make = workspace.plans.due if day else workspace.plan
             plan = make("prod", now=noon(day))
             with monkeypatch.context() as patched:
                 kill(patched)
@@ -192,7 +192,7 @@ def test_whoever_is_killed_another_finishes_and_nothing_is_doubled(
         world.says(next(made))
         effects = FaultInjector(Fault(point), in_process=True)
         with world.process(effects) as workspace:
-            plan = workspace.plan_run("prod", now=noon(day))
+            plan = workspace.plans.due("prod", now=noon(day))
             with suppress(ProcessKilled, VdeError):
                 workspace.apply(plan, concurrency=1)
             assert effects.fired
@@ -202,14 +202,14 @@ def test_whoever_is_killed_another_finishes_and_nothing_is_doubled(
 def finish(world: World, plan_id: str, now: datetime, where: str) -> None:
     """Let another process apply the same plan, and look at what is there then."""
     with world.process() as workspace:
-        workspace.apply(workspace.load_plan(plan_id))
+        workspace.apply(workspace.store.plans.load(plan_id))
         world.check(workspace, now)
         assert ranges(workspace, now) == [], where
         (table,) = [
             table
-            for table in workspace.warehouse.store.ledger.tables()
+            for table in workspace.store.ledger.tables()
             if table.ref.name.startswith("customers")
         ]
-        refs = workspace.warehouse.lakehouse.table_metadata(table.ref)["refs"]
+        refs = workspace.lakehouse.table_metadata(table.ref)["refs"]
         # What a dead process put together beside the table is left to the janitor.
         assert [ref for ref in refs if not ref.endswith("_scratch")] == ["main"], where

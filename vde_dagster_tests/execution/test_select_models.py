@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.environments.audit_environment import EnvironmentAudit
 from vde_dagster.execution.unit_testing.check_tests import select_tests
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -86,9 +85,9 @@ def test_what_git_says_is_asked_wherever_models_are_selected(folder: ProjectFold
         folder.edit("models/two.sql", "SELECT m", "SELECT m  ")
         plan = workspace.plan("prod", restate=["git:main"])
         assert {str(model.name) for model in plan.models if model.builds} == {"db.two"}
-        report = EnvironmentAudit(workspace.warehouse, "prod", ["git:main"]).run()
+        report = workspace.environments.audit("prod", select=["git:main"])
         assert {str(result.model) for result in report.results} == {"db.two"}
-        project, changed = workspace.project, workspace.warehouse.changed_files
+        project, changed = workspace.project, workspace.changed_files
 
         def tests(*patterns: str) -> list[str]:
             chosen = select_tests(project.tests, project.models, patterns, changed)

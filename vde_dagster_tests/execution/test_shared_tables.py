@@ -51,7 +51,7 @@ def test_run_audits_the_rows_that_another_model_filled_on_its_branch(tmp_path: P
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod", now=parse_instant("2024-01-03")))
     with open_fake(folder.root, FakeSpark(["db.second"])) as workspace:
-        run = workspace.plan_run("prod", now=parse_instant("2024-01-05"))
+        run = workspace.plans.due("prod", now=parse_instant("2024-01-05"))
         assert len(run.builds) == 2
         with pytest.raises(AuditFailedError, match=r"db\.second.*not_null"):
             workspace.apply(run)

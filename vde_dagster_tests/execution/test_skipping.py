@@ -103,7 +103,7 @@ class World:
         """Run the next day; return what was computed and what was skipped."""
         self.now += DAY
         events: list[Event] = []
-        plan = self.workspace.plan_run("prod", now=self.now, full=full)
+        plan = self.workspace.plans.due("prod", now=self.now, full=full)
         self.workspace.apply(plan, on_event=events.append)
         filled = [event for event in events if isinstance(event, IntervalFilled)]
         skipped = {str(event.snapshot.name) for event in filled if event.skipped}
@@ -125,7 +125,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_run_skips_what_has_nothing_new_and_says_of_the_rest_why_not(world: World) -> None:
-    plan = world.workspace.plan_run("prod", now=FIRST + DAY)
+    plan = world.workspace.plans.due("prod", now=FIRST + DAY)
     said = {str(model.name): model for model in plan.builds}
     assert {name for name, model in said.items() if model.skips} == SKIPPED
     assert said["db.always"].always == "skip_unchanged is false"
@@ -135,7 +135,7 @@ def test_run_skips_what_has_nothing_new_and_says_of_the_rest_why_not(world: Worl
 
 
 def test_result_of_a_run_says_what_was_skipped_why_and_what_that_saved(world: World) -> None:
-    plan = world.workspace.plan_run("prod", now=FIRST + DAY)
+    plan = world.workspace.plans.due("prod", now=FIRST + DAY)
     console = Console(file=StringIO(), width=200)
     show_report(console, plan_report(plan, {}))
     show_summary(console, plan_report(plan))
@@ -167,7 +167,7 @@ def test_skipped_slot_counts_as_filled_with_the_rows_of_the_last_fill(world: Wor
     assert skipped.since == first.recorded_at
     assert (skipped.seconds, skipped.bytes) == (first.seconds, first.bytes)
     assert first.facts.skipped is None
-    assert world.workspace.plan_run("prod", now=world.now).is_empty
+    assert world.workspace.plans.due("prod", now=world.now).is_empty
 
 
 def test_every_fill_remembers_which_iceberg_snapshots_it_read(world: World) -> None:
@@ -186,7 +186,7 @@ def test_every_fill_remembers_which_iceberg_snapshots_it_read(world: World) -> N
 def test_skipped_slots_wait_for_the_publication_like_rows(world: World) -> None:
     world.engine.failing_audits.add("db.always")
     table = world.table("db.whole")
-    plan = world.workspace.plan_run("prod", now=FIRST + DAY)
+    plan = world.workspace.plans.due("prod", now=FIRST + DAY)
     with pytest.raises(AuditFailedError):
         world.workspace.apply(plan)
     assert world.table("db.whole").intervals == table.intervals
@@ -203,7 +203,7 @@ def test_skipped_slots_wait_for_the_publication_like_rows(world: World) -> None:
 def test_fill_that_a_dead_process_left_is_believed_only_to_be_there(world: World) -> None:
     world.engine.dies_behind = "db.whole"
     world.now += DAY
-    plan = world.workspace.plan_run("prod", now=world.now, full=True)
+    plan = world.workspace.plans.due("prod", now=world.now, full=True)
     with pytest.raises(KeyboardInterrupt):
         world.workspace.apply(plan)
     events: list[Event] = []
@@ -235,12 +235,9 @@ def test_backfill_that_somebody_asks_for_is_never_skipped(world: World) -> None:
     assert shown is not None
     entry = shown.entries[ModelName.parse("db.whole")]
     events: list[Event] = []
-    world.workspace.fill(
-        entry.snapshot_id,
-        IntervalSet(world.table("db.whole").intervals.ranges[-1:]),
-        restate=True,
-        on_event=events.append,
-    )
+    last = IntervalSet(world.table("db.whole").intervals.ranges[-1:])
+    plan = world.workspace.plans.backfill(entry.snapshot_id, last, restate=True)
+    world.workspace.apply(plan, on_event=events.append)
     filled = [event for event in events if isinstance(event, IntervalFilled)]
     assert {str(event.snapshot.name) for event in filled} == {"db.whole", "db.below"}
     assert not any(event.skipped for event in filled)
@@ -252,7 +249,7 @@ def test_models_that_share_a_table_are_both_skipped_and_save_it_once(tmp_path: P
     folder.remove("models/db/rated.sql")
     with open_fake(folder.root, Engine()) as workspace:
         workspace.apply(workspace.plan("prod", now=FIRST))
-        plan = workspace.plan_run("prod", now=FIRST + DAY)
+        plan = workspace.plans.due("prod", now=FIRST + DAY)
         expected = SKIPPED - {"db.rated"} | {"db.twin"}
         planned = {str(model.name): model.skips for model in plan.builds if model.skips}
         assert set(planned) == expected

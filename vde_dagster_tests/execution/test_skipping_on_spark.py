@@ -62,14 +62,14 @@ class World:
         """Run the next day; return what was computed and what was skipped."""
         self.now += timedelta(days=1)
         events: list[Event] = []
-        plan = self.workspace.plan_run("prod", now=self.now, full=full)
+        plan = self.workspace.plans.due("prod", now=self.now, full=full)
         self.workspace.apply(plan, on_event=events.append)
         filled = [event for event in events if isinstance(event, IntervalFilled)]
         self.saved = {
             str(event.snapshot.name): event.skipped.seconds for event in filled if event.skipped
         }
         computed = {str(event.snapshot.name) for event in filled if not event.skipped}
-        assert self.workspace.plan_run("prod", now=self.now).is_empty
+        assert self.workspace.plans.due("prod", now=self.now).is_empty
         return computed, set(self.saved)
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
@@ -193,14 +193,14 @@ def test_interval_without_rows_and_refilled_rows_that_are_the_same_are_nothing_n
         sql("INSERT INTO lakehouse.ext.days VALUES (DATE '2024-01-02', 1, 'a')")
         workspace.apply(workspace.plan("prod", now=FIRST))
         # The run fills the 3rd, which has no rows, and the 2nd again, which has the same.
-        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=1)))
+        result = workspace.apply(workspace.plans.due("prod", now=FIRST + timedelta(days=1)))
         assert {str(name) for name in result.skipped} == {"db.total", "db.all"}
         # A late change of a note below the lookback: the total reads no notes.
         sql("INSERT INTO lakehouse.ext.days VALUES (DATE '2024-01-04', 5, 'x')")
-        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=2)))
+        result = workspace.apply(workspace.plans.due("prod", now=FIRST + timedelta(days=2)))
         assert result.skipped == {}
         sql("UPDATE lakehouse.ext.days SET note = 'y' WHERE n = 5")
-        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=3)))
+        result = workspace.apply(workspace.plans.due("prod", now=FIRST + timedelta(days=3)))
         assert {str(name) for name in result.skipped} == {"db.total"}
         (found,) = workspace.query("prod", "SELECT note FROM db.all WHERE n = 5").rows
         assert found == ("y",)
@@ -237,10 +237,10 @@ def test_tables_that_keep_rows_and_were_written_with_the_same_rows_are_nothing_n
         sql("INSERT INTO lakehouse.ext.kept VALUES (DATE '2024-01-02', 1, 'a')")
         workspace.apply(workspace.plan("prod", now=FIRST))
         # The run merges the 2nd again, which has the same rows.
-        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=1)))
+        result = workspace.apply(workspace.plans.due("prod", now=FIRST + timedelta(days=1)))
         assert {str(name) for name in result.skipped} == below
         sql("UPDATE lakehouse.ext.kept SET note = 'b', day = DATE '2024-01-04'")
-        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=2)))
+        result = workspace.apply(workspace.plans.due("prod", now=FIRST + timedelta(days=2)))
         assert {str(name) for name in result.skipped} == {"db.sum_merged", "db.sum_parted"}
         (found,) = workspace.query("prod", "SELECT note FROM db.all_merged").rows
         assert found == ("b",)
@@ -264,7 +264,7 @@ def test_rows_that_somebody_took_out_of_a_physical_table_are_computed_again(worl
 
 def test_plan_says_what_it_is_going_to_skip_and_why(world: World) -> None:
     world.run()
-    plan = world.workspace.plan_run("prod", now=world.now + timedelta(days=1), save=False)
+    plan = world.workspace.plans.due("prod", now=world.now + timedelta(days=1), save=False)
     said = {str(model.name): model.to_json() for model in plan.builds}
     assert said["marts.now"]["computed_always"] == "reads current_timestamp()"
     assert {name for name, one in said.items() if one["skips"]} == ALL - {"marts.now"}

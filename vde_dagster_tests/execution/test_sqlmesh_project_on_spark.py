@@ -28,7 +28,7 @@ def corners(
     root = tmp_path_factory.mktemp("corners") / "project"
     shutil.copytree(FIXTURES / "sqlmesh_project", root)
     with Workspace.open(root) as workspace:
-        session = workspace.warehouse.engine().guest_session
+        session = workspace.engine().guest_session
         raw = f"{workspace.settings.catalog}.raw"
         session.sql(f"CREATE NAMESPACE {raw}")
         session.sql(

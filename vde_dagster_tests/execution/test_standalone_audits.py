@@ -149,7 +149,7 @@ def test_runs_run_it_once_a_tick_of_its_cron_for_what_came_since(
 ) -> None:
     workspace.apply(workspace.plan("prod", now=MONDAY))
 
-    assert runs(workspace.plan_run("prod", now=now)) == expected
+    assert runs(workspace.plans.due("prod", now=now)) == expected
 
 
 def test_a_run_of_it_alone_is_recorded(workspace: Workspace, folder: ProjectFolder) -> None:
@@ -160,12 +160,12 @@ def test_a_run_of_it_alone_is_recorded(workspace: Workspace, folder: ProjectFold
     workspace.apply(workspace.plan("prod", now=MONDAY))
     later = MONDAY.replace(hour=14)
 
-    plan = workspace.plan_run("prod", now=later)
+    plan = workspace.plans.due("prod", now=later)
 
     assert not plan.builds
     assert not plan.is_empty
     assert workspace.apply(plan).published
-    assert workspace.plan_run("prod", now=later).is_empty
+    assert workspace.plans.due("prod", now=later).is_empty
 
 
 def test_restatements_run_it_and_vde_audit_does(workspace: Workspace) -> None:
@@ -176,7 +176,7 @@ def test_restatements_run_it_and_vde_audit_does(workspace: Workspace) -> None:
     plan = workspace.plan("prod", restate=["db.apart"], now=MONDAY)
     assert not planned(plan).audits
 
-    report = workspace.audit("prod")
+    report = workspace.environments.audit("prod")
     assert [one.model for one in report.results] == [CHECK]
     assert not report.is_blocked
 

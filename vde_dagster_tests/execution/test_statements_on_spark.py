@@ -54,7 +54,7 @@ def test_temporary_views_read_the_environments_tables_and_never_meet(
     workspace.apply(workspace.plan("prod"))
     assert rows(workspace, "SELECT * FROM marts.one") == [(12, 20.0)]
     assert rows(workspace, "SELECT * FROM marts.two") == [(11, 7.5)]
-    assert "best AS (SELECT" in workspace.render("marts.one")
+    assert "best AS (SELECT" in workspace.models.render("marts.one")
 
     shop.edit("models/marts/customers.sql", "sum(amount)", "sum(-amount)")
     again = open_workspace(shop)
@@ -69,7 +69,7 @@ def test_a_view_that_a_later_statement_reads_is_there_in_the_session(
 ) -> None:
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
-    session = workspace.warehouse.engine().guest_session
+    session = workspace.engine().guest_session
     session.sql("CREATE TABLE lakehouse.marts.log (customer INT) USING iceberg")
     shop.write(
         "models/one.sql",
@@ -91,7 +91,7 @@ def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
 ) -> None:
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
-    engine = workspace.warehouse.engine()
+    engine = workspace.engine()
     engine.guest_session.sql("CREATE TABLE lakehouse.marts.log (what STRING) USING iceberg")
     shop.write(
         "models/shown.sql",
@@ -132,7 +132,7 @@ def test_statements_on_virtual_update_run_on_the_views_of_the_environment(
 ) -> None:
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
-    session = workspace.warehouse.engine().guest_session
+    session = workspace.engine().guest_session
     session.sql("CREATE TABLE lakehouse.marts.log (what STRING, n BIGINT) USING iceberg")
     shop.write(
         "models/top_two.sql",

@@ -57,15 +57,19 @@ def test_only_what_nobody_committed_goes(shop: ProjectFolder, open_workspace: Op
         if "young" not in path.name:
             os.utime(path, (written, written))
 
-    (told,) = [d for d in workspace.janitor(dry_run=True).decisions if d.action == "delete_orphans"]
+    (told,) = [
+        d
+        for d in workspace.maintenance.janitor(dry_run=True).decisions
+        if d.action == "delete_orphans"
+    ]
     assert (told.subject, told.reason.split(" ")[0]) == (str(ref), "2")
     assert told.bytes
-    (finding,) = workspace.fsck()
+    (finding,) = workspace.maintenance.fsck()
     assert (finding.problem, finding.subject) == ("orphans", str(ref))
-    assert workspace.janitor().failures == ()
+    assert workspace.maintenance.janitor().failures == ()
     assert set(data.rglob("*.parquet")) == {*committed, data / "00000-9-young.parquet"}
     assert {query: session.sql(query).collect() for query in queries(name)} == before
-    assert workspace.fsck() == ()
+    assert workspace.maintenance.fsck() == ()
 
 
 def queries(name: str) -> list[str]:

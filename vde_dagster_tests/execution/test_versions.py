@@ -8,12 +8,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.environments.compare import (
-    compare_data,
-    compare_environments,
-    named_environment,
-)
-from vde_dagster.execution.environments.version_changes import version_changes
+from vde_dagster.execution.environments.compare import compare_data, compare_environments
+from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.crash_world import NOW
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -44,7 +40,7 @@ class Shop:
         self.workspace = self.open()
         self.apply(self.workspace.plan("prod"))
         self.clock.advance(days=1)
-        self.apply(self.workspace.plan_run("prod"))
+        self.apply(self.workspace.plans.due("prod"))
         self.clock.advance(days=1)
         self.folder.edit("models/staging/orders.sql", "status <> 'cancelled'", "status = 'paid'")
         self.workspace = self.open()
@@ -133,7 +129,7 @@ def test_what_is_no_version_is_said(shop: Shop, text: str, at: str | None, said:
 
 
 def test_history_says_what_each_version_changed(shop: Shop) -> None:
-    changes = version_changes(shop.workspace.warehouse, "prod")
+    changes = shop.workspace.environments.history("prod")
     assert [(one.version.version, one.what) for one in changes] == [
         (3, "both"),
         (2, "data"),
@@ -142,11 +138,11 @@ def test_history_says_what_each_version_changed(shop: Shop) -> None:
     (daily,) = [one for one in changes[1].data if str(one.models[0]) == "marts.daily"]
     assert (daily.is_new, daily.intervals) == (False, days(3))
     assert all(one.is_new for one in changes[2].data)
-    assert version_changes(shop.workspace.warehouse, "prod", 1) == changes[:1]
+    assert shop.workspace.environments.history("prod", 1) == changes[:1]
 
 
 def test_versions_are_compared_by_definitions_and_data(shop: Shop) -> None:
-    warehouse = shop.workspace.warehouse
+    warehouse = shop.workspace
     first, second, third = (named_environment(warehouse, f"prod@{one}") for one in (1, 2, 3))
     assert compare_environments(warehouse, second, first) == ()
     changed = {str(one.name) for one in compare_environments(warehouse, third, second)}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.environments.compare import compare_data, named_environment
-from vde_dagster.execution.environments.version_changes import version_changes
+from vde_dagster.execution.environments.compare import compare_data
+from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -52,7 +52,7 @@ def test_versions_read_as_they_were(
     def publish(day: int, *, run: bool = False, **options: Any) -> Workspace:
         """Publish, and note what readers see."""
         workspace = open_workspace(folder)
-        made = workspace.plan_run if run else workspace.plan
+        made = workspace.plans.due if run else workspace.plan
         done = workspace.apply(made("prod", now=at(day), **options))
         assert done.environment is not None
         models = {str(name).split(".")[1] for name in done.environment.entries} - {"kept"}
@@ -74,18 +74,18 @@ def test_versions_read_as_they_were(
     folder.remove("models/top.sql")
     folder.remove("models/names.sql")
     workspace = publish(5)
-    workspace.rollback("prod", 1)
+    workspace.environments.rollback("prod", 1)
     seen[7] = {model: rows(workspace, "prod", model) for model in ("sales", "names", "top")}
     assert len({str(one["sales"]) for one in seen.values()}) >= 4
     for version, models in seen.items():
         for model, found in models.items():
             assert rows(workspace, f"prod@{version}", model) == found, f"{model} in {version}"
     for version, models in seen.items():
-        workspace.freeze(f"prod@{version}", f"v{version}")
+        workspace.environments.freeze(f"prod@{version}", f"v{version}")
         for model, found in models.items():
             assert rows(workspace, f"v{version}", model) == found, f"{model}, {version} frozen"
             if model != "top":
-                read = workspace.read(f"v{version}", f"shop.{model}").to_pylist()
+                read = workspace.queries.read(f"v{version}", f"shop.{model}").to_pylist()
                 assert sorted(tuple(row.values()) for row in read) == found[1:]
     joined = "SELECT count(*) AS n FROM shop.sales s JOIN shop.names n ON s.id = n.id, shop.top"
     assert [workspace.query(f"prod@{v}", joined).rows for v in (1, 2)] == [((2,),), ((3,),)]
@@ -96,7 +96,7 @@ def test_versions_read_as_they_were(
         if version < 8:
             for model, found in models.items():
                 assert rows(workspace, f"v{version}", model) == found
-    changes = {one.version.version: one for one in version_changes(workspace.warehouse, "prod")}
+    changes = {one.version.version: one for one in workspace.environments.history("prod")}
     assert [changes[version].what for version in range(1, 8)] == [
         *("both", "data", "both", "definitions", "data", "definitions", "both")
     ]
@@ -104,9 +104,9 @@ def test_versions_read_as_they_were(
     assert (sales.rows, sales.added, sales.removed) == (9, 3, 0)
     (sales,) = [one for one in changes[7].data if str(one.models[0]) == "shop.sales"]
     assert (sales.rows, sales.added, sales.removed) == (6, 0, 6), "what a rollback takes back"
-    versions = [named_environment(workspace.warehouse, f"prod@{one}") for one in (5, 1)]
-    found = {str(one.name): one for one in compare_data(workspace.warehouse, *versions)}
+    versions = [named_environment(workspace, f"prod@{one}") for one in (5, 1)]
+    found = {str(one.name): one for one in compare_data(workspace, *versions)}
     assert (found["shop.sales"].added, found["shop.sales"].removed) == (6, 0)
     assert not found["shop.names"].same_table
-    back = compare_data(workspace.warehouse, *reversed(versions))
+    back = compare_data(workspace, *reversed(versions))
     assert [(one.added, one.removed) for one in back if one.same_table] == [(0, 6)]

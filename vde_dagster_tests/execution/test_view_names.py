@@ -114,11 +114,11 @@ def test_a_run_and_a_rollback_move_the_views_too(folder: ProjectFolder) -> None:
     apply(folder, "dev")
     suffix(folder, "table")
     with open_fake(folder.root) as workspace:
-        workspace.rollback("dev", 1)
+        workspace.environments.rollback("dev", 1)
         assert views(workspace) == BY_TABLE
     suffix(folder, "schema")
     with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan_run("dev"))
+        workspace.apply(workspace.plans.due("dev"))
         assert views(workspace) == BY_SCHEMA
 
 
@@ -127,14 +127,14 @@ def test_what_drops_an_environment_drops_its_views_wherever_they_are(folder: Pro
     apply(folder, "dev")
     suffix(folder, "table")
     with open_fake(folder.root) as workspace:
-        workspace.drop_environment("dev")
-        workspace.janitor()
+        workspace.environments.drop("dev")
+        workspace.maintenance.janitor()
         assert views(workspace) == PROD
     apply(folder, "dev")
     suffix(folder, "schema")
     with open_fake(folder.root) as workspace:
-        workspace.drop_environment("dev")
-        workspace.janitor()
+        workspace.environments.drop("dev")
+        workspace.maintenance.janitor()
         assert views(workspace) == PROD
         assert workspace.lakehouse.catalog.namespaces(["marts", "marts__dev"]) == {"marts"}
 
@@ -144,7 +144,7 @@ def test_a_schema_that_is_left_empty_goes_with_the_janitor(folder: ProjectFolder
     suffix(folder, "table")
     apply(folder, "dev")
     with open_fake(folder.root) as workspace:
-        workspace.janitor()
+        workspace.maintenance.janitor()
         catalog = workspace.lakehouse.catalog
         assert catalog.namespaces(["raw", "marts", "raw__dev", "marts__dev"]) == {"raw", "marts"}
         assert views(workspace) == BY_TABLE

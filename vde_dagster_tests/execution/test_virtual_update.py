@@ -151,7 +151,7 @@ def test_a_rollback_runs_the_statements_of_what_it_brings_back(folder: ProjectFo
     apply(folder, engine)
     del engine.session_statements[:]
     workspace = open_fake(folder.root, engine)
-    result = workspace.rollback("prod")
+    result = workspace.environments.rollback("prod")
     workspace.close()
     assert result.failed_statements == ()
     assert sorted(engine.session_statements) == sorted(PROD)
@@ -164,8 +164,8 @@ def test_what_waits_ends_with_its_environment(folder: ProjectFolder) -> None:
     apply(folder, engine, "dev")
     workspace = open_fake(folder.root, engine)
     assert len(workspace.store.virtual_updates.waiting("dev")) == 1
-    workspace.drop_environment("dev")
-    workspace.janitor()
+    workspace.environments.drop("dev")
+    workspace.maintenance.janitor()
     assert workspace.store.virtual_updates.waiting("dev") == []
     assert len(workspace.store.virtual_updates.waiting("prod")) == 1
     workspace.close()

@@ -55,7 +55,7 @@ def held(workspace: Workspace, name: ModelName) -> IntervalSet:
 
 
 def run(workspace: Workspace) -> None:
-    assert workspace.apply(workspace.plan_run("prod")).published
+    assert workspace.apply(workspace.plans.due("prod")).published
 
 
 def compute_again(workspace: Workspace) -> None:
@@ -63,7 +63,9 @@ def compute_again(workspace: Workspace) -> None:
     assert environment is not None
     snapshot_id = environment.entries[DAILY].snapshot_id
     for _ in range(2):
-        assert workspace.fill(snapshot_id, FIRST_DAY, restate=True).published
+        assert workspace.apply(
+            workspace.plans.backfill(snapshot_id, FIRST_DAY, restate=True)
+        ).published
 
 
 @pytest.mark.parametrize(("meanwhile", "days"), [(run, ALL_DAYS), (compute_again, FIRST_DAY)])
@@ -95,7 +97,7 @@ def publish_something_else(folder: ProjectFolder, workspace: Workspace) -> None:
 
 def publish_and_roll_back(folder: ProjectFolder, workspace: Workspace) -> None:
     publish_something_else(folder, workspace)
-    workspace.rollback("prod")
+    workspace.environments.rollback("prod")
 
 
 @pytest.mark.parametrize("meanwhile", [publish_something_else, publish_and_roll_back])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.execution.plans.pending_work import pending_work
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -42,7 +43,7 @@ def test_what_is_up_to_date_misses_nothing(workspace: Workspace) -> None:
     workspace.apply(workspace.plan("prod"))
     plan = workspace.plan("prod")
     assert plan.is_empty
-    assert not workspace.whats_missing(plan)
+    assert not pending_work(workspace, plan)
 
 
 def test_what_fell_due_is_counted_with_the_command_that_computes_it(
@@ -52,7 +53,7 @@ def test_what_fell_due_is_counted_with_the_command_that_computes_it(
     clock.advance(days=2)
     plan = workspace.plan("prod")
     assert plan.is_empty
-    missing = workspace.whats_missing(plan)
+    missing = pending_work(workspace, plan)
     assert missing.sentence() == (
         "missing or due: 2 models with 4 intervals, computed by: vde run prod"
     )
@@ -61,16 +62,16 @@ def test_what_fell_due_is_counted_with_the_command_that_computes_it(
         "models": {"db.raw": days, "db.daily": days},
         "commands": ["vde run prod"],
     }
-    due = workspace.plan_run("prod", save=False)
+    due = workspace.plans.due("prod", save=False)
     assert {model.name: model.intervals for model in due.builds} == missing.by_environment["prod"]
 
-    workspace.apply(workspace.plan_run("prod"))
-    assert not workspace.whats_missing(workspace.plan("prod"))
+    workspace.apply(workspace.plans.due("prod"))
+    assert not pending_work(workspace, workspace.plan("prod"))
 
 
 def test_what_was_published_without_computing_is_missing(workspace: Workspace) -> None:
     workspace.apply(workspace.plan("prod", skip_backfill=True))
-    missing = workspace.whats_missing(workspace.plan("prod"))
+    missing = pending_work(workspace, workspace.plan("prod"))
     assert missing.sentence() == (
         "missing or due: 3 models with 9 intervals, computed by: vde run prod"
     )
@@ -82,8 +83,8 @@ def test_tables_that_production_shows_are_productions_to_fill(
     workspace.apply(workspace.plan("prod"))
     workspace.apply(workspace.plan("dev"))
     clock.advance(days=1)
-    for plan in (workspace.plan("dev"), workspace.plan_run("dev", save=False)):
+    for plan in (workspace.plan("dev"), workspace.plans.due("dev", save=False)):
         assert plan.is_empty
-        assert workspace.whats_missing(plan).sentence() == (
+        assert pending_work(workspace, plan).sentence() == (
             "missing or due: 2 models with 2 intervals, computed by: vde run prod"
         )

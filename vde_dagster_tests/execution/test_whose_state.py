@@ -57,13 +57,13 @@ def shown(folder: ProjectFolder) -> tuple[int, set[str]]:
 
 CHANGES: dict[str, Callable[[Workspace], object]] = {
     "plan": lambda w: w.plan("prod"),
-    "run": lambda w: w.plan_run("prod", full=True),
+    "run": lambda w: w.plans.due("prod", full=True),
     "restatement": lambda w: w.plan("prod", restate=("db.m0",)),
-    "rollback": lambda w: w.rollback("prod", 1),
-    "freeze": lambda w: w.freeze("prod", "kept"),
-    "drop": lambda w: w.drop_environment("dev"),
-    "janitor": lambda w: w.janitor(),
-    "reject": lambda w: w.reject("prod-0123456789"),
+    "rollback": lambda w: w.environments.rollback("prod", 1),
+    "freeze": lambda w: w.environments.freeze("prod", "kept"),
+    "drop": lambda w: w.environments.drop("dev"),
+    "janitor": lambda w: w.maintenance.janitor(),
+    "reject": lambda w: w.plans.reject("prod-0123456789"),
 }
 
 

@@ -180,12 +180,12 @@ class WideHistory:
         if what == "development back":
             return self._back("dev")
         if what == "anew":
-            self.workspace.drop_environment("dev")
+            self.workspace.environments.drop("dev")
             if self.dice.random() < 0.5:
-                self.workspace.janitor()
+                self.workspace.maintenance.janitor()
             return self._publish("dev")
         self.clock.advance(days=2)
-        assert self.workspace.janitor().failures == ()
+        assert self.workspace.maintenance.janitor().failures == ()
         self.copies["prod"].note()
         return ["prod"]
 
@@ -204,14 +204,14 @@ class WideHistory:
     def _freeze(self, version: str) -> None:
         self.frozen += 1
         try:
-            self.workspace.freeze(f"prod@{version}", f"kept_{self.frozen}")
+            self.workspace.environments.freeze(f"prod@{version}", f"kept_{self.frozen}")
         except UsageError as error:
             self.did.append(error.message)
 
     def _back(self, environment: str, **said: Any) -> list[str]:
         version = int(self.dice.choice(self._kept(environment)))
         try:
-            self.workspace.rollback(environment, version, **said)
+            self.workspace.environments.rollback(environment, version, **said)
         except UsageError as error:
             self.did.append(error.message)
             return []
@@ -222,7 +222,7 @@ class WideHistory:
         self._write()
         self.workspace = self.opened(self.folder, self.clock)
         now = datetime(2024, 1, self.day, 12, tzinfo=timezone.utc)
-        make = self.workspace.plan_run if run else self.workspace.plan
+        make = self.workspace.plans.due if run else self.workspace.plan
         try:
             plan = make(environment, now=now, **said)
         except UsageError as error:

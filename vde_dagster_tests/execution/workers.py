@@ -71,7 +71,7 @@ def apply_slowly(root: Path, plan_id: str, seconds: float, marker: Path, out: Qu
     """Apply a stored plan on an engine that takes its time; it marks when it has begun."""
     workspace = open_fake(root, FakeSpark(seconds=seconds, marker=marker))
     try:
-        workspace.apply(workspace.load_plan(plan_id), concurrency=1)
+        workspace.apply(workspace.store.plans.load(plan_id), concurrency=1)
         outcome = "published"
     except VdeError as error:
         outcome = f"{type(error).__name__}: {error}"

@@ -136,7 +136,7 @@ class World:
         with self.process() as workspace:
             if workspace.store.environments.get(environment) is None:
                 return None
-            found = workspace.read(environment, str(NAME)).to_pylist()
+            found = workspace.queries.read(environment, str(NAME)).to_pylist()
         rows = (tuple(v for name, v in row.items() if name != without) for row in found)
         return sorted(rows, key=str)
 
@@ -226,11 +226,13 @@ def _restate(workspace: Workspace) -> Plan:
 OPERATIONS = (
     Operation("first fill", lambda world: None, lambda w: w.plan("prod", now=noon(3)), noon(3)),
     Operation(
-        "run", _due, lambda w: w.plan_run("prod", now=noon(5)), noon(5), lambda life: life.runs
+        "run", _due, lambda w: w.plans.due("prod", now=noon(5)), noon(5), lambda life: life.runs
     ),
     Operation("restatement", _wrong, _restate, noon(3), lambda life: life.runs),
     Operation("deployment", _changed, _deploy, noon(3)),
-    Operation("rollback", _replaced, None, noon(3), act=lambda w: w.rollback("prod", 1)),
+    Operation(
+        "rollback", _replaced, None, noon(3), act=lambda w: w.environments.rollback("prod", 1)
+    ),
 )
 
 
@@ -326,18 +328,18 @@ class Trial:
         if act is not None:
             return lambda: act(workspace)
         assert plan is not None
-        made = plan(workspace) if again else workspace.load_plan(self._plan_id)
+        made = plan(workspace) if again else workspace.store.plans.load(self._plan_id)
         return lambda: workspace.apply(made, concurrency=self.world.life.threads)
 
     def _check_nothing_is_left(self, where: str) -> None:
         """What is done is not planned again, and the janitor leaves no branch of an attempt."""
         with self.world.process() as workspace:
             at = self.operation.at
-            assert workspace.plan_run("prod", now=at, save=False).is_empty, where
+            assert workspace.plans.due("prod", now=at, save=False).is_empty, where
         days = ShiftedClock(timedelta(days=9))
         for _ in range(2):
             with Workspace.open(self.world.root, clock=days) as workspace:
-                assert workspace.janitor().failures == (), where
+                assert workspace.maintenance.janitor().failures == (), where
         with self.world.process() as workspace:
             for table in workspace.store.ledger.tables():
                 refs = workspace.lakehouse.table_metadata(table.ref)["refs"]

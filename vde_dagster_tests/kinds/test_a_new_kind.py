@@ -144,7 +144,7 @@ def test_it_is_planned_filled_audited_published_and_rolled_back(folder: ProjectF
         workspace.reload()
         workspace.apply(workspace.plan("prod"))
         assert latest(workspace) == [row for row in LATEST if row[-1] == 1]
-        workspace.rollback("prod")
+        workspace.environments.rollback("prod")
         assert latest(workspace) == LATEST
 
         # A blocking audit that fails keeps what is published as it was.

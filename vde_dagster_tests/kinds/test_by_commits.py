@@ -95,7 +95,7 @@ class World:
         """Run the next day; return how many rows were added, by model; None where skipped."""
         self.now += timedelta(days=1)
         events: list[Event] = []
-        self.workspace.apply(self.workspace.plan_run("prod", now=self.now), on_event=events.append)
+        self.workspace.apply(self.workspace.plans.due("prod", now=self.now), on_event=events.append)
         filled = [event for event in events if isinstance(event, IntervalFilled)]
         return {
             str(event.snapshot.name): None if event.skipped else event.result.rows

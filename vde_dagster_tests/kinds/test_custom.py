@@ -153,8 +153,8 @@ def test_two_functions_of_one_name_are_a_mistake(folder: ProjectFolder) -> None:
 
 def rows_on_main(workspace: Workspace) -> list[int]:
     """How many rows each physical table of the model has, whoever shows it."""
-    engine = workspace.warehouse.engine()
-    store = workspace.warehouse.store
+    engine = workspace.engine()
+    store = workspace.store
     with store.database.reading() as connection:
         tables = store.tables.live(connection).values()
     names = [table.ref for table in tables if table.created and "kept" in table.ref.name]
@@ -175,7 +175,7 @@ def test_it_is_filled_edited_rolled_back_and_restated(folder: ProjectFolder) -> 
         workspace.reload()
         workspace.apply(workspace.plan("prod"))
         assert kept(workspace) == [(1, 11), *LARGEST]
-        workspace.rollback("prod")
+        workspace.environments.rollback("prod")
         assert kept(workspace) == LARGEST
         workspace.apply(workspace.plan("prod", restate=("marts.kept",)))
         assert kept(workspace) == LARGEST
@@ -219,7 +219,7 @@ def test_a_function_that_breaks_the_rule_leaves_nothing_and_is_called_again(
         (folder.root / CODE).write_text(good)
         workspace.reload()
         workspace.apply(workspace.plan("prod"))
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
         assert kept(workspace) == LARGEST
 
 

@@ -91,10 +91,10 @@ def test_runs_edits_rollbacks_and_restatements_end_as_if_computed_from_scratch(
             folder.edit(f"models/{name}.sql", "end '2024-01-01'", "end '2024-01-03'")
         workspace.reload()
         workspace.apply(workspace.plan("prod"))
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
         assert tables(workspace) == SCRATCH
         assert workspace.plan("prod").is_empty
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
         assert tables(workspace) == SCRATCH
 
         # An edit makes new tables, and leaves the old ones as they were.
@@ -105,7 +105,7 @@ def test_runs_edits_rollbacks_and_restatements_end_as_if_computed_from_scratch(
         assert tables(workspace) == {
             name: [(one, day, v * 10) for one, day, v in rows] for name, rows in SCRATCH.items()
         }
-        workspace.rollback("prod")
+        workspace.environments.rollback("prod")
         assert tables(workspace) == SCRATCH
 
         # All of it again, from its first interval on, for those that allow it.

@@ -43,20 +43,20 @@ def test_a_run_that_was_taken_back_ends_as_if_computed_from_scratch(
     world.apply(lambda workspace: workspace.plan("prod", now=noon(3)))
     first = world.rows()
     world.insert(f"{THEN}, {LATE}" if life.late else THEN)
-    world.apply(lambda workspace: workspace.plan_run("prod", now=noon(5)))
+    world.apply(lambda workspace: workspace.plans.due("prod", now=noon(5)))
     second = world.rows()
     assert second != first
 
     with world.process() as workspace:
-        assert workspace.rollback("prod", 1).moved
+        assert workspace.environments.rollback("prod", 1).moved
     assert world.rows() == first
-    world.apply(lambda workspace: workspace.plan_run("prod", now=noon(5)))
+    world.apply(lambda workspace: workspace.plans.due("prod", now=noon(5)))
     assert world.rows() == second
 
     with world.process() as workspace:
-        workspace.rollback("prod", 1)
-        workspace.rollback("prod", 2)
-        assert not workspace.plan_run("prod", now=noon(5)).builds
+        workspace.environments.rollback("prod", 1)
+        workspace.environments.rollback("prod", 2)
+        assert not workspace.plans.due("prod", now=noon(5)).builds
     assert world.rows() == second
 
     world.project.edit(MODEL, "MODEL (", "MODEL (stamp 'anew', ")

@@ -9,7 +9,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.cli.rows_view import json_value
-from vde_dagster.execution.environments.published_version import published_version
+from vde_dagster.execution.published_version import published_version
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.environment import ViewNames
 from vde_dagster_tests.lakehouse.trino_project import SPARK_ONLY, TRINO_CATALOG

@@ -126,14 +126,14 @@ def scenario(stack: ExitStack, home: Path, java: Path) -> Iterator[Check]:
     ):
         yield from readers.compare("prod edited", version, name)
 
-    workspace.freeze("prod@1", "close")
+    workspace.environments.freeze("prod@1", "close")
     yield from readers.compare("prod@1 frozen", "close")
     same = readers.read["close"] == first
     yield _claim("prod@1 frozen", "close", "Trino sees the first rows", same)
 
     yield from readers.compare("prod@1 frozen", "close", "served_close")
 
-    workspace.rollback("prod")
+    workspace.environments.rollback("prod")
     yield from readers.compare("prod rolled back", "prod")
     same = readers.read["prod"] == first
     yield _claim("prod rolled back", "prod", "Trino sees the first rows", same)

@@ -224,7 +224,7 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
     first = tick(shop, instance)
     (plan_id,) = requested(first)
     with Workspace.open(shop.root) as workspace:
-        workspace.reject(plan_id, "not now", who="ben")
+        workspace.plans.reject(plan_id, "not now", who="ben")
     second = tick(shop, instance, first.cursor)
     assert requested(second) == []
     assert instance.get_dynamic_partitions(str(PLANS.name)) == []
@@ -249,7 +249,7 @@ def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dags
         if looked == "before its rejection":
             cursor = news(None)
             assert made.id in instance.get_dynamic_partitions(str(PLANS.name))
-        workspace.reject(made.id, "not now", who="ben")
+        workspace.plans.reject(made.id, "not now", who="ben")
         cursor = news(str(cursor) if cursor else None)
         (event,) = rejections(instance)
         assert event.partition == made.id
@@ -266,7 +266,7 @@ def test_a_rejected_plan_comes_back_with_an_edit_or_when_it_is_asked_for(
     first = tick(shop, instance)
     (plan_id,) = requested(first)
     with Workspace.open(shop.root) as workspace:
-        workspace.reject(plan_id)
+        workspace.plans.reject(plan_id)
     shop.edit(TOP, "kind FULL", "kind FULL, owner 'anna'")
     edited = tick(shop, instance, first.cursor)
     (next_id,) = requested(edited)
@@ -289,7 +289,7 @@ def test_a_rejected_plan_is_not_made_again_when_the_environment_moves_on(
     first = tick(shop, instance)
     (plan_id,) = requested(first)
     with Workspace.open(shop.root) as workspace:
-        workspace.reject(plan_id)
+        workspace.plans.reject(plan_id)
     run_job(shop, instance, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply")
     run_job(shop, instance, "vde_rollback", {"environment": "prod", "version": 1}, op="rollback")
     result = evaluate(shop.root, first.cursor, instance)

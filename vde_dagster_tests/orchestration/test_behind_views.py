@@ -213,7 +213,7 @@ def test_runs_leave_readers_fresh_while_only_development_has_what_the_view_begin
             outside.reload()
         days = (*DAYS, "2024-01-04")
         for environment in ("prod", "dev"):
-            outside.apply(outside.plan_run(environment, now=noon(5)))
+            outside.apply(outside.plans.due(environment, now=noon(5)))
             cursor = tick(folder, instance, cursor) or cursor
             assert fresh(folder, instance, days) == {**FRESH, "marts.daily 2024-01-04": True}
         assert events_of(instance, "raw/more")

@@ -113,7 +113,7 @@ def test_a_check_executed_by_itself_audits_what_production_shows(
 
     # What the command line audits is told.
     engine.failing_audits.clear()
-    workspace.audit("prod")
+    workspace.environments.audit("prod")
     must(tick(folder, instance, cursor))
     newest = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
     assert newest.evaluation is not None

@@ -68,7 +68,7 @@ def test_a_rename_is_applied_unasked_only_where_everything_is(
     result = tick(shop, first.cursor)
     assert [request.job_name for request in result.run_requests] == jobs
     with Workspace.open(shop.root) as workspace:
-        plan = workspace.load_plan(result.run_requests[0].partition_key)
+        plan = workspace.store.plans.load(result.run_requests[0].partition_key)
     assert not plan.builds, "it costs nothing"
 
 

@@ -85,7 +85,7 @@ def test_a_day_that_others_filled_is_told_once(
         outside.apply(outside.plan("prod", end=datetime(2024, 1, 1, 10, tzinfo=timezone.utc)))
         cursor = must(tick(by_day, instance))
         assert days_of(instance) == []
-        outside.apply(outside.plan_run("prod"))
+        outside.apply(outside.plans.due("prod"))
     tick(by_day, instance, cursor)
     assert days_of(instance) == ["2024-01-01"]
     with Workspace.open(by_day.root) as workspace:
@@ -126,7 +126,7 @@ def test_five_minutes_since_1970_take_the_steps_of_five_minutes_since_yesterday(
 
     def work(workspace: Workspace) -> None:
         options = PlanOptions(now=NOW + timedelta(minutes=30))
-        plan = workspace.plan_run("prod", options)
+        plan = workspace.plans.due("prod", options)
         (often,) = (model for model in plan.builds if model.name == NAME)
         assert often.table is not None
         assert len(often.intervals) == 1
@@ -141,7 +141,7 @@ def test_five_minutes_since_1970_take_the_steps_of_five_minutes_since_yesterday(
 
     old, new = often("1970-01-01"), often("2025-12-31")
     for workspace in (old, new):
-        workspace.plan_run("prod", now=NOW, save=False)  # What is done once is done.
+        workspace.plans.due("prod", now=NOW, save=False)  # What is done once is done.
         load_live(workspace, NOW)
     steps_old, steps_new = counted_lines(lambda: work(old))[1], counted_lines(lambda: work(new))[1]
     # The older one asks for a coarser unit first, some lines for each: not six million.

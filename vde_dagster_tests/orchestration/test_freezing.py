@@ -43,7 +43,7 @@ def workspace(
         opened.apply(opened.plan("prod"))
         clock.advance(days=1)
         engine.sources = 1
-        opened.apply(opened.plan_run("prod"))
+        opened.apply(opened.plans.due("prod"))
         sync(opened, instance)
         yield opened
 

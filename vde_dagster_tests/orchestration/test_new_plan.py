@@ -59,7 +59,7 @@ def test_dates_limit_what_is_filled_the_last_day_included(
     run_job(built, instance, "vde_new_plan", config, op="plan")
     (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
     with Workspace.open(built.root) as workspace:
-        plan = workspace.load_plan(plan_id)
+        plan = workspace.store.plans.load(plan_id)
     (daily,) = [model for model in plan.builds if str(model.name) == "marts.daily"]
     assert [str(interval) for interval in daily.intervals] == [
         "2024-01-02T00:00:00Z/2024-01-04T00:00:00Z"
@@ -83,7 +83,7 @@ def test_a_plan_without_a_change_says_what_is_missing_and_else_that_nothing_is_t
         assert "prod: nothing to publish; missing or due: " in said
         assert "computed by: vde run prod" in said
         assert "nothing to do" not in said
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
         said = logged(instance, run_job(built, instance, job, {"environment": "prod"}, op=op))
         assert "prod: nothing to do" in said
         assert "missing" not in said

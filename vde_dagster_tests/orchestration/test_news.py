@@ -181,7 +181,7 @@ def test_plans_rollbacks_drops_and_other_environments_are_told(
     folder.edit(LAST, "max", "min")
     outside.reload()
     outside.apply(outside.plan("prod"))
-    outside.rollback("prod")
+    outside.environments.rollback("prod")
     folder.edit(LAST, "min", "sum")
     outside.reload()
     waiting = outside.plan("prod", author="anna")
@@ -202,8 +202,8 @@ def test_plans_rollbacks_drops_and_other_environments_are_told(
     assert waiting.id not in set(instance.get_dynamic_partitions(str(PLANS.name)))
     assert partitions_of(instance, "vde/reject") == {waiting.id}
 
-    outside.drop_environment("dev")
-    outside.janitor()
+    outside.environments.drop("dev")
+    outside.maintenance.janitor()
     must(tick(folder, instance, cursor))
     assert set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name))) == {"prod"}
 
@@ -246,11 +246,11 @@ def test_a_run_that_works_is_left_alone_and_looked_through_when_it_died(
     cursor = must(tick(folder, instance))
     run = dg.DagsterRun(job_name="vde_apply_job", status=dg.DagsterRunStatus.STARTED)
     instance.add_run(run)
-    outside.warehouse.work_for(origin_of(instance, run.run_id))
+    outside.work_for(origin_of(instance, run.run_id))
     plan = outside.plan("prod")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     outside.apply(plan)
-    outside.warehouse.work_for("")
+    outside.work_for("")
     nothing = seen(instance)
     cursor = must(tick(folder, instance, cursor))
     assert seen(instance) == nothing
@@ -327,7 +327,7 @@ def test_a_day_that_fails_stays_failing_when_the_next_one_passes(
         outside.apply(outside.plan("prod", end=parse_instant("2024-01-03")))
         cursor = must(tick(folder, instance, cursor))
         engine.failing_audits.clear()
-        outside.apply(outside.plan_run("prod"))
+        outside.apply(outside.plans.due("prod"))
         cursor = must(tick(folder, instance, cursor))
     audits = load(outside).live.models[ModelName("db", "daily")].snapshot.model.audits
     (name,) = check_names(audits).values()
@@ -357,7 +357,7 @@ def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twi
     folder.edit(LAST, "max", "min")
     outside.reload()
     outside.apply(outside.plan("prod"))
-    outside.rollback("prod")
+    outside.environments.rollback("prod")
     folder.edit("models/daily.sql", "1 AS n", "2 AS n")
     outside.reload()
     engine.failing_audits.add("db.daily")

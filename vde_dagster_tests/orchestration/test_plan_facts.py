@@ -99,7 +99,7 @@ def test_a_restatement_says_what_is_computed_again_and_what_is_outdated_elsewher
 def test_what_is_only_recorded_and_what_is_missing_are_told_apart(folder: ProjectFolder) -> None:
     later = NOW + timedelta(days=1)
     with open_fake(folder.root) as workspace:
-        plan = workspace.plan_run("prod", now=later)
+        plan = workspace.plans.due("prod", now=later)
         _, records, _ = page(workspace, plan)
         assert records["db.daily"] == "1 day, 2024-01-04"
     folder.edit("models/daily.sql", "forward_only true", "forward_only false")

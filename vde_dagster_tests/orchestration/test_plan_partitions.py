@@ -173,7 +173,7 @@ def test_an_edit_leaves_a_plan_alone_that_somebody_approved(
     cursor = tick(folder.root, instance)
     (first,) = shown(instance)
     if how == "approved":
-        workspace.apply(workspace.load_plan(first))
+        workspace.apply(workspace.store.plans.load(first))
     else:
         start_run(instance, first)
     folder.edit(TOP, "max", "min")
@@ -245,11 +245,11 @@ def test_what_waits_is_planned_anew_when_its_environment_was_rolled_back_but_not
     cursor = tick(folder.root, instance, jobs=["vde_plan_job", "vde_apply_job"])
     (first,) = shown(instance)
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
-    workspace.rollback("prod")
+    workspace.environments.rollback("prod")
     cursor = tick(folder.root, instance, cursor, jobs=["vde_plan_job"])
     (second,) = shown(instance)
     assert second != first
-    assert workspace.load_plan(second).base_version == 3
+    assert workspace.store.plans.load(second).base_version == 3
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
 
 
@@ -258,7 +258,7 @@ def test_a_tick_forgets_plans_that_wait_no_more(
 ) -> None:
     cursor = tick(folder.root, instance)
     (plan_id,) = shown(instance)
-    workspace.apply(workspace.load_plan(plan_id))
+    workspace.apply(workspace.store.plans.load(plan_id))
     cursor = tick(folder.root, instance, cursor, jobs=[])
     assert len(cursor.split()) == 1
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)

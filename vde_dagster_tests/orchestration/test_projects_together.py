@@ -157,7 +157,7 @@ def test_each_sensor_plans_its_own_project(first: ProjectFolder, second: Project
             assert isinstance(result, dg.SensorResult)
             (request,) = result.run_requests or ()
             assert request.job_name == job
-            assert workspace.load_plan(str(request.partition_key))
+            assert workspace.store.plans.load(str(request.partition_key))
             asked = {one.partitions_def_name for one in result.dynamic_partitions_requests or ()}
             assert asked == {names.plans.name, names.rejections.name}
 

@@ -123,7 +123,7 @@ def roll_back(
     request: pytest.FixtureRequest, folder: ProjectFolder, outside: Workspace, told: Told
 ) -> RollBack:
     def by_command(version: int) -> None:
-        outside.rollback("prod", version)
+        outside.environments.rollback("prod", version)
         assert told.tick()
 
     def by_job(version: int) -> None:
@@ -215,7 +215,7 @@ def test_a_tick_that_dies_between_taking_away_and_showing_is_finished_by_the_nex
     start = outside.store.news.place()
     run(outside, 6)
     between = outside.store.news.place()
-    outside.rollback("prod", 1)
+    outside.environments.rollback("prod", 1)
     outside.store.news.place()
     catalog = load_catalog(folder)
 

@@ -66,5 +66,5 @@ def test_a_tick_asks_for_a_run_of_its_environment(built: ProjectFolder) -> None:
 def test_a_tick_where_nothing_is_due_is_skipped_and_fills_no_page(built: ProjectFolder) -> None:
     with open_fake(built.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        workspace.apply(workspace.plan_run("prod"))
+        workspace.apply(workspace.plans.due("prod"))
     assert tick(built, "vde_run_prod") == "nothing is due in prod"

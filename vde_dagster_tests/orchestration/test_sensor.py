@@ -29,8 +29,8 @@ def test_the_first_tick_plans_and_asks_for_the_plans_page(built: ProjectFolder) 
         (one.name, request.partition_key) for one in (PLANS, SHORT.rejections)
     }
     with Workspace.open(built.root) as workspace:
-        assert workspace.load_plan(request.partition_key).environment == "prod"
-        assert not workspace.engine_started
+        assert workspace.store.plans.load(request.partition_key).environment == "prod"
+        assert not workspace.started_engine
 
 
 def test_the_cursor_is_a_short_hash_and_unchanged_files_do_nothing(built: ProjectFolder) -> None:

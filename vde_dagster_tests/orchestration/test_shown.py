@@ -254,7 +254,7 @@ def test_a_pending_edit_is_a_partition_of_nothing_until_somebody_approves_it(
             new: ("prod",),
             model.current.key: ("prod (being built)", "working copy"),
         }
-        edited.apply(edited.load_plan(plan.id))
+        edited.apply(edited.store.plans.load(plan.id))
     assert listed(folder, TOP) == {model.current.key: ("prod", "working copy")}
     assert listed(folder, BASE).popitem()[1] == ("prod", "working copy")
 
@@ -358,7 +358,7 @@ def test_the_page_of_an_environment_says_what_each_version_changed(
         base = ModelName("db", "base")
         edited.apply(edited.plan("prod", restate=[str(base)]))
         plan = edited.store.plans.recent("prod")[0].id
-        edited.freeze("prod@2", "close", who="ann")
+        edited.environments.freeze("prod@2", "close", who="ann")
         catalog = load_catalog(folder)
         pages = []
         for name, version in (("prod", 1), ("prod", 2), ("prod", 3), ("close", 1)):

@@ -44,7 +44,7 @@ def test_skip_elsewhere_is_told_once_with_the_data_version_that_was(
     folder: ProjectFolder, applied: Workspace, instance: dg.DagsterInstance
 ) -> None:
     cursor = must(tick(folder, instance))
-    applied.apply(applied.plan_run("prod", now=NEXT))
+    applied.apply(applied.plans.due("prod", now=NEXT))
     cursor = must(tick(folder, instance, cursor))
     computed, skipped = events_of(instance, "db/last")
     assert skipped.partition == computed.partition
@@ -66,7 +66,7 @@ def test_skip_elsewhere_is_told_once_with_the_data_version_that_was(
 def test_run_in_dagster_says_what_it_skips(
     folder: ProjectFolder, applied: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    plan = applied.plan_run("prod", now=NEXT)
+    plan = applied.plans.due("prod", now=NEXT)
     live = load_live(applied, NEXT)
     catalog = build_catalog(live, VdeTranslator(folder.root), NEXT)
     recorder = EventRecorder(catalog, applied, instance, logging.getLogger("vde"))
@@ -82,7 +82,7 @@ def test_run_in_dagster_says_what_it_skips(
 
 
 def test_page_of_a_run_says_what_it_is_going_to_skip(applied: Workspace) -> None:
-    plan = applied.plan_run("prod", now=NEXT)
+    plan = applied.plans.due("prod", now=NEXT)
     assert summary(plan) == "nothing to compute, 1 to skip"
     text = report_markdown(plan_report(plan, {}), SHORT)
     assert "### Skips 1 model" in text

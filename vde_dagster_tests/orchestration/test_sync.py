@@ -51,7 +51,7 @@ def test_an_empty_instance_gets_what_the_state_store_knows_and_nothing_twice(
     empty = dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home")))
     with Workspace.open(built.root) as workspace:
         report = sync(workspace, empty)
-        assert not workspace.engine_started
+        assert not workspace.started_engine
         assert report.materializations == 5 + 5 + 4
         assert report.environments == 2
         assert report.checks == 4, "two of audits, and those of two plans"

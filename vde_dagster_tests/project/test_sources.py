@@ -207,8 +207,8 @@ def test_all_sources_feed_plans(loads: Loads, monkeypatch: pytest.MonkeyPatch) -
 
     with Workspace.open(loads.root) as workspace:
         plan = workspace.plan("dev")
-        stored = workspace.load_plan(plan.id)
-        rendered = workspace.render("shop.leads", environment="dev")
+        stored = workspace.store.plans.load(plan.id)
+        rendered = workspace.models.render("shop.leads", environment="dev")
 
     assert stored == plan
     assert [str(model.name) for model in plan.models if model.change.value == "added"] == [

@@ -59,7 +59,7 @@ def publish(
 def run(folder: ProjectFolder, day: int) -> None:
     """Run production on a day of January."""
     with open_duck(folder.root) as workspace:
-        assert workspace.apply(workspace.plan_run("prod", now=noon(day))).published
+        assert workspace.apply(workspace.plans.due("prod", now=noon(day))).published
 
 
 def publish_twice(root: Path) -> ProjectFolder:

@@ -157,10 +157,10 @@ def causes_are_told(session: Any) -> None:
 
 def a_day_in_a_file_of_three_is_replaced(workspace: Workspace) -> None:
     """What Iceberg cannot delete by whole files is deleted and added by statements."""
-    before = workspace.read("prod", "m.daily").sort_by("day")
+    before = workspace.queries.read("prod", "m.daily").sort_by("day")
     second, third = parse_instant("2024-01-02"), parse_instant("2024-01-03")
     workspace.apply(workspace.plan("prod", restate=("m.daily",), start=second, end=third))
-    assert workspace.read("prod", "m.daily").sort_by("day") == before
+    assert workspace.queries.read("prod", "m.daily").sort_by("day") == before
     assert before.num_rows == 3
 
 

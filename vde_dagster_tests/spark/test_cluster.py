@@ -136,7 +136,7 @@ def vde(folder: ProjectFolder, *arguments: str) -> subprocess.CompletedProcess[s
 def shown(folder: ProjectFolder, model: str) -> list[tuple[Any, ...]]:
     """Read what production shows, without Spark."""
     with Workspace.open(folder.root) as workspace:
-        rows = workspace.read("prod", model).to_pylist()
+        rows = workspace.queries.read("prod", model).to_pylist()
     return sorted(tuple(getattr(v, "day", v) for v in row.values()) for row in rows)
 
 

@@ -101,7 +101,7 @@ class World:
     def run(self, off: timedelta) -> None:
         """Run what a clock says is due, some time after which it is later."""
         self.machine.off, self.planned = off, self.right.now()
-        plan = self.workspace.plan_run("prod")
+        plan = self.workspace.plans.due("prod")
         self.said.append(f"{self.right.now():%d %H:%M} {off} {[str(m.name) for m in plan.builds]}")
         self.right.advance(minutes=2)
         self.workspace.apply(plan)
@@ -188,12 +188,12 @@ def test_a_run_one_day_ahead_is_said_and_a_plan_that_only_looks_changes_nothing(
     world = World(tmp_path, f"sqlite:///{tmp_path / 'vde.db'}")
     world.run(timedelta(days=1))
     world.machine.off = timedelta()
-    seen = world.workspace.plan_run("prod", save=False)
-    again = world.workspace.plan_run("prod", save=False)
+    seen = world.workspace.plans.due("prod", save=False)
+    again = world.workspace.plans.due("prod", save=False)
     assert [model.intervals for model in again.builds] == [m.intervals for m in seen.builds]
     assert ["ahead of this one" in text for text in seen.warnings] == [True, False]
     assert "version 2 of 'prod' was published" in seen.warnings[1]
-    assert world.workspace.plan_run("prod", save=False).warnings == seen.warnings
+    assert world.workspace.plans.due("prod", save=False).warnings == seen.warnings
     world.workspace.close()
 
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_made_again_stays_as_a_process_ten_minutes_ahead_has_fill
         machine.off = timedelta(minutes=10)
         workspace.apply(workspace.plan("prod"))
         machine.off = timedelta()
-        plan = workspace.plan_run("prod")
+        plan = workspace.plans.due("prod")
     assert sum((r.end - r.start).days for m in plan.builds for r in m.intervals) == filled
     said = [text for text in plan.warnings if "ahead of this one" in text]
     assert len(said) == len(named)
@@ -231,7 +231,7 @@ def test_what_cannot_be_made_again_stays_as_a_process_ten_minutes_ahead_has_fill
 def test_a_plan_made_by_a_clock_ahead_is_refused_by_one_that_is_right(tmp_path: Path) -> None:
     world = World(tmp_path, f"sqlite:///{tmp_path / 'vde.db'}")
     world.machine.off = timedelta(days=1)
-    plan = world.workspace.plan_run("prod")
+    plan = world.workspace.plans.due("prod")
     world.machine.off = timedelta()
     with pytest.raises(UsageError, match="made for 2024-01-05 02:25 UTC, and it is 2024-01-04"):
         world.workspace.apply(plan)

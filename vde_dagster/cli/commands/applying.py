@@ -67,7 +67,7 @@ def apply(
         )
 
         if plan_id is not None:
-            plan = workspace.load_plan(plan_id)
+            plan = workspace.store.plans.load(plan_id)
             if plan.environment != environment.strip().lower():
                 raise UsageError(
                     f"plan {plan_id} is for environment '{plan.environment}', not '{environment}'",
@@ -87,7 +87,7 @@ def apply(
                 show_warnings(output.err, plan.warnings)
             else:
                 show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
-        breaks = workspace.breaks_to_accept(plan)
+        breaks = workspace.plans.breaks_to_accept(plan)
         if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
             output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
             return
@@ -115,7 +115,7 @@ def run(
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report
 
-        plan = workspace.plan_run(environment, options, full=full, at_once=True)
+        plan = workspace.plans.due(environment, options, full=full, at_once=True)
         apply_and_report(workspace, plan, output, concurrency)
 
 
@@ -145,7 +145,7 @@ def audit(
     with opened(project) as workspace:
         from vde_dagster.cli.findings_view import audits_json, show_audits
 
-        report = workspace.audit(environment, select=model or ())
+        report = workspace.environments.audit(environment, select=model or ())
         output.result(audits_json(report), lambda console: show_audits(console, report))
     if report.is_blocked:
         raise typer.Exit(1)

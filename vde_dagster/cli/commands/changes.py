@@ -121,14 +121,14 @@ def changes(
         }
         found: FoundChanges | ArrowChanges
         if form in ("csv", "arrow"):
-            found = workspace.changes_arrow(where, model, **asked)
+            found = workspace.changes.read_arrow(where, model, **asked)
             write_rows(found.table, form, file)
             _note(output, found, found.table.num_rows)
         else:
-            found = workspace.changes(where, model, **asked)
+            found = workspace.changes.read(where, model, **asked)
             _show(output, found, as_json=as_json)
         if commit:
-            workspace.acknowledge(found)
+            workspace.changes.acknowledge(found)
             if not as_json:
                 output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
 
@@ -186,13 +186,9 @@ def _move(
     cursor: str,
     ack: str | None,
 ) -> None:
-    from vde_dagster.execution.changes.followers import acknowledge, check_cursor
-    from vde_dagster.execution.workspace import current_user
-
     said: dict[str, Any] = {"environment": environment, "model": str(model), "cursor": cursor}
     if ack is None:
-        check_cursor(cursor)
-        was = workspace.store.change_cursors.forget(environment, model, cursor)
+        was = workspace.changes.forget(environment, model, cursor)
         told = "is forgotten" if was else "was not known"
         output.result(
             {**said, "forgotten": was},
@@ -202,7 +198,7 @@ def _move(
     match = _ACK.fullmatch(ack)
     assert match is not None
     first, last = int(match[1]), int(match[2])
-    acknowledge(workspace.warehouse, environment, model, cursor, first, last, current_user())
+    workspace.changes.move(environment, model, cursor, first, last)
     output.result(
         {**said, "version": last},
         lambda console: console.print(f"the cursor '{cursor}' is at version {last}"),
@@ -236,7 +232,7 @@ def _show_sql(
         raise UsageError(
             "the version from which changes are wanted is missing", hint="give --from VERSION"
         )
-    found = workspace.changes_between(environment, str(model), since, to, each=each)
+    found = workspace.changes.between(environment, str(model), since, to, each=each)
     output.result(
         {**found.to_json(), "sql": found.query},
         lambda console: console.print(found.query, markup=False, soft_wrap=True),

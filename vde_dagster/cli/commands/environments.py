@@ -10,7 +10,6 @@ import typer
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
 from vde_dagster.cli.output import Output, simple_table
-from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,15 +105,10 @@ def history(
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.environments_view import history_json, show_history
-        from vde_dagster.execution.environments.version_changes import version_changes
         from vde_dagster.planning.environments.environment import environment_name
 
         name = environment_name(environment)
-        changes = version_changes(workspace.warehouse, name, limit)
-        if not changes:
-            raise UsageError(
-                f"there is no environment '{name}'", hint="`vde environments` lists them"
-            )
+        changes = workspace.environments.history(name, limit)
         output.result(history_json(name, changes), lambda console: show_history(console, changes))
 
 
@@ -141,7 +135,7 @@ def rollback(
             rollback_sentence,
         )
 
-        result = workspace.rollback(
+        result = workspace.environments.rollback(
             environment, to, definitions_only=definitions_only, dry_run=dry_run
         )
         output.result(
@@ -167,7 +161,7 @@ def drop(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        workspace.drop_environment(environment)
+        workspace.environments.drop(environment)
         name = environment.strip().lower()
         output.result(
             {"environment": name, "dropped": True},
@@ -212,7 +206,7 @@ def freeze(
         from vde_dagster.cli.shapes import environment_json
 
         length = parse_duration(keep, "--keep") if keep is not None else None
-        result = workspace.freeze(version, name, length)
+        result = workspace.environments.freeze(version, name, length)
         output.result(
             {
                 "environment": environment_json(result.environment),

@@ -64,14 +64,10 @@ def render(
     output = Output(as_json)
     since, until = time_range(start, end)
     with opened(project) as workspace:
-        from vde_dagster.execution.plans.make_plans import require_environment
+        from vde_dagster.execution.published_version import require_environment
 
-        sql = workspace.render(
-            model,
-            environment=require_environment(workspace.store, environment),
-            start=since,
-            end=until,
-        )
+        shown = require_environment(workspace.store, environment)
+        sql = workspace.models.render(model, shown, since, until)
         from vde_dagster.execution.format_files import lay_out_query
 
         pretty = lay_out_query(sql, workspace.settings)
@@ -94,10 +90,10 @@ def table_name(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.execution.environments.published_version import name_table
+        from vde_dagster.execution.published_version import name_table
         from vde_dagster.planning.environments.environment import environment_name
 
-        found = name_table(workspace.warehouse, environment_name(environment), model)
+        found = name_table(workspace, environment_name(environment), model)
         output.result(
             found.to_json(),
             lambda console: console.print(
@@ -186,19 +182,11 @@ def evaluate(
     since, until = time_range(start, end)
     with opened(project) as workspace:
         from vde_dagster.cli.rows_view import rows_json, show_rows
-        from vde_dagster.execution.plans.make_plans import require_environment
-        from vde_dagster.execution.plans.render_model import evaluate_model
+        from vde_dagster.execution.published_version import require_environment
         from vde_dagster.reports.texts import count
 
-        found = evaluate_model(
-            workspace.warehouse,
-            workspace.project.models,
-            model,
-            require_environment(workspace.store, environment),
-            since,
-            until,
-            limit,
-        )
+        shown = require_environment(workspace.store, environment)
+        found = workspace.models.evaluate(model, shown, since, until, limit)
         output.result(
             {
                 "model": str(found.model),
@@ -240,7 +228,7 @@ def table_diff(
             tables_of_environments,
         )
 
-        warehouse = workspace.warehouse
+        warehouse = workspace
         grain: tuple[str, ...] = ()
         if ":" in first:
             source, target, grain = tables_of_environments(warehouse, first, second)
@@ -286,7 +274,7 @@ def dag(
         from vde_dagster.project.selection import select
 
         every = workspace.project.models
-        changed = workspace.warehouse.changed_files
+        changed = workspace.changed_files
         among = select(every, models, changed) if models else set(every)
         lines = dag_mermaid if mermaid else dag_lines
         output.result(

@@ -29,7 +29,7 @@ def janitor(
     with opened(project) as workspace:
         from vde_dagster.cli.environments_view import show_janitor
 
-        report = workspace.janitor(dry_run=dry_run)
+        report = workspace.maintenance.janitor(dry_run=dry_run)
         output.result(report.to_json(), lambda console: show_janitor(console, report))
     if report.failures:
         raise typer.Exit(1)
@@ -73,7 +73,7 @@ def fsck(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        findings = workspace.fsck(deep=deep)
+        findings = workspace.maintenance.fsck(deep=deep)
         output.result(
             {"findings": [finding.to_json() for finding in findings]},
             lambda console: console.print(
@@ -182,7 +182,7 @@ def export_state(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        counts = workspace.export_state(file, replace=force)
+        counts = workspace.maintenance.export_state(file, replace=force)
         _show(output, file, counts, "written to")
 
 
@@ -196,7 +196,7 @@ def import_state(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        counts = workspace.import_state(file)
+        counts = workspace.store.import_state(file)
         _show(output, file, counts, "read from")
 
 

@@ -62,7 +62,7 @@ def plan(
     options = choices.read()
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
-        from vde_dagster.execution.workspace import current_user
+        from vde_dagster.execution.warehouse import current_user
 
         made = workspace.plan(
             meant_environment(
@@ -77,11 +77,12 @@ def plan(
         )
         from vde_dagster.cli.applying import missing_json, nothing_to_do
         from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
+        from vde_dagster.execution.apply.batches import estimate_restatement
         from vde_dagster.planning.plan.plan import PlanKind
         from vde_dagster.reports.plan import plan_report
 
         shown = {**made.to_json(), **missing_json(workspace, made)} if as_json else {}
-        work = workspace.estimate(made) if made.kind is PlanKind.RESTATEMENT else None
+        work = estimate_restatement(workspace, made) if made.kind is PlanKind.RESTATEMENT else None
         shown |= {"estimate": work.to_json()} if work and as_json else {}
         if check:
             from vde_dagster.cli.applying import checked, show_check
@@ -124,7 +125,7 @@ def reject(
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import instant_json
 
-        record = workspace.reject(plan_id, reason)
+        record = workspace.plans.reject(plan_id, reason)
         said = {
             "plan": record.id,
             "environment": record.environment,
@@ -168,18 +169,15 @@ def diff(
 
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
     from vde_dagster.cli.diff_view import diff_json, difference_of, show_data, show_diffs
-    from vde_dagster.execution.environments.compare import (
-        compare_data,
-        compare_environments,
-        named_environment,
-    )
+    from vde_dagster.execution.environments.compare import compare_data, compare_environments
+    from vde_dagster.execution.published_version import named_environment
 
-    new, old = (named_environment(workspace.warehouse, name) for name in (environment, other))
+    new, old = (named_environment(workspace, name) for name in (environment, other))
     one, two = environment.strip().lower(), other.strip().lower()
-    found = tuple(map(difference_of, compare_environments(workspace.warehouse, new, old)))
+    found = tuple(map(difference_of, compare_environments(workspace, new, old)))
     # Of environments as they are now, definitions are compared; a version is its data, too.
     versions = "@" in environment or "@" in other
-    data = compare_data(workspace.warehouse, new, old) if versions else ()
+    data = compare_data(workspace, new, old) if versions else ()
     shown = {**diff_json(one, found), "other": two}
     if versions:
         shown["data"] = [difference.to_json() for difference in data]
@@ -215,15 +213,15 @@ def check_intervals(
     output = Output(as_json)
     with opened(project) as workspace:
         patterns = models or ()
-        made = workspace.plan_run(environment, ignore_cron=ignore_cron, save=False, of=patterns)
-        from vde_dagster.execution.plans.pending_work import whats_missing
+        made = workspace.plans.due(environment, ignore_cron=ignore_cron, save=False, of=patterns)
+        from vde_dagster.execution.plans.pending_work import pending_work
         from vde_dagster.project.selection import select
         from vde_dagster.reports.texts import count, short_time
 
         shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
-        changed = workspace.warehouse.changed_files
+        changed = workspace.changed_files
         among = select(shown, models, changed) if models else set(shown)
-        missing = whats_missing(workspace.warehouse, made, ignore_cron=ignore_cron)
+        missing = pending_work(workspace, made, ignore_cron=ignore_cron)
         found = [
             (name, by, ranges, missing.units[name])
             for by, ranges_of in missing.by_environment.items()

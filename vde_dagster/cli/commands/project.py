@@ -126,12 +126,14 @@ def lint(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        linter = workspace.linter(rule or ())
+        from vde_dagster.execution.linting.linter import Linter
+
+        linter = Linter(workspace.project, rule or ())
         among = None
         if models:
             from vde_dagster.project.selection import select
 
-            changed = workspace.warehouse.changed_files
+            changed = workspace.changed_files
             among = select(workspace.project.models, models, changed)
         findings, looked_at = [], 0
         if not linter.is_idle:
@@ -226,7 +228,7 @@ def create_external_models(
     with opened(project) as workspace:
         from vde_dagster.execution.declare_tables import declare_tables
 
-        done = declare_tables(workspace.warehouse, workspace.project.models, dry_run=dry_run)
+        done = declare_tables(workspace, dry_run=dry_run)
         verb = "would declare" if dry_run else "declared"
         lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
         output.result(

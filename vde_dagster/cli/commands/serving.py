@@ -159,7 +159,7 @@ def serve(
     output = Output(as_json)
     with opened(project) as workspace:
         server = _PUBLISHERS.require(publisher).open(
-            workspace.warehouse,
+            workspace,
             host,
             port,
             log=log,
@@ -219,16 +219,15 @@ def create(
     output = Output(as_json)
     lasts = _duration(expires) if expires is not None else None
     with opened(project) as workspace:
-        from vde_dagster.execution.workspace import current_user
+        from vde_dagster.execution.published_version import no_environment
+        from vde_dagster.execution.warehouse import current_user
         from vde_dagster.planning.environments.environment import environment_name
 
         if row_filter is not None:
             _PUBLISHERS.require(_HTTP).check_filter(row_filter)
         name, store = environment_name(environment), workspace.store
         if not store.environments.exists(name):
-            raise UsageError(
-                f"there is no environment '{name}'", hint="`vde environments` lists them"
-            )
+            raise no_environment(store, name)
         store.project.require_own()
         ends = store.database.clock.now() + lasts if lasts is not None else None
         made, text = store.tokens.create(name, current_user(), ends, row_filter)

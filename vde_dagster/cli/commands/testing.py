@@ -103,7 +103,7 @@ def run_tests(
             workspace.project.tests,
             workspace.project.models,
             select or (),
-            workspace.warehouse.changed_files,
+            workspace.changed_files,
         )
         snapshots = workspace.snapshots()
         models = workspace.project.models

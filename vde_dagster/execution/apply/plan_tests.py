@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import digest
@@ -29,6 +30,9 @@ from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model, UnitTest
 from vde_dagster.project.settings import Settings
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
@@ -44,6 +48,19 @@ class PlanTests:
     models: Mapping[ModelName, Model]
     passed: PassedTests
     root: Path
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, plan: Plan) -> PlanTests | None:
+        """Return the unit tests of the files; None for a run, or where there are none.
+
+        Mistakes elsewhere in the files stop no stored plan.
+        """
+        if plan.kind is not PlanKind.PLAN:
+            return None
+        project, passed = warehouse.readable_project, PassedTests.of(warehouse.settings)
+        if not project.tests:
+            return None
+        return cls(project.tests, project.models, passed, warehouse.root)
 
     def of_plan(self, plan: Plan) -> list[UnitTest]:
         """Return the tests of the models that a plan builds or changes.

@@ -15,7 +15,7 @@ from vde_dagster.execution.changes.compare_versions import (
     pair_sides,
     read_side,
 )
-from vde_dagster.execution.environments.published_version import published_version
+from vde_dagster.execution.published_version import published_version
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, column_events
 from vde_dagster.planning.changes.query import (
     LOGS,
@@ -81,7 +81,7 @@ def _wanted(warehouse: Warehouse, environment: str, until: int | None) -> Enviro
     else:
         found = warehouse.store.environments.get(environment)
     if found is None:
-        from vde_dagster.execution.plans.make_plans import no_environment
+        from vde_dagster.execution.published_version import no_environment
 
         raise no_environment(warehouse.store, environment)
     return found

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.between import changes_between, changes_by_version
 from vde_dagster.execution.changes.compare_versions import ModelChanges
-from vde_dagster.execution.changes.followers import check_cursor
+from vde_dagster.execution.warehouse import current_user
+from vde_dagster.planning.environments.environment import environment_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Unpack
 
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environments.environment import Environment
@@ -53,63 +56,176 @@ class ArrowChanges:
     cursor: str | None = None
 
 
-def read_arrow_changes(
-    warehouse: Warehouse, changes: ModelChanges, cursor: str | None, limit: int | None
-) -> ArrowChanges:
-    """Read changes into Arrow; see `Workspace.changes_arrow`."""
-    # Also where nothing changed: the engine knows what Arrow's types are.
-    wanted = limit + 1 if limit is not None else None
-    table = warehouse.engine().query_arrow(ordered(changes), wanted)
-    more = limit is not None and table.num_rows > limit
-    return ArrowChanges(changes, table.slice(0, limit) if more else table, more, cursor)
+class Asked(TypedDict, total=False):
+    """The changes that somebody asks for.
+
+    Args:
+        since: The version that the caller has, 0 for none: then all rows are inserted.
+        until: The version to go to; the current one by default.
+        cursor: In place of `since`, the cursor of a consumer, which `acknowledge` moves.
+        each: Whether to tell each version's changes, counted by `_change_ordinal`, in place of
+            the net ones.
+    """
+
+    since: int | None
+    until: int | None
+    cursor: str | None
+    each: bool
 
 
-def read_changes(
-    warehouse: Warehouse, changes: ModelChanges, cursor: str | None, limit: int | None
-) -> FoundChanges:
-    """Read changes; see `Workspace.changes`."""
-    rows: Sequence[tuple[Any, ...]] = ()
-    if changes.method == "resync":
-        marks = ("resync", 0, None, changes.until, changes.publication_id)
-        rows = [(*marks, *(None for _ in changes.columns[len(marks) :]))]
-    elif changes.method != "nothing":
-        wanted = limit + 1 if limit is not None else None
-        rows = warehouse.engine().query(ordered(changes), wanted)[1]
-    more = limit is not None and len(rows) > limit
-    return FoundChanges(changes, tuple(rows[:limit] if more else rows), more, cursor)
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of the rows of published models, from one version of an environment to another."""
 
+    warehouse: Warehouse
 
-def plan_changes(
-    warehouse: Warehouse,
-    environment: str,
-    model: ModelName,
-    since: int | None,
-    until: int | None,
-    cursor: str | None,
-    *,
-    each: bool,
-) -> ModelChanges:
-    """Find out how the changes are read that somebody asks for; see `Workspace.changes`."""
-    if (since is None) == (cursor is None):
-        raise UsageError(
-            "the version from which changes are wanted is missing"
-            if since is None
-            else "the start of the changes is given twice, by a version and by a cursor",
-            hint="give either the version that you have, or a cursor's name",
+    def read(
+        self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
+    ) -> FoundChanges:
+        """Read the changes of a published model, row by row.
+
+        Args:
+            limit: The most changes to return.
+            asked: See `Asked`.
+
+        Raises:
+            UsageError: There is no such environment, model or version, or the data of the version
+                to go to are gone.
+        """
+        changes, engine = self.between(environment, model, **asked), self.warehouse.engine
+        rows: Sequence[tuple[Any, ...]] = ()
+        if changes.method == "resync":
+            marks = ("resync", 0, None, changes.until, changes.publication_id)
+            rows = [(*marks, *(None for _ in changes.columns[len(marks) :]))]
+        elif changes.method != "nothing":
+            rows = engine().query(_ordered(changes), limit + 1 if limit is not None else None)[1]
+        more = limit is not None and len(rows) > limit
+        return FoundChanges(
+            changes, tuple(rows[:limit] if more else rows), more, asked.get("cursor")
         )
-    if cursor is not None:
-        check_cursor(cursor)
-        since = warehouse.store.change_cursors.version(environment, model, cursor)
-    ask = changes_by_version if each else changes_between
-    return ask(warehouse, environment, model, since or 0, until)
+
+    def read_arrow(
+        self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
+    ) -> ArrowChanges:
+        """Read the rows of `read` as an Arrow table, without rows in Python.
+
+        Raises:
+            UsageError: As `read`.
+        """
+        changes, engine = self.between(environment, model, **asked), self.warehouse.engine
+        # Also where nothing changed: the engine knows what Arrow's types are.
+        table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)
+        more = limit is not None and table.num_rows > limit
+        return ArrowChanges(
+            changes, table.slice(0, limit) if more else table, more, asked.get("cursor")
+        )
+
+    def between(
+        self,
+        environment: str,
+        model: str,
+        since: int | None = None,
+        until: int | None = None,
+        *,
+        cursor: str | None = None,
+        each: bool = False,
+    ) -> ModelChanges:
+        """Return the query of changes, for any Spark session with the catalog; reads no row.
+
+        Raises:
+            UsageError: As `read`.
+        """
+        where = environment_name(environment)
+        name = ModelName.parse(model, self.warehouse.settings.default_namespace)
+        if (since is None) == (cursor is None):
+            raise UsageError(
+                "the version from which changes are wanted is missing"
+                if since is None
+                else "the start of the changes is given twice, by a version and by a cursor",
+                hint="give either the version that you have, or a cursor's name",
+            )
+        if cursor is not None:
+            _check_cursor(cursor)
+            since = self.warehouse.store.change_cursors.version(where, name, cursor)
+        ask = changes_by_version if each else changes_between
+        return ask(self.warehouse, where, name, since or 0, until)
+
+    def acknowledge(self, found: FoundChanges | ArrowChanges, *, who: str | None = None) -> None:
+        """Move the cursor by which changes were read, once the caller has kept them.
+
+        Raises:
+            UsageError: They were not read by a cursor, or not all of them were.
+            ConflictError: Somebody else has moved the cursor.
+        """
+        if found.cursor is None or found.more:
+            raise UsageError(
+                "these changes were not read by a cursor, or not all of them were",
+                hint="read them with cursor=… and without a limit",
+            )
+        read = found.changes
+        self.move(read.environment, read.model, found.cursor, read.since, read.until, who=who)
+
+    def move(
+        self,
+        environment: str,
+        model: ModelName,
+        cursor: str,
+        since: int,
+        until: int,
+        *,
+        who: str | None = None,
+    ) -> None:
+        """Move a cursor over changes that its consumer has; doing so again changes nothing.
+
+        Raises:
+            UsageError: It is no cursor's name, or the environment has had no such version.
+            ConflictError: Somebody else moved the cursor.
+        """
+        _check_cursor(cursor)
+        store = self.warehouse.store
+        current = store.environments.get(environment)
+        if current is None or not 0 < until <= current.version:
+            last = current.version if current is not None else 0
+            raise UsageError(
+                f"environment '{environment}' has had no version {until}",
+                hint=f"its last one is {last}"
+                if last
+                else "`vde environments` lists the environments",
+            )
+        store.change_cursors.move(environment, model, cursor, since, until, who or current_user())
+
+    def forget(self, environment: str, model: ModelName, cursor: str) -> bool:
+        """Forget a cursor; say whether there was one.
+
+        Raises:
+            UsageError: It is no cursor's name.
+        """
+        _check_cursor(cursor)
+        return self.warehouse.store.change_cursors.forget(environment, model, cursor)
 
 
-def ordered(changes: ModelChanges) -> str:
+def _ordered(changes: ModelChanges) -> str:
     """Order changes by step and key, and what goes before what comes."""
     by = ["_change_ordinal"] if changes.steps else []
     by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")
     return f"SELECT * FROM ({changes.query}) ORDER BY {', '.join(by)}"
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def _check_cursor(name: str) -> None:
+    """Make sure that a text may be a cursor's name.
+
+    Raises:
+        UsageError: It may not.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"'{name}' is not a cursor's name",
+            hint="use up to 64 letters, digits, dots, hyphens and underscores, for example billing",
+        )
 
 
 _FUNCTION = "changes"
@@ -137,7 +253,6 @@ def expand_changes(
         return sql, {}
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.execution.changes.between import changes_between, changes_by_version
     from vde_dagster.planning.changes.query import spelled_apart
     from vde_dagster.sql.trees import untranslated
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -13,7 +13,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
 from vde_dagster.execution.apply.worker_pool import run_graph
 from vde_dagster.execution.pinned_reads import with_held
-from vde_dagster.execution.plans.make_plans import plan_run
+from vde_dagster.execution.plans.make_plans import Plans
 from vde_dagster.planning.engine_tasks import AuditResult
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.environments.resolver import Resolver
@@ -76,25 +76,26 @@ class EnvironmentAudit:
         environment: The environment's name.
         patterns: Which models, as `select` has them; all by default.
         labels: Only these audits, by their labels; all by default.
-        stop: When set, no further model is begun.
     """
 
     warehouse: Warehouse
     environment: str
     patterns: Sequence[str] = ()
     labels: Collection[str] | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        plan = plan_run(self.warehouse, self.environment, save=False, only_read=True)
+        plan = Plans(self.warehouse).as_published(self.environment)
         self.run_id = f"audit-{self.environment}-{uuid.uuid4().hex[:10]}"
         self._plan = replace(plan, id=self.run_id)
         self._tasks = PlanTasks(
             self._plan, self._resolver(self._plan), Written(), self.warehouse.settings.catalog
         )
 
-    def run(self) -> AuditReport:
+    def run(self, stop: threading.Event) -> AuditReport:
         """Run the audits, and keep what they find.
+
+        Args:
+            stop: When set, no further model is begun.
 
         Raises:
             UsageError: There is no such environment, or a pattern matches nothing.
@@ -134,14 +135,14 @@ class EnvironmentAudit:
                 {name: set() for name in work},
                 audit,
                 threads=self.warehouse.settings.concurrency,
-                stop=self.stop,
+                stop=stop,
             )
         finally:
             if any(found.values()):
                 store.audits.finish(run)
         for name, error in ended.failed.items():
             raise ExecutionError(f"{name}: its audits could not be run: {error}") from error
-        if self.stop.is_set():
+        if stop.is_set():
             raise ExecutionError("the audits were cancelled", hint="what they found is kept")
         results = [item for items in found.values() for item in _in_order(items)]
         return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote, split_identifier
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.environments.published_version import published_entry, published_version
-from vde_dagster.execution.plans.make_plans import no_environment
+from vde_dagster.execution.published_version import published_entry
 from vde_dagster.lakehouse.publishing.pins import growth_between
 from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.planning.plan.compare_snapshots import classify
@@ -74,22 +73,6 @@ def compare_environments(
         change, category = classify(one, two)
         found.append(Difference(name, change, category, one, two))
     return tuple(found)
-
-
-def named_environment(warehouse: Warehouse, text: str) -> Environment:
-    """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
-
-    Raises:
-        UsageError: There is no such environment or version.
-    """
-    version = published_version(warehouse.store, text)
-    if version is not None:
-        return version
-    name = environment_name(text)
-    found = warehouse.store.environments.get(name)
-    if found is None:
-        raise no_environment(warehouse.store, name)
-    return found
 
 
 def _id(environment: Environment, name: ModelName) -> str | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.apply.publish import define_views, dropped_views
-from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.environments.restore_data import (
     GoingBack,
     Reverted,
@@ -35,7 +34,6 @@ from vde_dagster.planning.plan.missing_intervals import (
 )
 from vde_dagster.planning.rendering.views import view_refs, virtual_update
 from vde_dagster.planning.snapshots.snapshot import in_order
-from vde_dagster.state.db.leases import environment_lease, table_lease
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -75,41 +73,7 @@ class RollbackResult:
     definitions_only: bool = False
 
 
-def rollback(
-    warehouse: Warehouse,
-    environment: str,
-    version: int | None,
-    who: str,
-    *,
-    definitions_only: bool = False,
-    dry_run: bool = False,
-) -> RollbackResult:
-    """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
-    store = warehouse.store
-    store.project.require_own()
-    store.environments.require_changeable(environment)
-    if not store.environments.exists(environment):
-        raise UsageError(
-            f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"
-        )
-    owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
-    work = _Rollback(warehouse, environment, version, who, definitions_only)
-    if dry_run:
-        return work.prepare().result
-    with store.leases.holding(environment_lease(environment), owner) as held:
-        warehouse.lakehouse.recover()
-        prepared = work.prepare()
-        tables = (table_lease(one.table_id) for one in prepared.publication.returns)
-        with store.leases.holding_all(tables, owner) as leases:
-            store.tables.note_parts(_parts_again(prepared.publication))
-            published = warehouse.lakehouse.publish(
-                replace(prepared.publication, leases=(held.lease, *leases))
-            )
-    failed = run_virtual_update(warehouse, environment, owner)
-    return replace(prepared.result, environment=published, failed_statements=failed)
-
-
-def _parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
+def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
     """Return the parts of units that tables have again, by table id, once they have gone back."""
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
@@ -120,7 +84,7 @@ def _parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class PreparedRollback:
     """A rollback that nobody has seen yet."""
 
     publication: Publication
@@ -128,7 +92,7 @@ class _Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rollback:
+class Rollback:
     """A rollback, as it was asked for."""
 
     warehouse: Warehouse
@@ -137,7 +101,7 @@ class _Rollback:
     who: str
     definitions_only: bool
 
-    def prepare(self) -> _Prepared:
+    def prepare(self) -> PreparedRollback:
         """Find out what is to be published; changes nothing."""
         warehouse, store = self.warehouse, self.warehouse.store
         current = store.environments.get(self.name)
@@ -211,7 +175,7 @@ class _Rollback:
             },
             self.definitions_only,
         )
-        return _Prepared(publication, result)
+        return PreparedRollback(publication, result)
 
     def _without_data(self) -> str:
         return ", definitions only" if self.definitions_only else ""

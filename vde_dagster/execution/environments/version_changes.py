@@ -12,7 +12,6 @@ from vde_dagster.lakehouse.publishing.pins import growth_between
 from vde_dagster.planning.intervals.interval import IntervalSet
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.lakehouse.lakehouse import Lakehouse
     from vde_dagster.state import StateStore
     from vde_dagster.state.environments.pin_history import PinChange
@@ -72,18 +71,6 @@ class VersionChange:
         if version.added or version.changed or version.removed:
             return "both" if self.data else "definitions"
         return "data" if self.data else "nothing"
-
-
-def version_changes(
-    warehouse: Warehouse, name: str, limit: int | None = None
-) -> list[VersionChange]:
-    """Return the versions of an environment with what each changed, newest first.
-
-    Args:
-        warehouse: The project's warehouse.
-        limit: The most versions to return.
-    """
-    return changes_until(warehouse.store, warehouse.lakehouse, name, None, limit)
 
 
 def changes_until(

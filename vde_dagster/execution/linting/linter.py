@@ -30,10 +30,10 @@ from vde_dagster.planning.build_snapshots import definition_texts
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import decoded, linter_files
-from vde_dagster.project.model import Model, UnitTest
+from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 from vde_dagster.project.serialise import from_bytes, to_bytes
-from vde_dagster.project.settings import Settings
 
 ALL = "all"
 """What names every rule."""
@@ -66,22 +66,12 @@ class Linter:
     """Looks at models by rules.
 
     Args:
-        settings: The project's settings.
-        models: The project's models, those that others write included.
         only: Names of rules to look at as warnings instead of those of the settings.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        models: Mapping[ModelName, Model],
-        tests: Collection[UnitTest] = (),
-        *,
-        only: Collection[str] = (),
-    ) -> None:
-        self._settings = settings
-        self._models = models
-        self._tested = frozenset(test.model for test in tests)
+    def __init__(self, project: Project, only: Collection[str] = ()) -> None:
+        self._settings, self._models = project.settings, project.models
+        self._tested = frozenset(test.model for test in project.tests)
         self._only = tuple(name.lower() for name in only)
 
     @property

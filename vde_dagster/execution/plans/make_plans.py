@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import closest, one_letter_away
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.errors import ProjectError, UnitTestFailedError
+from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.early_fills import without_early
+from vde_dagster.execution.apply.plan_tests import PlanTests
+from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.plans.gather_state import gather_state, what_decides
-from vde_dagster.execution.plans.preflight import doubts
+from vde_dagster.execution.plans.preflight import doubts, require_engine_for
+from vde_dagster.execution.plans.restatements import (
+    showing,
+    shown_tables,
+    with_auto_restatement,
+    with_outdated,
+)
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
+from vde_dagster.execution.published_version import no_environment
 from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
+from vde_dagster.execution.warehouse import current_user
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     ViewNames,
     environment_name,
+    protected_tables,
     require_changeable,
 )
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -48,108 +61,388 @@ from vde_dagster.planning.plan.plan_request import (
 )
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
+from vde_dagster.planning.plan.restatement import (
+    fill_chosen,
+    require_what_is_shown,
+    restate_published,
+)
 from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.linting.linter import Linter
+    from vde_dagster.execution.events import Event
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.contracts import ContractBreak
     from vde_dagster.planning.environments.warehouse_state import Build
+    from vde_dagster.planning.intervals.interval import IntervalSet
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
-    from vde_dagster.project.model import UnitTest
     from vde_dagster.project.problem import Problem
-    from vde_dagster.sql.trees import ParsedQueries
-    from vde_dagster.state import StateStore
+    from vde_dagster.state.plans.plans import PlanRecord
 
 
-MAX_ID = 64
-"""Characters of a plan's id that the state keeps."""
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Plans of a project and of what it has published: made, looked at, and rejected."""
 
+    warehouse: Warehouse
 
-def plan_project(
-    warehouse: Warehouse,
-    models: Mapping[ModelName, Model],
-    environment: str,
-    options: PlanOptions = NOTHING_SAID,
-    *,
-    parsed: ParsedQueries | None = None,
-    tests: Sequence[UnitTest] = (),
-    linter: Linter | None = None,
-    save: bool = True,
-    part: bool = False,
-    proposal: Proposal | None = None,
-    check: Callable[[Plan], None] | None = None,
-) -> Plan:
-    """Plan a project's models for an environment; see `Workspace.plan`.
+    def make(
+        self,
+        environment: str,
+        options: PlanOptions = NOTHING_SAID,
+        *,
+        save: bool = True,
+        author: str | None = None,
+        at_once: bool = False,
+        **said: Any,
+    ) -> Plan:
+        """Plan the project's state for an environment.
 
-    Args:
-        warehouse: The project's warehouse.
-        options: What is said of the plan.
-        parsed: Trees of queries that are at hand.
-        tests: The project's unit tests.
-        linter: What looks at the models, or None.
-        save: Whether to store the plan.
-        part: Whether the models are only some, with all that they are made of: of others nothing
-            is read. Such a plan is for looking.
-        proposal: What makes it one that waits for an approval, or None.
-        check: Refuses a plan before it is stored, or None.
-    """
-    if not part:
-        warehouse.store.project.require_own()
-        warehouse.store.environments.require_changeable(environment)
-    if options.select:
-        models = select_models(warehouse, environment, models, options.select)
-    if warehouse.settings.forward_only:
-        options = replace(options, forward_only=True)
-    from vde_dagster.project.problem import config_warnings
+        Args:
+            environment: The environment's name; it need not exist.
+            options: What is to be filled, and by whose clock; see `PlanOptions`.
+            save: Whether to store the plan, so that it can be applied by its id.
+            author: Who proposes it, for somebody to approve; None for a plan that is only looked
+                at, or applied at once.
+            at_once: Whether it is applied here and now: where Spark is needed and cannot be had,
+                nothing is stored.
+            said: Single fields of `PlanOptions`, instead of those in `options`.
 
-    warnings: list[Problem] = []
-    # A selection may leave out the model of a test, or show another definition of it.
-    own = () if options.select else tests
+        Raises:
+            ProjectError: A mistake in the project.
+            UsageError: A wrong name or range; the folder has no models; the state belongs to
+                another project; many models would go and nobody said that it is meant; or there
+                is nothing to restate.
+            NoSparkError: It is to be applied at once, and cannot be.
+        """
+        environment = environment_name(environment)
+        options = replace(options, **said)
+        if options.restate:
+            made = self._again(environment, options), frozenset[str]()
+        else:
+            models = self.warehouse.project.models
+            made = self._of_files(environment, options, models, save=save)
+        proposal = None
+        if author is not None:
+            proposal = Proposal(self.warehouse.project.files_hash, author)
+        return self._kept(*made, proposal, save=save, at_once=at_once)
 
-    def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
-        if linter is not None and not linter.is_idle:
-            from vde_dagster.execution.linting.linter import lint_problems
+    def of_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
+        """Plan some models with all that they are made of, to look at: of others nothing is read.
 
-            yield from lint_problems(linter, known, warnings)
+        Nothing is filled or stored.
+        """
+        options = PlanOptions(skip_backfill=True, remove_models=True)
+        return self._of_files(environment, options, models, save=False, part=True)[0]
 
-    snapshots = warehouse.snapshots_of(
-        models,
-        parsed,
-        warnings,
-        lambda known: (*mistakes_in_tests(own, models, known), *lint(known)),
-    )
-    build = stored_builder(warehouse)
-    gather = partial(
-        gather_state, warehouse.store, environment, build=build, among=models if part else None
-    )
-    state = gather(snapshots)
-    about = (*map(str, config_warnings(warehouse.settings)), *(() if part else doubts(warehouse)))
-    said = (*about, *map(str, warnings), *_damages(state, environment))
-    resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
-    require_known(options, snapshots)
-    if is_concerned(snapshots, state, options):
-        # Whoever reads what goes on with a table of production's is hashed over what that shows.
-        snapshots = warehouse.snapshots_of(models, None, [], revise=resolved.revise)
-        if resolved.mistakes:
-            raise ProjectError.of(resolved.mistakes)
+    def due(
+        self,
+        environment: str,
+        options: PlanOptions = NOTHING_SAID,
+        *,
+        save: bool = True,
+        at_once: bool = False,
+        of: Sequence[str] = (),
+        **said: Any,
+    ) -> Plan:
+        """Plan a run: what is due in an environment as it was published, whatever the files say.
+
+        Args:
+            options: By whose clock, and what of it; see `PlanOptions`.
+            save: Whether to store the plan.
+            at_once: Whether it is applied here and now, as in `make`.
+            of: Patterns of the models that are looked at, and of no others; nothing is stored then.
+            said: Single fields of `PlanOptions`, instead of those in `options`.
+
+        Raises:
+            UsageError: The environment does not exist.
+        """
+        environment, save = environment_name(environment), save and not of
+        options = replace(options, **said)
+        made = self._published(environment, options, save=save, ticks=True, of=of)
+        return self._kept(*made, None, save=save, at_once=at_once)
+
+    def as_published(self, environment: str) -> Plan:
+        """Plan a run of an environment, frozen ones included, only to look at it.
+
+        Raises:
+            UsageError: There is no such environment.
+        """
+        return self._published(environment, NOTHING_SAID, save=False, only_read=True)[0]
+
+    def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
+        """Plan to fill ranges of the table that serves a stored snapshot, and store the plan.
+
+        It is made against the environment that shows the snapshot, production first; what is
+        written becomes visible in one publication. Restating a range restates it in every
+        descendant, but for the tables that production shows when another environment's are
+        restated. A model that may not be restated is filled where it misses something.
+
+        Args:
+            intervals: The ranges (UTC), widened to whole units.
+            restate: Whether to fill again what is filled already.
+
+        Raises:
+            UsageError: No environment shows the snapshot.
+        """
+        warehouse = self.warehouse
+        environment = showing(warehouse, snapshot_id)
+        plan = self._published(environment.name, PlanOptions(full=True), save=False)[0]
+        name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
+        if restate:
+            production = warehouse.store.environments.get(PRODUCTION)
+            protected = protected_tables(environment.name, production)
+            found = restate(plan, {name: intervals}, protected, fills_missing=True)
+            plan = with_outdated(warehouse, found.plan)
+        else:
+            plan = fill_chosen(plan, name, intervals)
+        plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
+        plan = with_batches(warehouse, plan)
+        return self._kept(plan, frozenset(), None, save=True, at_once=False)
+
+    def reject(self, plan_id: str, why: str = "", *, who: str | None = None) -> PlanRecord:
+        """Reject a stored plan, so that nobody can apply it.
+
+        Args:
+            who: Who rejects it; the system user by default.
+
+        Raises:
+            UsageError: There is no such plan.
+            ConflictError: It is being applied, was applied, or nobody can apply it any more.
+        """
+        self.warehouse.store.project.require_own()
+        return self.warehouse.store.plans.reject(plan_id, who or current_user(), why)
+
+    def test(self, plan: Plan) -> list[UnitTestFinished]:
+        """Run the unit tests that an apply of a plan begins with, and return how they ended.
+
+        What passes is not run again by the apply. Nothing is computed or published.
+
+        Raises:
+            StoreError: There is a test to run, and Spark cannot be had.
+        """
+        ended: list[Event] = []
+        tests = PlanTests.of(self.warehouse, plan)
+        if tests is not None:
+            with suppress(UnitTestFailedError):
+                tests.run(plan, self.warehouse.engine, ended.append, threading.Event())
+        return [event for event in ended if isinstance(event, UnitTestFinished)]
+
+    def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
+        """Return a plan's breaks of an environment whose readers are to be asked first."""
+        name = plan.environment
+        asks = name == PRODUCTION or self.warehouse.settings.is_protected(name)
+        return plan.breaks if asks and plan.base_version else ()
+
+    def _kept(
+        self,
+        plan: Plan,
+        held: Set[str],
+        proposal: Proposal | None,
+        *,
+        save: bool,
+        at_once: bool,
+    ) -> Plan:
+        """Store a plan that does something, if that is wanted and it can be applied."""
+        plan = replace(plan, proposal=proposal)
+        if at_once and not plan.is_empty:
+            require_engine_for(plan, self.warehouse, None)
+        if save and not plan.is_empty:
+            self.warehouse.store.plans.save(plan, held)
+        return plan
+
+    def _of_files(
+        self,
+        environment: str,
+        options: PlanOptions,
+        models: Mapping[ModelName, Model],
+        *,
+        save: bool,
+        part: bool = False,
+    ) -> tuple[Plan, Set[str]]:
+        """Plan models of the files; return the plan and the ids of snapshots that are held."""
+        from vde_dagster.project.problem import config_warnings
+
+        warehouse, store = self.warehouse, self.warehouse.store
+        if not part:
+            store.project.require_own()
+            store.environments.require_changeable(environment)
+        # A selection may leave out the model of a test, or show another definition of it.
+        tests = () if part or options.select else warehouse.project.tests
+        if options.select:
+            models = select_models(warehouse, environment, models, options.select)
+        if warehouse.settings.forward_only:
+            options = replace(options, forward_only=True)
+        warnings: list[Problem] = []
+
+        def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+            if warehouse.settings.linter.enabled and not part:
+                from vde_dagster.execution.linting.linter import Linter, lint_problems
+
+                yield from lint_problems(Linter(warehouse.project), known, warnings)
+
+        snapshots = warehouse.snapshots_of(
+            models,
+            warehouse.parsed,
+            warnings,
+            lambda known: (*mistakes_in_tests(tests, models, known), *lint(known)),
+        )
+        gather = partial(
+            gather_state,
+            store,
+            environment,
+            build=stored_builder(warehouse),
+            among=models if part else None,
+        )
         state = gather(snapshots)
-    return _make(
-        warehouse,
-        environment,
-        snapshots,
-        state,
-        options,
-        kind=PlanKind.PLAN,
-        save=save,
-        warnings=(*said, *resolved.warnings),
-        add=partial(_with_statements, warehouse),
-        resolved=resolved,
-        proposal=proposal,
-        check=check,
-    )
+        about = (*config_warnings(warehouse.settings), *(() if part else doubts(warehouse)))
+        said = (*map(str, (*about, *warnings)), *_damages(state, environment))
+        resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
+        require_known(options, snapshots)
+        if is_concerned(snapshots, state, options):
+            # Whoever reads what goes on with a table of production's is hashed over what that
+            # shows.
+            snapshots = warehouse.snapshots_of(models, None, [], revise=resolved.revise)
+            if resolved.mistakes:
+                raise ProjectError.of(resolved.mistakes)
+            state = gather(snapshots)
+        plan = self._made(
+            environment,
+            snapshots,
+            state,
+            options,
+            partial(_with_statements, warehouse),
+            resolved=resolved,
+            warnings=(*said, *resolved.warnings),
+            save=save,
+        )
+        return plan, state.held
+
+    def _published(
+        self,
+        environment: str,
+        options: PlanOptions,
+        *,
+        save: bool,
+        ticks: bool = False,
+        only_read: bool = False,
+        of: Sequence[str] = (),
+    ) -> tuple[Plan, Set[str]]:
+        """Plan what is due in an environment; return the plan and the ids of held snapshots.
+
+        Args:
+            ticks: Whether it is a run by the clock, and fills again what models ask for.
+            only_read: Whether it is only looked at; what is frozen has plans of no other use.
+            of: Patterns of models; where names alone decide, nothing is read and planned but
+                these and what they are made of.
+        """
+        warehouse, store = self.warehouse, self.warehouse.store
+        current = store.environments.get(environment)
+        if current is None:
+            raise no_environment(store, environment)
+        if not only_read:
+            store.project.require_own()
+            require_changeable(environment, current.frozen)
+        named = select_by_name(current.entries, of)
+        among = None if named is None else what_decides(store, current, named)
+        state = gather_state(store, environment, None, stored_builder(warehouse), among)
+        snapshots = in_order(
+            {
+                name: state.snapshots[entry.snapshot_id]
+                for name, entry in current.entries.items()
+                if among is None or name in among
+            }
+        )
+
+        def with_published(plan: Plan) -> Plan:
+            said = store.environment_statements.get(environment)
+            plan = replace(plan, statements=said) if said else plan
+            return with_auto_restatement(warehouse, plan, save=save) if ticks else plan
+
+        return self._made(
+            environment, snapshots, state, options, with_published, save=save
+        ), state.held
+
+    def _again(self, environment: str, options: PlanOptions) -> Plan:
+        """Plan to compute models of an environment again, as it was published.
+
+        Raises:
+            UsageError: There is no such environment; a pattern selects nothing; none of the models
+                can be computed again; the environment would show less than it does; or other
+                choices make no sense beside it.
+        """
+        warehouse = self.warehouse
+        run, _ = self._published(environment, replace(options, full=True), save=False)
+        require_what_is_shown(run, shown_tables(warehouse, environment))
+        production = warehouse.store.environments.get(PRODUCTION)
+        protected = protected_tables(environment, production)
+        plan = restate_published(run, options, protected, warehouse.changed_files)
+        plan = with_batches(warehouse, with_outdated(warehouse, plan))
+        return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
+
+    def _made(
+        self,
+        environment: str,
+        snapshots: dict[ModelName, Snapshot],
+        state: WarehouseState,
+        options: PlanOptions,
+        add: Callable[[Plan], Plan],
+        *,
+        save: bool,
+        resolved: ForwardOnly | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> Plan:
+        """Make a plan of snapshots: of files where it is said what goes on in place, or a run.
+
+        Args:
+            add: What else it is to have.
+            save: Whether what was filled too early is recorded.
+        """
+        warehouse, settings = self.warehouse, self.warehouse.settings
+        kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
+        now = utc(options.now) if options.now else warehouse.store.database.clock.now()
+        state, early = without_early(warehouse, state, save=save)
+        alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
+        if alone and kind is PlanKind.RUN:
+            audited = warehouse.store.audits.audited_until(environment, alone)
+            state = replace(state, audited=audited)
+        request = PlanRequest(
+            environment=environment,
+            window=window_of(options, now, settings.start_time),
+            kind=kind,
+            options=options,
+            ready=signals_of(environment, now, partial(SignalContext, warehouse, environment, now)),
+            backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
+            time_to_live=settings.time_to_live(environment),
+            catalog=settings.catalog,
+            suffix=settings.environment_suffix_target,
+            mode=settings.virtual_environment_mode,
+            changes=resolved.changes if resolved else {},
+            previewed=resolved.previewed if resolved else {},
+        )
+        plan = make_plan(
+            request,
+            snapshots,
+            state,
+            plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
+            unique_id=lambda: uuid.uuid4().hex,
+        )
+        require_used(options, plan)
+        plan = add(replace(plan, warnings=(*warnings, *early)))
+        if any(model.skippable for model in plan.models):
+            from vde_dagster.execution.apply.skipping import forecast_skips
+
+            plan = forecast_skips(warehouse, plan, state)
+        if plan.builds:
+            plan = with_batches(warehouse, plan)
+        if kind is PlanKind.PLAN and not options.remove_models:
+            require_meant(plan, state, settings.max_removed)
+        plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))
+        if options.no_gaps:
+            require_no_gaps(plan, state.target, state.tables)
+        return plan
 
 
 def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
@@ -212,157 +505,8 @@ def _real_types(warehouse: Warehouse, table: PhysicalTable) -> dict[str, str]:
     return {name: type_ for name, type_, _ in columns}
 
 
-def plan_run(
-    warehouse: Warehouse,
-    environment: str,
-    options: PlanOptions = NOTHING_SAID,
-    *,
-    save: bool = True,
-    add: Callable[[Plan], Plan] | None = None,
-    only_read: bool = False,
-    of: Sequence[str] = (),
-    check: Callable[[Plan], None] | None = None,
-) -> Plan:
-    """Plan what is due in an environment as it was published; see `Workspace.plan_run`.
-
-    Args:
-        warehouse: The project's warehouse.
-        options: What is said of the plan.
-        save: Whether to store it.
-        add: What else the plan is to have before it is stored, or None.
-        only_read: Whether it is only looked at; what is frozen has plans of no other use.
-        of: Patterns of the models that are looked at; where names alone decide, nothing is read
-            and planned but these and what they are made of. Such a plan is for looking.
-        check: Refuses a plan before it is stored, or None.
-
-    Raises:
-        UsageError: There is no such environment.
-    """
-    store = warehouse.store
-    current = store.environments.get(environment)
-    if current is None:
-        raise no_environment(store, environment)
-    if not only_read:
-        store.project.require_own()
-        require_changeable(environment, current.frozen)
-    named = select_by_name(current.entries, of)
-    among = None if named is None else what_decides(store, current, named)
-    state = gather_state(store, environment, None, stored_builder(warehouse), among)
-    snapshots = in_order(
-        {
-            name: state.snapshots[entry.snapshot_id]
-            for name, entry in current.entries.items()
-            if among is None or name in among
-        }
-    )
-
-    def with_published(plan: Plan) -> Plan:
-        said = store.environment_statements.get(environment)
-        plan = replace(plan, statements=said) if said else plan
-        return add(plan) if add else plan
-
-    return _make(
-        warehouse,
-        environment,
-        snapshots,
-        state,
-        options,
-        kind=PlanKind.RUN,
-        save=save,
-        add=with_published,
-        check=check,
-    )
-
-
-def likely_meant(store: StateStore, environment: str) -> str | None:
-    """Return the environment that a new one's name is one letter away from, or None."""
-    names = store.environments.names()
-    return None if environment in names else one_letter_away(environment, names)
-
-
-def require_environment(store: StateStore, environment: str) -> str:
-    """Return an environment's name as it is stored; production need not have been published yet.
-
-    Raises:
-        UsageError: It is none's, or there is no such environment.
-    """
-    name = environment_name(environment)
-    if name != PRODUCTION and not store.environments.exists(name):
-        raise no_environment(store, name)
-    return name
-
-
-def no_environment(store: StateStore, environment: str) -> UsageError:
-    """Return the error that says that there is no such environment."""
-    close = closest(environment, store.environments.names())
-    hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
-    return UsageError(f"there is no environment '{environment}'", hint=hint)
-
-
-def _make(
-    warehouse: Warehouse,
-    environment: str,
-    snapshots: dict[ModelName, Snapshot],
-    state: WarehouseState,
-    options: PlanOptions,
-    *,
-    kind: PlanKind,
-    save: bool,
-    warnings: tuple[str, ...] = (),
-    add: Callable[[Plan], Plan] | None = None,
-    resolved: ForwardOnly | None = None,
-    proposal: Proposal | None = None,
-    check: Callable[[Plan], None] | None = None,
-) -> Plan:
-    now = utc(options.now) if options.now else warehouse.store.database.clock.now()
-    state, early = without_early(warehouse, state, save=save)
-    settings = warehouse.settings
-    alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
-    if alone and kind is PlanKind.RUN:
-        audited = warehouse.store.audits.audited_until(environment, alone)
-        state = replace(state, audited=audited)
-    request = PlanRequest(
-        environment=environment,
-        window=window_of(options, now, settings.start_time),
-        kind=kind,
-        options=options,
-        ready=signals_of(environment, now, partial(SignalContext, warehouse, environment, now)),
-        backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
-        time_to_live=settings.time_to_live(environment),
-        catalog=settings.catalog,
-        suffix=settings.environment_suffix_target,
-        mode=settings.virtual_environment_mode,
-        changes=resolved.changes if resolved else {},
-        previewed=resolved.previewed if resolved else {},
-    )
-    plan = make_plan(
-        request,
-        snapshots,
-        state,
-        plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
-        unique_id=lambda: uuid.uuid4().hex,
-    )
-    require_used(options, plan)
-    plan = replace(plan, warnings=(*warnings, *early), proposal=proposal)
-    plan = add(plan) if add else plan
-    if any(model.skippable for model in plan.models):
-        from vde_dagster.execution.apply.skipping import forecast_skips
-
-        plan = forecast_skips(warehouse, plan, state)
-    if plan.builds:
-        from vde_dagster.execution.apply.batches import with_batches
-
-        plan = with_batches(warehouse, plan)
-    if kind is PlanKind.PLAN and not options.remove_models:
-        require_meant(plan, state, settings.max_removed)
-    plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))
-    if options.no_gaps:
-        require_no_gaps(plan, state.target, state.tables)
-    if check is not None and not plan.is_empty:
-        check(plan)
-    if save and not plan.is_empty:
-        warehouse.store.plans.save(plan, state.held)
-    return plan
+MAX_ID = 64
+"""Characters of a plan's id that the state keeps."""
 
 
 def readable_id(plan: Plan, change: str) -> str:

@@ -60,7 +60,7 @@ def command(environment: str) -> str:
     return f"vde run {environment}"
 
 
-def whats_missing(warehouse: Warehouse, plan: Plan, *, ignore_cron: bool = False) -> Missing:
+def pending_work(warehouse: Warehouse, plan: Plan, *, ignore_cron: bool = False) -> Missing:
     """Return the work that a plan without changes leaves undone.
 
     Args:

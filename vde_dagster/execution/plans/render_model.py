@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.make_plans import plan_project
+from vde_dagster.execution.plans.make_plans import Plans
+from vde_dagster.planning.environments.environment import PRODUCTION, environment_name
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.plan.plan_request import PlanOptions
 from vde_dagster.planning.rendering.render import relation, render_audit, render_query
 from vde_dagster.project.selection import find_model
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Model
-    from vde_dagster.sql.trees import ParsedQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,108 +54,100 @@ class _Planned:
         return Interval(start or slot.start, end or slot.end)
 
 
-def render_model(
-    warehouse: Warehouse,
-    models: Mapping[ModelName, Model],
-    parsed: ParsedQueries,
-    model: str,
-    environment: str,
-    start: datetime | None,
-    end: datetime | None,
-) -> str:
-    """Render a model of the project over an environment; see `Workspace.render`.
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Models of the files, as Spark runs them over an environment's tables.
 
-    The model's parents are those that a plan for the environment would give it.
+    A model's parents are those that a plan for the environment would give it.
     """
-    name = find_model(models, model, warehouse.settings.default_namespace)
-    definition = models[name]
-    is_audit = not definition.kind.is_read
-    if definition.query is None and not is_audit:
-        raise _no_sql(definition)
-    planned = _plan(warehouse, models, parsed, name, environment)
-    interval = planned.interval(start, end)
-    catalog = warehouse.settings.catalog
-    if is_audit:
-        return ";\n".join(
-            render_audit(audit, planned.snapshot, "", planned.resolver, catalog, interval)
-            for audit in definition.audits
-        )
-    return render_query(definition, planned.resolver, catalog, interval, planned.now)
 
+    warehouse: Warehouse
 
-def evaluate_model(
-    warehouse: Warehouse,
-    models: Mapping[ModelName, Model],
-    model: str,
-    environment: str,
-    start: datetime | None,
-    end: datetime | None,
-    limit: int,
-) -> Evaluated:
-    """Run a model's query, or code, over an environment's tables; writes nothing.
+    def render(
+        self,
+        model: str,
+        environment: str = PRODUCTION,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> str:
+        """Return the SQL that Spark runs for a model, or for an audit of its own.
 
-    Args:
-        warehouse: The project's warehouse.
-        model: The model's name.
-        start: First instant of the range (UTC); by default that of the latest slot.
-        limit: The most rows.
+        Args:
+            start: First instant of the range (UTC); by default that of the latest slot.
+            end: Its end.
 
-    Raises:
-        UsageError: There is no such model, it has neither, or a parent has no table yet.
-        ExecutionError: Spark failed.
-    """
-    name = find_model(models, model, warehouse.settings.default_namespace)
-    definition = models[name]
-    if definition.query is None and definition.python is None:
-        raise _no_sql(definition)
-    planned = _plan(warehouse, models, None, name, environment)
-    for parent in _without_table(planned.snapshot, planned.resolver):
-        raise UsageError(
-            f"{name} reads {parent}, which has no table yet as the files have it",
-            hint=f"compute it: vde apply {environment} --select {parent}",
-        )
-    interval, catalog = planned.interval(start, end), warehouse.settings.catalog
-    if definition.query is not None:
-        sql = render_query(definition, planned.resolver, catalog, interval, planned.now)
-        columns, rows = warehouse.engine().query(sql, limit)
-    else:
-        sources = {
-            parent: query
-            for parent in definition.depends_on
-            if (query := relation(parent, planned.resolver, catalog, interval, planned.now))
-            is not None
-        }
-        columns, rows = warehouse.engine().run_python(
-            planned.snapshot, sources, interval, planned.now
-        )
-    left_out = len(definition.pre_statements)
-    return Evaluated(name, interval, tuple(columns), rows[:limit], left_out)
+        Raises:
+            UsageError: There is no such model, or it has no SQL.
+        """
+        definition = self._find(model)
+        is_audit = not definition.kind.is_read
+        if definition.query is None and not is_audit:
+            raise _no_sql(definition)
+        planned = self._plan(definition.name, environment)
+        interval, catalog = planned.interval(start, end), self.warehouse.settings.catalog
+        if is_audit:
+            return ";\n".join(
+                render_audit(audit, planned.snapshot, "", planned.resolver, catalog, interval)
+                for audit in definition.audits
+            )
+        return render_query(definition, planned.resolver, catalog, interval, planned.now)
 
+    def evaluate(
+        self,
+        model: str,
+        environment: str = PRODUCTION,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        limit: int = 100,
+    ) -> Evaluated:
+        """Run a model's query, or code, over an environment's tables; writes nothing.
 
-def _plan(
-    warehouse: Warehouse,
-    models: Mapping[ModelName, Model],
-    parsed: ParsedQueries | None,
-    name: ModelName,
-    environment: str,
-) -> _Planned:
-    plan = plan_project(
-        warehouse,
-        _made_of(models, name),
-        environment,
-        PlanOptions(skip_backfill=True, remove_models=True),
-        parsed=parsed,
-        save=False,
-        part=True,
-    )
-    resolver = Resolver(
-        environment,
-        plan.entries,
-        plan.snapshots,
-        {planned.table.id: planned.table for planned in plan.models if planned.table},
-    )
-    now = warehouse.store.database.clock.now()
-    return _Planned(plan.snapshots[plan.entries[name].snapshot_id], resolver, now)
+        Args:
+            start: First instant of the range (UTC); by default that of the latest slot.
+            end: Its end.
+            limit: The most rows.
+
+        Raises:
+            UsageError: There is no such model, it has neither, or a parent has no table yet.
+            ExecutionError: Spark failed.
+        """
+        definition, engine = self._find(model), self.warehouse.engine
+        name = definition.name
+        if definition.query is None and definition.python is None:
+            raise _no_sql(definition)
+        planned = self._plan(name, environment)
+        for parent in _without_table(planned.snapshot, planned.resolver):
+            raise UsageError(
+                f"{name} reads {parent}, which has no table yet as the files have it",
+                hint=f"compute it: vde apply {environment} --select {parent}",
+            )
+        interval, catalog = planned.interval(start, end), self.warehouse.settings.catalog
+        if definition.query is not None:
+            sql = render_query(definition, planned.resolver, catalog, interval, planned.now)
+            columns, rows = engine().query(sql, limit)
+        else:
+            sources = {
+                parent: query
+                for parent in definition.depends_on
+                if (query := relation(parent, planned.resolver, catalog, interval, planned.now))
+                is not None
+            }
+            columns, rows = engine().run_python(planned.snapshot, sources, interval, planned.now)
+        left_out = len(definition.pre_statements)
+        return Evaluated(name, interval, tuple(columns), rows[:limit], left_out)
+
+    def _find(self, model: str) -> Model:
+        models = self.warehouse.project.models
+        return models[find_model(models, model, self.warehouse.settings.default_namespace)]
+
+    def _plan(self, name: ModelName, environment: str) -> _Planned:
+        environment = environment_name(environment)
+        models = _made_of(self.warehouse.project.models, name)
+        plan = Plans(self.warehouse).of_part(models, environment)
+        tables = {planned.table.id: planned.table for planned in plan.models if planned.table}
+        resolver = Resolver(environment, plan.entries, plan.snapshots, tables)
+        now = self.warehouse.store.database.clock.now()
+        return _Planned(plan.snapshots[plan.entries[name].snapshot_id], resolver, now)
 
 
 def _made_of(models: Mapping[ModelName, Model], name: ModelName) -> dict[ModelName, Model]:

@@ -1,76 +1,24 @@
-"""Plans that compute again: restatements, backfills of ranges, and models due by their cron."""
+"""What plans that compute again need of the state: shown tables, what gets outdated, due ticks."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.apply.batches import with_batches
-from vde_dagster.execution.plans.make_plans import plan_run, readable_id
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import Changed
-from vde_dagster.planning.plan.plan import Plan, Proposal
-from vde_dagster.planning.plan.plan_request import PlanOptions
-from vde_dagster.planning.plan.restatement import (
-    Tick,
-    due_again,
-    fill_chosen,
-    require_what_is_shown,
-    restate,
-    restate_published,
-    wishes,
-)
-from vde_dagster.planning.plan.restatement import restate as restated
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.restatement import Tick, due_again, restate, wishes
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
 
 
-def plan_restatement(
-    warehouse: Warehouse,
-    environment: str,
-    options: PlanOptions,
-    *,
-    save: bool = True,
-    proposal: Proposal | None = None,
-    check: Callable[[Plan], None] | None = None,
-) -> Plan:
-    """Plan to compute models of an environment again, as it was published.
-
-    Args:
-        warehouse: The project's warehouse.
-        options: Which models, and the range; without one everything that is filled.
-        save: Whether to store the plan, so that it can be applied by its id.
-        proposal: What makes it one that waits for an approval, or None.
-        check: Refuses the plan before it is stored, or None.
-
-    Raises:
-        UsageError: There is no such environment; a pattern selects nothing; none of the models
-            can be computed again; the environment would show less than it does; or other choices
-            make no sense beside it.
-    """
-    run = plan_run(warehouse, environment, replace(options, full=True), save=False)
-    require_what_is_shown(run, _shown_tables(warehouse, environment))
-    production = warehouse.store.environments.get(PRODUCTION)
-    plan = restate_published(
-        run, options, protected_tables(environment, production), warehouse.changed_files
-    )
-    plan = with_batches(warehouse, replace(with_outdated(warehouse, plan), proposal=proposal))
-    plan = replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
-    if check is not None and not plan.is_empty:
-        check(plan)
-    if save and not plan.is_empty:
-        warehouse.store.plans.save(plan)
-    return plan
-
-
-def _shown_tables(warehouse: Warehouse, environment: str) -> dict[ModelName, PhysicalTable]:
+def shown_tables(warehouse: Warehouse, environment: str) -> dict[ModelName, PhysicalTable]:
     """Return the tables that an environment shows, by model."""
     current = warehouse.store.environments.get(environment)
     if current is None:
@@ -91,42 +39,12 @@ def with_outdated(warehouse: Warehouse, plan: Plan) -> Plan:
     return replace(plan, outdates=found)
 
 
-def plan_backfill(
-    warehouse: Warehouse, snapshot_id: str, intervals: IntervalSet, *, restate: bool
-) -> Plan:
-    """Plan to fill ranges of a stored snapshot's table.
-
-    The plan is made against the environment that shows the snapshot, production first; what is
-    written becomes visible in one publication. Restating a range restates it in every descendant,
-    but for the tables that production shows when another environment's are restated. A model
-    that may not be restated is filled where it misses something.
-
-    Args:
-        warehouse: The project's warehouse.
-        intervals: The ranges (UTC), widened to whole units.
-        restate: Whether to fill again what is filled already.
+def showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
+    """Return the environment that shows a snapshot and may change, production first.
 
     Raises:
-        UsageError: No environment shows the snapshot.
+        UsageError: There is none.
     """
-    environment = _showing(warehouse, snapshot_id)
-    plan = plan_run(warehouse, environment.name, PlanOptions(full=True), save=False)
-    name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
-    if restate:
-        production = warehouse.store.environments.get(PRODUCTION)
-        protected = protected_tables(environment.name, production)
-        found = restated(plan, {name: intervals}, protected, fills_missing=True)
-        plan = with_outdated(warehouse, found.plan)
-    else:
-        plan = fill_chosen(plan, name, intervals)
-    plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
-    plan = with_batches(warehouse, plan)
-    if not plan.is_empty:
-        warehouse.store.plans.save(plan)
-    return plan
-
-
-def _showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
     names = warehouse.store.shown.environments_of(snapshot_id)
     # Production first; what is dropped in between shows nothing any more.
     for name in sorted(names, key=lambda name: (name != PRODUCTION, name)):

@@ -226,8 +226,8 @@ class SignalContext:
             columns, rows = self.warehouse.engine().query(query, limit)
         else:
             # The project's own code may read what it likes.
-            from vde_dagster.execution.query.query import query_environment
+            from vde_dagster.execution.query.query import Queries
 
-            found = query_environment(self.warehouse, shown, query, limit, raw=True)
+            found = Queries(self.warehouse).run(shown, query, limit, raw=True)
             columns, rows = found.columns, found.rows
         return [name for name, _ in columns], list(rows)

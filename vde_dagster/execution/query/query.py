@@ -17,7 +17,13 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment, ViewNames
+from vde_dagster.execution.published_version import no_environment, published_version
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Environment,
+    ViewNames,
+    environment_name,
+)
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.tables.table import ExternalTable, TableRef, external_table
@@ -101,75 +107,147 @@ def is_of_files(error: BaseException) -> bool:
 ATTEMPTS = 5
 
 
-def query_environment(
-    warehouse: Warehouse,
-    environment: str,
-    sql: str,
-    limit: int | None,
-    *,
-    raw: bool = False,
-    expand: Expand = as_written,
-) -> QueryResult:
-    """Run a query over an environment's views; see `Workspace.query`.
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Queries of environments and versions, and reads of models without an engine.
 
-    Spark loads a query's views one by one, so a query can straddle a publication. The
-    publication's id is compared before and after, and the query is run again when it moved.
+    Args:
+        expand: Replaces calls of table functions.
     """
-    from vde_dagster.execution.query.query_rules import check_query
-    from vde_dagster.planning.rendering.render import render_environment_query
 
-    written = sql
-    for _ in range(ATTEMPTS):
-        before = warehouse.store.environments.get(environment)
-        if before is None:
-            raise UsageError(
-                f"there is no environment '{environment}'",
-                hint=f"plan and apply it first: vde apply {environment}",
-            )
-        if not warehouse.lakehouse.catalog.form.keeps_pointers:
-            return query_version(warehouse, before, written, limit, raw=raw, expand=expand)
-        sql, changes = expand(warehouse, before, written)
-        externals = externals_of(warehouse, before)
-        table_names = names_in_queries(warehouse.settings, externals.values())
-        names, shown = set(before.entries), before.views
-        production = warehouse.store.environments.get(PRODUCTION)
-        elsewhere = set(production.entries) - names if production else set()
+    warehouse: Warehouse
+    expand: Expand = as_written
 
-        def view(
-            name: ModelName,
-            names: set[ModelName] = names,
-            elsewhere: set[ModelName] = elsewhere,
-            externals: dict[ModelName, ExternalTable] = externals,
-            views: ViewNames = shown,
-            changes: dict[ModelName, str] = changes,
-        ) -> str | None:
-            if name in changes:
-                return changes[name]
-            if name in externals:
-                return externals[name].quoted(warehouse.settings.catalog)
-            if name in names:
-                return views.quoted(name, warehouse.settings.catalog)
-            if name in elsewhere:
-                # Left as it is, the name would silently mean production's view.
-                raise UsageError(
-                    f"environment '{environment}' has no model {name}, only production has",
-                    hint=f"query '{PRODUCTION}', or plan '{environment}' with the model",
+    def run(
+        self,
+        environment: str,
+        sql: str,
+        limit: int | None = None,
+        *,
+        raw: bool = False,
+        at: str | None = None,
+    ) -> QueryResult:
+        """Run a query in which model names mean the environment's views, or what they once were.
+
+        Args:
+            environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of
+                it, with the definitions and the data that it was published with.
+            sql: The query, in Spark SQL.
+            limit: The most rows to return.
+            at: A time (UTC): the version that was current then.
+            raw: Whether to leave out the rules of `query_rules`, which keep a query to models;
+                for who may do on this machine whatever Spark may do.
+
+        Raises:
+            UsageError: There is no such environment, or the query cannot be read or does more
+                than to read models, or the data of the version are not known or gone.
+        """
+        version = published_version(self.warehouse.store, environment, at)
+        if version is not None:
+            return self._of_version(version, sql, limit, raw)
+        return self._of_views(environment_name(environment), sql, limit, raw)
+
+    def read(self, environment: str, model: str, columns: Sequence[str] = ()) -> pa.Table:
+        """Read a published model into memory, without an engine and so without a JVM.
+
+        Args:
+            model: The model, with a table of its own: of any kind but VIEW, EMBEDDED and EXTERNAL.
+            columns: The columns to read; all by default.
+
+        Raises:
+            UsageError: There is no such environment, model or column, or the model has no table.
+        """
+        name = ModelName.parse(model, self.warehouse.settings.default_namespace)
+        return _read_published(self.warehouse, environment_name(environment), name, columns)
+
+    def _of_views(self, environment: str, sql: str, limit: int | None, raw: bool) -> QueryResult:
+        """Run a query over an environment's views.
+
+        Spark loads a query's views one by one, so a query can straddle a publication. The
+        publication's id is compared before and after, and the query is run again when it moved.
+        """
+        from vde_dagster.execution.query.query_rules import check_query
+        from vde_dagster.planning.rendering.render import render_environment_query
+
+        warehouse, written = self.warehouse, sql
+        for _ in range(ATTEMPTS):
+            before = warehouse.store.environments.get(environment)
+            if before is None:
+                raise no_environment(warehouse.store, environment)
+            if not warehouse.lakehouse.catalog.form.keeps_pointers:
+                return self._of_version(before, written, limit, raw)
+            sql, changes = self.expand(warehouse, before, written)
+            externals = externals_of(warehouse, before)
+            table_names = names_in_queries(warehouse.settings, externals.values())
+            names, shown = set(before.entries), before.views
+            production = warehouse.store.environments.get(PRODUCTION)
+            elsewhere = set(production.entries) - names if production else set()
+
+            def view(
+                name: ModelName,
+                names: set[ModelName] = names,
+                elsewhere: set[ModelName] = elsewhere,
+                externals: dict[ModelName, ExternalTable] = externals,
+                views: ViewNames = shown,
+                changes: dict[ModelName, str] = changes,
+            ) -> str | None:
+                if name in changes:
+                    return changes[name]
+                if name in externals:
+                    return externals[name].quoted(warehouse.settings.catalog)
+                if name in names:
+                    return views.quoted(name, warehouse.settings.catalog)
+                if name in elsewhere:
+                    # Left as it is, the name would silently mean production's view.
+                    raise UsageError(
+                        f"environment '{environment}' has no model {name}, only production has",
+                        hint=f"query '{PRODUCTION}', or plan '{environment}' with the model",
+                    )
+                return None
+
+            if not raw:
+                # What production alone has is told apart below, with a message of its own.
+                check_query(sql, names | elsewhere | changes.keys(), table_names)
+            rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
+            with warehouse.lakehouse.naming_damage(partial(_read, warehouse, before)):
+                columns, rows = warehouse.engine().query(rendered, limit)
+            after = warehouse.store.environments.get(environment)
+            if after is not None and after.publication_id == before.publication_id:
+                return QueryResult(
+                    tuple(columns), tuple(rows), before.publication_id, before.version
                 )
-            return None
+        raise ConflictError(
+            f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
+            hint="query again",
+        )
 
+    def _of_version(
+        self, version: Environment, sql: str, limit: int | None, raw: bool
+    ) -> QueryResult:
+        """Run a query over what a version of an environment showed when it was published."""
+        from vde_dagster.execution.query.query_rules import check_query
+
+        warehouse = self.warehouse
+        sql, changes = self.expand(warehouse, version, sql)
+        names = names_in_queries(warehouse.settings, externals_of(warehouse, version).values())
         if not raw:
-            # What production alone has is told apart below, with a message of its own.
-            check_query(sql, names | elsewhere | changes.keys(), table_names)
-        rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
-        with warehouse.lakehouse.naming_damage(partial(_read, warehouse, before)):
+            check_query(sql, version.entries.keys() | changes.keys(), names)
+        reader = PinnedVersion(warehouse, version)
+
+        def relation_of(name: ModelName) -> str | None:
+            return f"SELECT * FROM {changes[name]}" if name in changes else reader.relation(name)
+
+        rendered = _rendered(partial(replace_tables, sql, relation_of, names), raw)
+
+        def may_have_failed(error: Exception) -> set[TableRef]:
+            return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
+
+        with warehouse.lakehouse.naming_damage(may_have_failed):
             columns, rows = warehouse.engine().query(rendered, limit)
-        after = warehouse.store.environments.get(environment)
-        if after is not None and after.publication_id == before.publication_id:
-            return QueryResult(tuple(columns), tuple(rows), before.publication_id, before.version)
-    raise ConflictError(
-        f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
-        hint="query again",
-    )
+        live = tuple(sorted(map(str, reader.live)))
+        return QueryResult(
+            tuple(columns), tuple(rows), version.publication_id, version.version, live
+        )
 
 
 def _rendered(render: Callable[[], str], raw: bool) -> str:
@@ -199,53 +277,13 @@ def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> s
     return {table.ref for table in tables.values()} | set(views)
 
 
-def query_version(
-    warehouse: Warehouse,
-    version: Environment,
-    sql: str,
-    limit: int | None,
-    *,
-    raw: bool = False,
-    expand: Expand = as_written,
-) -> QueryResult:
-    """Run a query over what a version of an environment showed when it was published.
-
-    Raises:
-        UsageError: The query cannot be read, does more than to read models, or reads a model whose
-            data of that version are not known or gone.
-    """
-    from vde_dagster.execution.query.query_rules import check_query
-
-    sql, changes = expand(warehouse, version, sql)
-    names = names_in_queries(warehouse.settings, externals_of(warehouse, version).values())
-    if not raw:
-        check_query(sql, version.entries.keys() | changes.keys(), names)
-    reader = PinnedVersion(warehouse, version)
-
-    def relation_of(name: ModelName) -> str | None:
-        return f"SELECT * FROM {changes[name]}" if name in changes else reader.relation(name)
-
-    rendered = _rendered(partial(replace_tables, sql, relation_of, names), raw)
-
-    def may_have_failed(error: Exception) -> set[TableRef]:
-        return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
-
-    with warehouse.lakehouse.naming_damage(may_have_failed):
-        columns, rows = warehouse.engine().query(rendered, limit)
-    live = tuple(sorted(map(str, reader.live)))
-    return QueryResult(tuple(columns), tuple(rows), version.publication_id, version.version, live)
-
-
-def read_published(
+def _read_published(
     warehouse: Warehouse, environment: str, model: ModelName, columns: Sequence[str]
 ) -> pa.Table:
-    """Read an environment's rows of a model; see `Workspace.read`."""
+    """Read an environment's rows of a model."""
     published = warehouse.store.environments.get(environment)
     if published is None:
-        raise UsageError(
-            f"there is no environment '{environment}'",
-            hint=f"plan and apply it first: vde apply {environment}",
-        )
+        raise no_environment(warehouse.store, environment)
     entry = published.entries.get(model)
     if entry is None:
         raise UsageError(

@@ -104,7 +104,7 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
     def vde__plan(context: dg.AssetExecutionContext) -> Iterator[Any]:
         workspace = names.workspace(context)
         with as_failure():
-            plan = workspace.load_plan(context.partition_key)
+            plan = workspace.store.plans.load(context.partition_key)
             estimate = estimator(context.instance, catalog)
             readers = readers_of(context, catalog, plan)
             metadata = plan_metadata(workspace.store, plan, estimate, readers, names)
@@ -148,7 +148,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             return
         workspace = names.workspace(context)
         with as_failure():
-            plan = workspace.load_plan(context.partition_key)
+            plan = workspace.store.plans.load(context.partition_key)
             require_proposed(workspace, plan)
         work = Work(context, catalog, workspace)
         yield from work.apply(
@@ -187,7 +187,7 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             return
         workspace = names.workspace(context)
         with as_failure():
-            record = workspace.reject(
+            record = workspace.plans.reject(
                 context.partition_key,
                 config.reason,
                 who=config.who or context.run.tags.get(USER_TAG),

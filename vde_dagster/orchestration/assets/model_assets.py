@@ -349,7 +349,7 @@ def _audits(
     if not labels:
         return
     with as_failure():
-        report = workspace.audit(environment.name, select=[str(name)], labels=labels)
+        report = workspace.environments.audit(environment.name, select=[str(name)], labels=labels)
     audited = Audited(
         snapshot,
         combination.tables[entry.table_id] if entry.table_id else None,

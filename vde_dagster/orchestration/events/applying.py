@@ -137,12 +137,9 @@ class Work:
                     self._plan_id = event.plan.id
                 put(event)
 
-            return self.workspace.fill(
-                snapshot_id,
-                intervals,
-                on_event=note,
-                restate=restate,
-                lease_wait_seconds=self._lease_wait_seconds,
+            plan = self.workspace.plans.backfill(snapshot_id, intervals, restate=restate)
+            return self.workspace.apply(
+                plan, on_event=note, lease_wait_seconds=self._lease_wait_seconds
             )
 
         yield from self._stream(work)

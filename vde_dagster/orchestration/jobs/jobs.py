@@ -92,10 +92,11 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
         UsageError: The environment is new, its name looks mistyped, and the form does not say
             that it is meant.
     """
-    from vde_dagster.execution.workspace import current_user
+    from vde_dagster.execution.published_version import likely_meant
+    from vde_dagster.execution.warehouse import current_user
 
     options = config.options()
-    meant = None if config.create else workspace.likely_meant(config.environment)
+    meant = None if config.create else likely_meant(workspace.store, config.environment)
     if meant is not None:
         raise UsageError(
             f"there is no environment '{config.environment}': did you mean '{meant}'?",
@@ -110,7 +111,9 @@ def show_plan(
 ) -> Iterator[Any]:
     """Give a plan its partition and its page."""
     if plan.is_empty:
-        missing = workspace.whats_missing(plan)
+        from vde_dagster.execution.plans.pending_work import pending_work
+
+        missing = pending_work(workspace, plan)
         what = f"nothing to publish; {missing.sentence()}" if missing else "nothing to do"
         context.log.info(f"{plan.environment}: {what}")
         return
@@ -205,7 +208,7 @@ def _require_accepted(workspace: Any, plan: Plan, names: Names, *, accepted: boo
     Raises:
         UsageError: Columns that are published go or change their type, and nobody has.
     """
-    breaks = () if accepted else workspace.breaks_to_accept(plan)
+    breaks = () if accepted else workspace.plans.breaks_to_accept(plan)
     if breaks:
         raise UsageError(
             f"plan {plan.id} was not applied, it breaks what is published: "
@@ -226,7 +229,7 @@ def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     def run(context: dg.OpExecutionContext, config: RunConfig) -> Iterator[Any]:
         workspace = names.workspace(context)
         with as_failure():
-            plan = workspace.plan_run(config.environment, full=config.full)
+            plan = workspace.plans.due(config.environment, full=config.full)
         yield from show_plan(context, catalog, workspace, plan)
         yield from apply_here(context, catalog, workspace, plan, config.concurrency)
         yield dg.Output(plan.id)
@@ -283,7 +286,7 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     def rollback(context: dg.OpExecutionContext, config: RollbackConfig) -> Iterator[Any]:
         workspace = names.workspace(context)
         with as_failure():
-            done = workspace.rollback(
+            done = workspace.environments.rollback(
                 config.environment, config.version, definitions_only=config.definitions_only
             )
         context.log.info(
@@ -345,7 +348,7 @@ def _janitor(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     def janitor(context: dg.OpExecutionContext, config: JanitorConfig) -> Iterator[Any]:
         workspace = names.workspace(context)
         with as_failure():
-            report = workspace.janitor(dry_run=config.dry_run)
+            report = workspace.maintenance.janitor(dry_run=config.dry_run)
         _forget_dropped(names, context.instance, workspace)
         refresh_after(context, workspace)
         metadata = report_metadata(report)
@@ -385,7 +388,7 @@ def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     def drop_environment(context: dg.OpExecutionContext, config: DropConfig) -> None:
         workspace = names.workspace(context)
         with as_failure():
-            workspace.drop_environment(config.environment)
+            workspace.environments.drop(config.environment)
         context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
         _forget_dropped(names, context.instance, workspace)
         refresh_after(context, workspace)
@@ -434,7 +437,7 @@ def freeze_job(
         workspace = names.workspace(context)
         with as_failure():
             keep = parse_duration(config.keep, "the config's keep") if config.keep else None
-            done = workspace.freeze(config.version, config.name, keep)
+            done = workspace.environments.freeze(config.version, config.name, keep)
         made = done.environment
         until = f"until {instant_text(made.expires_at)}" if made.expires_at else "for ever"
         context.log.info(

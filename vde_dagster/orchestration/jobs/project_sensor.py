@@ -280,7 +280,7 @@ def _plans(
     load_project_isolated(root)
     with Workspace.open(root) as workspace:
         if instance is not None:
-            workspace.warehouse.work_for(origin_of(instance, SENSOR))
+            workspace.work_for(origin_of(instance, SENSOR))
         settings = workspace.settings.dagster
         named = dict.fromkeys([settings.default_environment, *settings.auto_apply])
         policies: dict[str, AutoApply] = {
@@ -294,7 +294,7 @@ def _plans(
 
 def _author(root: Path) -> str:
     """Return who wrote what the files say: of what is committed git's author, else the user."""
-    from vde_dagster.execution.workspace import current_user
+    from vde_dagster.execution.warehouse import current_user
 
     git = ["git", "-C", str(root)]
     with suppress(OSError, subprocess.SubprocessError):

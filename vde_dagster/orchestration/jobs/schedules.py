@@ -76,7 +76,7 @@ def _tick(
                     "take it out of [tool.vde.dagster] schedules"
                 )
             try:
-                if workspace.plan_run(environment, save=False).is_empty:
+                if workspace.plans.due(environment, save=False).is_empty:
                     return dg.SkipReason(f"nothing is due in {environment}")
             except VdeError:
                 pass  # The run fails with it, for all to see, and calls the project's hooks.

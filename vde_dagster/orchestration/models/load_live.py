@@ -161,8 +161,8 @@ def _build(
     """Build the working copy's snapshots, leaving out what cannot be understood."""
     while True:
         try:
-            alone = workspace.warehouse.snapshots_of(models, warnings=[])
-            return beside_production(workspace.warehouse, models, alone)
+            alone = workspace.snapshots_of(models, warnings=[])
+            return beside_production(workspace, models, alone)
         except ProjectError as error:
             wrong = _by_model(error, models)
             if not wrong:

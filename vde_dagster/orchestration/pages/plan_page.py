@@ -251,9 +251,11 @@ def queries_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[st
 
     Starts Spark, where the plan changes a query. Where Spark cannot be had, the check warns.
     """
+    from vde_dagster.execution.plans.analyse_queries import analyse_plan
+
     fields: dict[str, Any] = {"asset_key": key, "check_name": QUERIES_CHECK}
     try:
-        found = workspace.analyse(plan)
+        found = analyse_plan(workspace, plan)
     except VdeError as error:
         return {
             **fields,
@@ -312,7 +314,7 @@ def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str,
     """
     fields: dict[str, Any] = {"asset_key": key, "check_name": TESTS_CHECK}
     try:
-        ended = [one.result for one in workspace.test(plan)]
+        ended = [one.result for one in workspace.plans.test(plan)]
     except VdeError as error:
         return {
             **fields,

@@ -89,7 +89,7 @@ def view_preview(
     def rows_of(snapshot: Snapshot) -> dict[str, Any]:
         if limit <= 0:
             return {}
-        if workspace.warehouse.started_engine is None:
+        if workspace.started_engine is None:
             return _none("Spark did not run for this publication")
         if time.monotonic() > until:
             return _none(f"the views before it took {VIEW_SECONDS:.0f} seconds to read")

@@ -13,8 +13,11 @@ from cachetools import LRUCache
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.environments.published_version import published_version, version_number
-from vde_dagster.execution.plans.make_plans import no_environment
+from vde_dagster.execution.published_version import (
+    no_environment,
+    published_version,
+    version_number,
+)
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.served_views import Doubled

@@ -1,4 +1,4 @@
-"""Published versions by name (`prod`, `prod@41`, `prod@2026-11-01`), and models in them."""
+"""Environments, their versions (`prod`, `prod@41`, `prod@2026-11-01`) and models, by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.suggestions import closest, one_letter_away, suggest
 from vde_dagster.base.times import instant_text, parse_time
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.make_plans import no_environment
-from vde_dagster.planning.environments.environment import Entry, Environment, environment_name
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    environment_name,
+)
 from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
@@ -23,6 +27,31 @@ _GREATEST = 2**31 - 1
 
 _CLOCKS_DIFFER = timedelta(minutes=1)
 """By which a time may lie ahead: machines agree to within some seconds."""
+
+
+def likely_meant(store: StateStore, environment: str) -> str | None:
+    """Return the environment that a new one's name is one letter away from, or None."""
+    environment, names = environment_name(environment), store.environments.names()
+    return None if environment in names else one_letter_away(environment, names)
+
+
+def require_environment(store: StateStore, environment: str) -> str:
+    """Return an environment's name as it is stored; production need not have been published yet.
+
+    Raises:
+        UsageError: It is none's, or there is no such environment.
+    """
+    name = environment_name(environment)
+    if name != PRODUCTION and not store.environments.exists(name):
+        raise no_environment(store, name)
+    return name
+
+
+def no_environment(store: StateStore, environment: str) -> UsageError:
+    """Return the error that says that there is no such environment."""
+    close = closest(environment, store.environments.names())
+    hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
+    return UsageError(f"there is no environment '{environment}'", hint=hint)
 
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
@@ -56,6 +85,22 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
     return found
 
 
+def named_environment(warehouse: Warehouse, text: str) -> Environment:
+    """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
+
+    Raises:
+        UsageError: There is no such environment or version.
+    """
+    version = published_version(warehouse.store, text)
+    if version is not None:
+        return version
+    name = environment_name(text)
+    found = warehouse.store.environments.get(name)
+    if found is None:
+        raise no_environment(warehouse.store, name)
+    return found
+
+
 def version_number(text: str) -> int | None:
     """Return the number of a version that a text is; None for others, such as a time.
 
@@ -83,8 +128,6 @@ def _number_at(store: StateStore, name: str, text: str) -> int:
 def _unknown(store: StateStore, name: str, what: str) -> UsageError:
     kept = store.versions.history(name)
     if not kept:
-        from vde_dagster.execution.plans.make_plans import no_environment
-
         return no_environment(store, name)
     first, last = kept[-1], kept[0]
     return UsageError(

@@ -1,0 +1,291 @@
+"""Published environments: rolled back, frozen, audited, dropped, and their versions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.apply.publish import define_views
+from vde_dagster.execution.apply.virtual_update import run_virtual_update
+from vde_dagster.execution.changes.followers import follow
+from vde_dagster.execution.environments.audit_environment import AuditReport, EnvironmentAudit
+from vde_dagster.execution.environments.rollback import Rollback, RollbackResult, parts_again
+from vde_dagster.execution.environments.version_changes import VersionChange, changes_until
+from vde_dagster.execution.pinned_reads import with_held
+from vde_dagster.execution.plans.gather_state import complete_state
+from vde_dagster.execution.published_version import named_environment, no_environment
+from vde_dagster.execution.warehouse import current_user
+from vde_dagster.lakehouse import Publication
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
+from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.rendering.views import virtual_update
+from vde_dagster.state.db.leases import environment_lease, table_lease
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from vde_dagster.execution.events import VirtualUpdateRan
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environments.environment import Entry
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.state.environments.pins import Pin
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeResult:
+    """The result of a freeze.
+
+    Args:
+        live: External tables that its models without tables read: they are read as they are.
+        failed_statements: What was to run on its views and failed.
+    """
+
+    environment: Environment
+    tables: int
+    live: tuple[ModelName, ...]
+    failed_statements: tuple[VirtualUpdateRan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Environments:
+    """Published environments: rolled back, frozen, audited, dropped, and their versions."""
+
+    warehouse: Warehouse
+
+    def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
+        """Return the versions of an environment with what each changed, newest first.
+
+        Args:
+            limit: The most versions to return.
+
+        Raises:
+            UsageError: There is no such environment.
+        """
+        name, store = environment_name(environment), self.warehouse.store
+        changes = changes_until(store, self.warehouse.lakehouse, name, None, limit)
+        if not changes:
+            raise no_environment(store, name)
+        return changes
+
+    def rollback(
+        self,
+        environment: str,
+        version: int | None = None,
+        *,
+        who: str | None = None,
+        definitions_only: bool = False,
+        dry_run: bool = False,
+    ) -> RollbackResult:
+        """Publish an earlier version of an environment again, with its data, in one transaction.
+
+        Args:
+            version: The version; by default the latest one that differs from the current.
+            who: For the environment's history; the system user by default.
+            definitions_only: Whether the data stay as they are.
+            dry_run: Whether to say only what would happen.
+
+        Raises:
+            UsageError: There is no such environment or version, or its data are gone.
+            ConflictError: Somebody else is changing the environment or one of its tables.
+        """
+        warehouse, store = self.warehouse, self.warehouse.store
+        name, who = environment_name(environment), who or current_user()
+        store.project.require_own()
+        store.environments.require_changeable(name)
+        if not store.environments.exists(name):
+            raise no_environment(store, name)
+        owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
+        work = Rollback(warehouse, name, version, who, definitions_only)
+        if dry_run:
+            return work.prepare().result
+        with store.leases.holding(environment_lease(name), owner) as held:
+            warehouse.lakehouse.recover()
+            prepared = work.prepare()
+            tables = (table_lease(one.table_id) for one in prepared.publication.returns)
+            with store.leases.holding_all(tables, owner) as leases:
+                store.tables.note_parts(parts_again(prepared.publication))
+                published = warehouse.lakehouse.publish(
+                    replace(prepared.publication, leases=(held.lease, *leases))
+                )
+        failed = run_virtual_update(warehouse, name, owner)
+        follow(warehouse, name, who)
+        return replace(prepared.result, environment=published, failed_statements=failed)
+
+    def freeze(
+        self, source: str, name: str, keep: timedelta | None = None, *, who: str | None = None
+    ) -> FreezeResult:
+        """Publish a version of an environment for ever under a name of its own, code and data.
+
+        No row is copied and no table moves: its views select what the version pinned, and from
+        then on nothing can be planned, run or rolled back there.
+
+        Args:
+            source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` for the current one.
+            name: The new environment's name.
+            keep: For how long; without it until it is dropped.
+            who: For the environment's history; the system user by default.
+
+        Raises:
+            UsageError: There is no such version, its data are not known or gone, or the name is
+                taken.
+            ConflictError: The version was forgotten meanwhile, or somebody makes the same name.
+        """
+        warehouse, store = self.warehouse, self.warehouse.store
+        name, who = environment_name(name), who or current_user()
+        store.project.require_own()
+        shown = named_environment(warehouse, source)
+        version = f"{shown.name}@{shown.version}"
+        owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"
+        with store.leases.holding(environment_lease(name), owner) as held:
+            warehouse.lakehouse.recover()
+            _require_free(warehouse, name)
+            if store.versions.is_before_end(shown.name, shown.version):
+                raise UsageError(
+                    f"{version} cannot be frozen: the environment was dropped since, and data "
+                    "of then go with the next clean-up",
+                    hint=f"freeze a later version: vde history {shown.name}",
+                )
+            entries = _held(shown, store.pins.at(shown.name, shown.version))
+            now = store.database.clock.now()
+            frozen = Environment(
+                name=name,
+                version=1,
+                entries=entries,
+                publication_id=uuid.uuid4().hex,
+                published_at=now,
+                published_by=who,
+                expires_at=now + keep if keep is not None else None,
+                note=f"frozen {version}",
+                suffix=warehouse.settings.environment_suffix_target,
+                frozen=version,
+            )
+            state = complete_state(store, frozen, None, ())
+            gone = [n for n, e in entries.items() if e.table_id and e.table_id not in state.tables]
+            if gone:
+                raise _gone(version, gone)
+            resolver = Resolver(name, entries, state.snapshots, state.tables, suffix=frozen.suffix)
+            production = store.environments.get(PRODUCTION)
+            frozen.views.require_free(entries, production.entries if production else entries)
+            resolver = _pinned(warehouse, resolver, version)
+            published = warehouse.lakehouse.publish(
+                Publication(
+                    environment=frozen,
+                    base_version=0,
+                    views=define_views(resolver, warehouse),
+                    leases=(held.lease,),
+                    snapshots=state.snapshots,
+                    statements=virtual_update(resolver, None, warehouse.settings.catalog, now),
+                    sources=((shown.name, shown.version),),
+                )
+            )
+        failed = run_virtual_update(warehouse, name, owner)
+        return FreezeResult(published, len(published.held), _live(entries, state.snapshots), failed)
+
+    def audit(
+        self,
+        environment: str,
+        *,
+        select: Sequence[str] = (),
+        labels: Collection[str] | None = None,
+    ) -> AuditReport:
+        """Run the audits of what an environment shows; nothing is filled or published.
+
+        Args:
+            select: Patterns of models; all by default.
+            labels: Only these audits, by their labels; all by default.
+
+        Raises:
+            UsageError: There is no such environment, or a pattern matches nothing.
+            ExecutionError: Spark failed, or the work was cancelled.
+        """
+        work = EnvironmentAudit(self.warehouse, environment_name(environment), select, labels)
+        with self.warehouse.stoppable(work.run_id) as stop:
+            return work.run(stop)
+
+    def drop(self, environment: str) -> None:
+        """Let an environment expire now; the janitor drops its views and what only it used.
+
+        Raises:
+            UsageError: There is no such environment, or it is production.
+        """
+        name, store = environment_name(environment), self.warehouse.store
+        if name == PRODUCTION:
+            raise UsageError(
+                "production cannot be dropped", hint="roll it back, or drop another environment"
+            )
+        store.project.require_own()
+        if not store.environments.exists(name):
+            raise no_environment(store, name)
+        store.environments.invalidate(name)
+
+
+def _require_free(warehouse: Warehouse, name: str) -> None:
+    if name == PRODUCTION:
+        raise UsageError(
+            f"'{PRODUCTION}' cannot be frozen under its own name",
+            hint=f"give the frozen environment another: vde freeze {PRODUCTION} month_end",
+        )
+    if warehouse.store.environments.exists(name):
+        raise UsageError(
+            f"environment '{name}' exists already",
+            hint=f"give another name, or end that one: vde drop {name}, then vde janitor",
+        )
+
+
+def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]:
+    """Return a version's entries, each table held at what the version pinned."""
+    unknown = [n for n, e in shown.entries.items() if e.table_id and e.table_id not in pins]
+    if unknown:
+        raise UsageError(
+            f"{shown.name}@{shown.version} cannot be frozen: it is not known what "
+            f"{_listed(unknown)} held, as it was published before versions pinned their data",
+            hint=f"freeze a later version: vde history {shown.name}",
+        )
+    return {
+        name: replace(entry, held=pins[entry.table_id].held) if entry.table_id else entry
+        for name, entry in shown.entries.items()
+    }
+
+
+def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
+    """Look up the pinned states, each of which has to be there."""
+    try:
+        return with_held(warehouse, resolver)
+    except UsageError as error:
+        message = f"{version} cannot be frozen: {error.message}"
+        raise UsageError(message, hint=error.hint) from None
+
+
+def _gone(version: str, names: list[ModelName]) -> UsageError:
+    return UsageError(
+        f"{version} cannot be frozen: the tables of {_listed(names)} were cleaned up",
+        hint="freeze a later version",
+    )
+
+
+def _listed(names: list[ModelName]) -> str:
+    shown = ", ".join(map(str, sorted(names)[:5]))
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+
+
+def _live(
+    entries: Mapping[ModelName, Entry], snapshots: Mapping[str, Snapshot]
+) -> tuple[ModelName, ...]:
+    """Return the external tables that models without tables read."""
+    known = {name: snapshots[entry.snapshot_id] for name, entry in entries.items()}
+    external = {name for name, one in known.items() if one.model.kind.is_external}
+    return tuple(
+        sorted(
+            {
+                parent
+                for name, entry in entries.items()
+                if entry.table_id is None and name not in external
+                for parent in known[name].parents
+                if parent in external
+            }
+        )
+    )
