@@ -31,7 +31,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.state.db import schema
 from vde_dagster.state.fills.fills import FillRecord

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.warehouse import Warehouse, current_user
-from vde_dagster.planning.plan.plan_request import NOTHING_SAID, PlanOptions
+from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, create_model
 
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
 
 
-class PlanConfig(dg.Config):
-    """What to plan."""
-
+class _Target(dg.Config):
     environment: str = Field(
         default="prod",
         description="The environment to bring to the project's state; it need not exist yet.",
@@ -21,80 +20,31 @@ class PlanConfig(dg.Config):
         default=False,
         description="Make a new environment, although its name is one letter from that of another.",
     )
-    start: str | None = Field(
-        default=None,
-        description="Fill only from this date or instant on (ISO 8601, UTC), e.g. 2013-01-01 or "
-        "3 days ago.",
-    )
-    end: str | None = Field(
-        default=None,
-        description="Fill only up to this date, the day included, or before this instant "
-        "(ISO 8601, UTC).",
-    )
-    select: list[str] = Field(
-        default_factory=list,
-        description="Take the changes of these models only: names, patterns such as marts.*, "
-        "with + before or after a name for what it reads or what reads it. All when empty.",
-    )
-    skip_backfill: bool = Field(
-        default=False,
-        description="Publish without computing anything; what is missing stays missing.",
-    )
-    empty_backfill: bool = Field(
-        default=False,
-        description="Record what is missing as filled, and compute nothing.",
-    )
-    backfill: list[str] = Field(
-        default_factory=list,
-        description="Fill only these models and what they read, and publish all: names and "
-        "patterns as in `select`. All when empty.",
-    )
-    ignore_cron: bool = Field(
-        default=False,
-        description="Fill whole intervals before the model's cron has ticked.",
-    )
-    no_gaps: bool = Field(
-        default=False,
-        description="Refuse a plan that would show less time of a model than is shown now.",
-    )
-    min_intervals: int = Field(
-        default=0,
-        ge=0,
-        description="Look at this many of each model's latest intervals, even before `start`.",
-    )
-    execution_time: str | None = Field(
-        default=None,
-        description="The instant that is now for relative dates and crons (ISO 8601, UTC); the "
-        "clock's when empty.",
+
+
+def _field(option: Asked) -> Any:
+    """Return an option of plans as Pydantic takes it."""
+    least: dict[str, Any] = {"ge": 0} if option.type is int else {}
+    if option.type is list:
+        return list[str], Field(default_factory=list, description=option.help)
+    if option.type is str:
+        return str | None, Field(default=None, description=option.help)
+    return option.type, Field(default=option.type(), description=option.help, **least)
+
+
+_ASKED = {option.name: option for option in asked_of_plans()}
+if TYPE_CHECKING:
+    _Asked = _Target
+else:
+    _Asked = create_model(
+        "_Asked",
+        __base__=_Target,
+        **{name: _field(option) for name, option in _ASKED.items() if not option.of_run},
     )
 
-    restate: list[str] = Field(
-        default_factory=list,
-        description="Compute again what is published of these models, and all that is made of it, "
-        "from start to end (everything when empty); edits of the files are left out. As select.",
-    )
-    forward_only: bool = Field(
-        default=False,
-        description="Let production's tables go on with the new definitions; rows that are there "
-        "stay as they are.",
-    )
-    effective_from: str | None = Field(
-        default=None,
-        description="Compute again from this date or instant on what changes forward-only "
-        "(ISO 8601, UTC).",
-    )
-    allow_destructive_models: list[str] = Field(
-        default_factory=list,
-        description="Models that may lose or retype columns forward-only: names or globs.",
-    )
-    allow_additive_models: list[str] = Field(
-        default_factory=list,
-        description="Models that may get or widen columns forward-only: names or globs.",
-    )
-    remove_models: bool = Field(
-        default=False,
-        description="It is meant that all models of the environment, or a good part of them, go.",
-    )
+
+class PlanConfig(_Asked):
+    """What to plan."""
 
     def options(self) -> PlanOptions:
         """What the form says of the plan, read.
@@ -102,31 +52,8 @@ class PlanConfig(dg.Config):
         Raises:
             UsageError: A time is none, or two choices do not go together.
         """
-        return PlanOptions.read(
-            start=self.start or None,
-            end=self.end or None,
-            execution_time=self.execution_time or None,
-            clock=datetime.now(timezone.utc),
-            names=(
-                "the config's start",
-                "the config's end",
-                "the config's execution_time",
-                "the config's effective_from",
-            ),
-            select=tuple(self.select),
-            skip_backfill=self.skip_backfill,
-            empty_backfill=self.empty_backfill,
-            backfill=tuple(self.backfill),
-            restate=tuple(self.restate),
-            ignore_cron=self.ignore_cron,
-            min_intervals=self.min_intervals,
-            no_gaps=self.no_gaps,
-            forward_only=self.forward_only,
-            effective_from=self.effective_from or None,
-            allow_destructive=tuple(self.allow_destructive_models),
-            allow_additive=tuple(self.allow_additive_models),
-            remove_models=self.remove_models,
-        )
+        typed = {name: getattr(self, name) for name in _ASKED if hasattr(self, name)}
+        return PlanOptions.read(typed, datetime.now(timezone.utc), "the config's {}".format)
 
 
 class ApplyConfig(dg.Config):
@@ -208,7 +135,7 @@ class RunConfig(dg.Config):
     )
     full: bool = Field(
         default=False,
-        description="Compute what is due whether or not something that it reads has changed.",
+        description=_ASKED["full"].help,
     )
     concurrency: int | None = Field(
         default=None,

@@ -14,7 +14,7 @@ from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

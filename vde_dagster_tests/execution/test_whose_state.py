@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.project.settings import ProjectIdentity
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

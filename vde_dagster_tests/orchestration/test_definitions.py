@@ -63,7 +63,7 @@ def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectF
         "no_gaps",
     }
     plan |= {"execution_time", "ignore_cron", "min_intervals", "empty_backfill", "backfill"}
-    plan |= {"forward_only", "effective_from", "allow_destructive_models", "allow_additive_models"}
+    plan |= {"forward_only", "effective_from", "allow_destructive", "allow_additive"}
     plan |= {"remove_models"}
     applying = {"concurrency", "skip_tests"}
     forms = {

@@ -20,7 +20,7 @@ from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.execution.fake_workspace import open_fake

@@ -8,7 +8,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import PLANS
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.projects import ProjectFolder

@@ -27,12 +27,8 @@ from vde_dagster.planning.plan.forward_only import (
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import made_without
 from vde_dagster.planning.plan.plan import Plan, PlanKind
-from vde_dagster.planning.plan.plan_request import (
-    PlanOptions,
-    PlanRequest,
-    models_to_fill,
-    window_of,
-)
+from vde_dagster.planning.plan.plan_options import PlanOptions
+from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_no_gaps
 from vde_dagster.planning.plan.restatement import restate_published

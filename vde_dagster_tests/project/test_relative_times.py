@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.base.times import is_relative, names_a_day, parse_range, relative_instant
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 
 NOW = datetime(2024, 3, 31, 12, 34, tzinfo=timezone.utc)
 NAMES = ("--start", "--end")

@@ -13,28 +13,24 @@ from vde_dagster.cli.options import (
     Create,
     Debug,
     EnvironmentName,
-    ExecutionTime,
-    Full,
-    IgnoreCron,
     Json,
-    PlanChoices,
     ProjectDir,
     SkipTests,
     Yes,
-    plan_options,
-    with_plan_choices,
+    asking,
 )
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 PlanId = Annotated[str | None, typer.Option("--plan", metavar="ID", help="Apply this stored plan.")]
 
 
-@with_plan_choices
+@asking()
 def apply(
     environment: EnvironmentName,
     plan_id: PlanId = None,
-    choices: PlanChoices = PlanChoices(),
+    options: PlanOptions = NOTHING_SAID,
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
     yes: Yes = False,
@@ -52,7 +48,6 @@ def apply(
     vde apply prod --plan prod-1a2b3c4d5e
     """
     output = Output(as_json)
-    options = choices.read()
     if plan_id is not None and options:
         raise UsageError(
             "--plan takes no other choices: they are part of the stored plan",
@@ -94,12 +89,11 @@ def apply(
         apply_and_report(workspace, plan, output, concurrency, skip_tests=skip_tests)
 
 
+@asking("full", "ignore_cron", "execution_time")
 def run(
     environment: EnvironmentName,
-    full: Full = False,
+    options: PlanOptions = NOTHING_SAID,
     concurrency: Concurrency = None,
-    ignore_cron: IgnoreCron = False,
-    execution_time: ExecutionTime = None,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -111,11 +105,10 @@ def run(
     vde run prod; vde run prod --full
     """
     output = Output(as_json)
-    options = plan_options(execution_time=execution_time, ignore_cron=ignore_cron)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report
 
-        plan = workspace.plans.due(environment, options, full=full, at_once=True)
+        plan = workspace.plans.due(environment, options, at_once=True)
         apply_and_report(workspace, plan, output, concurrency)
 
 

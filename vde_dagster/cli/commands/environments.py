@@ -14,7 +14,7 @@ from vde_dagster.cli.output import Output, simple_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vde_dagster.execution.environments.freeze import FreezeResult
+    from vde_dagster.execution.environments.environments import FreezeResult
     from vde_dagster.state.environments.environments import EnvironmentSummary
 
 

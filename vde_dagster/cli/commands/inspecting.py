@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, End, Json, ProjectDir, Start, time_range
+from vde_dagster.cli.options import Debug, Json, Models, ProjectDir, asking
 from vde_dagster.cli.output import Output
+from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 InEnvironment = Annotated[
@@ -48,11 +49,11 @@ def info(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
         output.result(found, lambda console: show_info(console, found))
 
 
+@asking("start", "end")
 def render(
     model: ModelArgument,
     environment: InEnvironment = "prod",
-    start: Start = None,
-    end: End = None,
+    options: PlanOptions = NOTHING_SAID,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -62,12 +63,11 @@ def render(
     Example: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31
     """
     output = Output(as_json)
-    since, until = time_range(start, end)
     with opened(project) as workspace:
         from vde_dagster.execution.published_version import require_environment
 
         shown = require_environment(workspace.store, environment)
-        sql = workspace.models.render(model, shown, since, until)
+        sql = workspace.models.render(model, shown, options.start, options.end)
         from vde_dagster.execution.format_files import lay_out_query
 
         pretty = lay_out_query(sql, workspace.settings)
@@ -164,11 +164,11 @@ Where = Annotated[
 SampleLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows of each sample.")]
 
 
+@asking("start", "end")
 def evaluate(
     model: ModelArgument,
     environment: QueryEnvironment = "prod",
-    start: Start = None,
-    end: End = None,
+    options: PlanOptions = NOTHING_SAID,
     limit: DefaultRowLimit = 100,
     project: ProjectDir = Path("."),
     as_json: Json = False,
@@ -179,14 +179,13 @@ def evaluate(
     Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
     """
     output = Output(as_json)
-    since, until = time_range(start, end)
     with opened(project) as workspace:
         from vde_dagster.cli.rows_view import rows_json, show_rows
         from vde_dagster.execution.published_version import require_environment
         from vde_dagster.reports.texts import count
 
         shown = require_environment(workspace.store, environment)
-        found = workspace.models.evaluate(model, shown, since, until, limit)
+        found = workspace.models.evaluate(model, shown, options.start, options.end, limit)
         output.result(
             {
                 "model": str(found.model),
@@ -246,10 +245,6 @@ def table_diff(
         output.result(comparison_json(found), lambda console: show_comparison(console, found))
 
 
-Models = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
-]
 Mermaid = Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for Mermaid.")]
 Column = Annotated[
     str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")

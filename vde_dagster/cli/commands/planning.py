@@ -13,17 +13,17 @@ from vde_dagster.cli.options import (
     Create,
     Debug,
     EnvironmentName,
-    IgnoreCron,
     Json,
+    Models,
     NoDiff,
     OptionalEnvironment,
-    PlanChoices,
     ProjectDir,
     Propose,
     Summary,
-    with_plan_choices,
+    asking,
 )
 from vde_dagster.cli.output import Output, print_json, simple_table
+from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,10 +38,10 @@ OtherEnvironment = Annotated[
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
 
 
-@with_plan_choices
+@asking()
 def plan(
     environment: OptionalEnvironment = None,
-    choices: PlanChoices = PlanChoices(),
+    options: PlanOptions = NOTHING_SAID,
     create: Create = False,
     check: Check = False,
     propose: Propose = False,
@@ -59,7 +59,6 @@ def plan(
     vde plan dev --select marts.daily+ --start 2024-01-01
     """
     output = Output(as_json)
-    options = choices.read()
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
         from vde_dagster.execution.warehouse import current_user
@@ -192,16 +191,11 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
     output.result(shown, show)
 
 
-Models = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
-]
-
-
+@asking("ignore_cron")
 def check_intervals(
     environment: EnvironmentName,
     models: Models = None,
-    ignore_cron: IgnoreCron = False,
+    options: PlanOptions = NOTHING_SAID,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -213,7 +207,7 @@ def check_intervals(
     output = Output(as_json)
     with opened(project) as workspace:
         patterns = models or ()
-        made = workspace.plans.due(environment, ignore_cron=ignore_cron, save=False, of=patterns)
+        made = workspace.plans.due(environment, options, save=False, of=patterns)
         from vde_dagster.execution.plans.pending_work import pending_work
         from vde_dagster.project.selection import select
         from vde_dagster.reports.texts import count, short_time
@@ -221,7 +215,7 @@ def check_intervals(
         shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
         changed = workspace.changed_files
         among = select(shown, models, changed) if models else set(shown)
-        missing = pending_work(workspace, made, ignore_cron=ignore_cron)
+        missing = pending_work(workspace, made, ignore_cron=options.ignore_cron)
         found = [
             (name, by, ranges, missing.units[name])
             for by, ranges_of in missing.by_environment.items()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, Json, ProjectDir
+from vde_dagster.cli.options import Debug, Json, Models, ProjectDir
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
 
@@ -100,10 +100,6 @@ def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-Models = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
-]
 Rules = Annotated[
     list[str] | None,
     typer.Option(

@@ -260,7 +260,7 @@ def beside_production(
         return snapshots
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.plan.forward_only import ForwardOnly, is_concerned
-    from vde_dagster.planning.plan.plan_request import NOTHING_SAID
+    from vde_dagster.planning.plan.plan_options import NOTHING_SAID
 
     entries = {
         name: entry

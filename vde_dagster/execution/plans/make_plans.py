@@ -52,13 +52,8 @@ from vde_dagster.planning.plan.plan import (
     PlanKind,
     Proposal,
 )
-from vde_dagster.planning.plan.plan_request import (
-    NOTHING_SAID,
-    PlanOptions,
-    PlanRequest,
-    models_to_fill,
-    window_of,
-)
+from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
+from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
 from vde_dagster.planning.plan.restatement import (
@@ -120,7 +115,7 @@ class Plans:
         environment = environment_name(environment)
         options = replace(options, **said)
         if options.restate:
-            made = self._again(environment, options), frozenset[str]()
+            made: tuple[Plan, Set[str]] = self._again(environment, options), frozenset()
         else:
             models = self.warehouse.project.models
             made = self._of_files(environment, options, models, save=save)
@@ -194,7 +189,7 @@ class Plans:
         if restate:
             production = warehouse.store.environments.get(PRODUCTION)
             protected = protected_tables(environment.name, production)
-            found = restate(plan, {name: intervals}, protected, fills_missing=True)
+            found = restated(plan, {name: intervals}, protected, fills_missing=True)
             plan = with_outdated(warehouse, found.plan)
         else:
             plan = fill_chosen(plan, name, intervals)

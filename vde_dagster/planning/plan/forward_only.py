@@ -19,7 +19,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environments.contracts import same_type, widens_in_place
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.semantics import SemanticVersion

@@ -17,7 +17,7 @@ from vde_dagster.planning.plan.affected_intervals import NOTHING, Redo, redo
 from vde_dagster.planning.plan.audits_due import with_audits_of_fills
 from vde_dagster.planning.plan.missing_intervals import refills
 from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
-from vde_dagster.planning.plan.plan_request import PlanOptions
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.selection import Changed as ChangedFiles

@@ -1,0 +1,169 @@
+"""The choices of who asks for a plan, said once for the terminal, the launchpad and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, get_args, get_type_hints
+
+from vde_dagster.base.times import parse_range, parse_time
+from vde_dagster.errors import UsageError
+
+
+def _asked(help: str, default: Any = None, **how: Any) -> Any:
+    return field(default=default, metadata={"help": help, **how})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The choices of who asks for a plan; times are UTC, and an end is exclusive."""
+
+    start: datetime | None = _asked(
+        "Only intervals from here on: a date or ISO 8601 instant (UTC), or '3 days ago'."
+    )
+    end: datetime | None = _asked(
+        "Only intervals up to this date, the day included, or before this instant (UTC)."
+    )
+    select: tuple[str, ...] = _asked(
+        "Take the changes of these only: name, +name, name+, tag:name or a glob; all when empty.",
+        (),
+    )
+    restate: tuple[str, ...] = _asked(
+        "Compute again what is published of these, and all that is made of it, in the range, "
+        "whatever the files say now; patterns as of select.",
+        (),
+        flags=("--restate", "--restate-model"),
+    )
+    backfill: tuple[str, ...] = _asked(
+        "Fill only these and what they read; publish all. Patterns as of select.",
+        (),
+        flags=("--backfill-model",),
+    )
+    skip_backfill: bool = _asked(
+        "Publish without computing anything; what is missing stays missing.", False
+    )
+    empty_backfill: bool = _asked("Record what is missing as filled, and compute nothing.", False)
+    ignore_cron: bool = _asked("Fill whole intervals before the model's cron has ticked.", False)
+    min_intervals: int = _asked(
+        "Look at the latest N intervals of each model, even those before the start.", 0, metavar="N"
+    )
+    no_gaps: bool = _asked(
+        "Refuse a plan that would show less time of a model than is shown now.", False
+    )
+    now: datetime | None = _asked(
+        "The instant that is now, for dates and crons; by default it is now.", name="execution_time"
+    )
+    full: bool = _asked(
+        "Compute what is due whether or not something that it reads has changed.",
+        False,
+        of_run=True,
+    )
+    forward_only: bool = _asked(
+        "Let production's tables go on with the new definitions; rows that are there stay.", False
+    )
+    effective_from: datetime | None = _asked(
+        "Compute again from here on what changes forward-only (UTC)."
+    )
+    allow_destructive: tuple[str, ...] = _asked(
+        "May lose or retype columns forward-only: a name or a glob.",
+        (),
+        flags=("--allow-destructive-model",),
+        metavar="MODEL",
+    )
+    allow_additive: tuple[str, ...] = _asked(
+        "May get or widen columns forward-only: a name or a glob.",
+        (),
+        flags=("--allow-additive-model",),
+        metavar="MODEL",
+    )
+    remove_models: bool = _asked(
+        "It is meant that all models of the environment, or a good part of them, go.", False
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("select", "restate", "backfill", "allow_destructive", "allow_additive"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.skip_backfill and (self.empty_backfill or self.backfill):
+            raise UsageError(
+                "a plan that skips the backfill has nothing to fill or to record",
+                hint="leave skip_backfill out, or the choice of what is filled",
+            )
+
+    @classmethod
+    def read(
+        cls, typed: Mapping[str, Any], clock: datetime, spelled: Callable[[str], str]
+    ) -> PlanOptions:
+        """Read options as they were typed; relative times are told from the execution time.
+
+        Args:
+            typed: Their values by the names of `Asked`; what is empty says nothing.
+            clock: The present (UTC).
+            spelled: Says what an option is called where it was typed.
+
+        Raises:
+            UsageError: A text is no time, the execution time has not come yet, or two choices do
+                not go together.
+        """
+        said = {name: value for name, value in typed.items() if value}
+
+        def time(name: str, now: datetime) -> datetime | None:
+            text = said.pop(name, None)
+            return parse_time(text, spelled(name), now) if text else None
+
+        text = said.get("execution_time")
+        now = time("execution_time", clock)
+        if now is not None and now > clock:
+            raise UsageError(
+                f"{spelled('execution_time')} '{text}' lies in the future",
+                hint="give a time before now",
+            )
+        ends = said.pop("start", None), said.pop("end", None)
+        since, until = parse_range(*ends, (spelled("start"), spelled("end")), now or clock)
+        again = time("effective_from", now or clock)
+        return cls(since, until, now=now, effective_from=again, **said)
+
+    def __bool__(self) -> bool:
+        """Whether anything was said at all."""
+        return self != NOTHING_SAID
+
+
+NOTHING_SAID = PlanOptions()
+"""A plan as it is made by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A field of `PlanOptions` as people type it.
+
+    Args:
+        name: Its name in the launchpad.
+        type: `str` for a time, `list` for patterns, `int` or `bool`.
+        flags: Its spellings in the terminal.
+        metavar: What stands for its value there.
+        of_run: Whether only runs have it.
+    """
+
+    name: str
+    type: type
+    help: str
+    flags: tuple[str, ...]
+    metavar: str | None
+    of_run: bool
+
+
+def asked_of_plans() -> tuple[Asked, ...]:
+    """Return what people may ask of a plan, in the order in which help lists it."""
+    hints, found = get_type_hints(PlanOptions), []
+    for one in fields(PlanOptions):
+        how, hint = one.metadata, hints[one.name]
+        name = how.get("name", one.name)
+        type_, metavar = hint, None
+        if datetime in get_args(hint):
+            type_, metavar = str, "TIME"
+        elif str in get_args(hint):
+            type_, metavar = list, "MODELS"
+        flags = how.get("flags", (f"--{name.replace('_', '-')}",))
+        metavar = how.get("metavar", metavar)
+        found.append(Asked(name, type_, how["help"], flags, metavar, how.get("of_run", False)))
+    return tuple(found)
