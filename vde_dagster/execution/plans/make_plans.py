@@ -61,6 +61,7 @@ from vde_dagster.planning.plan.restatement import (
     require_what_is_shown,
     restate_published,
 )
+from vde_dagster.planning.plan.restatement import restate as restated
 from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
