@@ -248,9 +248,7 @@ class _Interruptible:
 def missing_json(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     """Return `missing` of the JSON form of a plan: what an empty one leaves undone."""
     if not plan.is_empty:
-        from vde_dagster.execution.plans.pending_work import pending_work
-
-    return {"missing": {"models": {}, "commands": []}}
+        return {"missing": {"models": {}, "commands": []}}
     from vde_dagster.execution.plans.pending_work import pending_work
 
     return {"missing": pending_work(workspace, plan).to_json()}

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.changes.followers import follow
-from vde_dagster.execution.environments.audit_environment import AuditReport, EnvironmentAudit
-from vde_dagster.execution.environments.rollback import Rollback, RollbackResult, parts_again
 from vde_dagster.execution.environments.version_changes import VersionChange, changes_until
-from vde_dagster.execution.pinned_reads import with_held
 from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.published_version import named_environment, no_environment
 from vde_dagster.execution.warehouse import current_user
@@ -28,6 +24,8 @@ from vde_dagster.state.db.leases import environment_lease, table_lease
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from vde_dagster.execution.environments.audit_environment import AuditReport
+    from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.events import VirtualUpdateRan
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environments.environment import Entry
@@ -92,6 +90,8 @@ class Environments:
             UsageError: There is no such environment or version, or its data are gone.
             ConflictError: Somebody else is changing the environment or one of its tables.
         """
+        from vde_dagster.execution.environments.rollback import Rollback, parts_again
+
         warehouse, store = self.warehouse, self.warehouse.store
         name, who = environment_name(environment), who or current_user()
         store.project.require_own()
@@ -134,6 +134,8 @@ class Environments:
                 taken.
             ConflictError: The version was forgotten meanwhile, or somebody makes the same name.
         """
+        from vde_dagster.execution.apply.publish import define_views
+
         warehouse, store = self.warehouse, self.warehouse.store
         name, who = environment_name(name), who or current_user()
         store.project.require_own()
@@ -202,6 +204,8 @@ class Environments:
             UsageError: There is no such environment, or a pattern matches nothing.
             ExecutionError: Spark failed, or the work was cancelled.
         """
+        from vde_dagster.execution.environments.audit_environment import EnvironmentAudit
+
         work = EnvironmentAudit(self.warehouse, environment_name(environment), select, labels)
         with self.warehouse.stoppable(work.run_id) as stop:
             return work.run(stop)
@@ -253,6 +257,8 @@ def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]
 
 def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
     """Look up the pinned states, each of which has to be there."""
+    from vde_dagster.execution.pinned_reads import with_held
+
     try:
         return with_held(warehouse, resolver)
     except UsageError as error:
