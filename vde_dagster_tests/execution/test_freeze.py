@@ -339,7 +339,7 @@ def test_it_is_part_of_an_export(shop: Shop, tmp_path: Path) -> None:
     shop.workspace.environments.freeze("prod@1", "moved")
     shop.workspace.maintenance.export_state(tmp_path / "state.gz")
     with closing(StateStore.open(f"sqlite:///{tmp_path / 'other.db'}")) as other:
-        other.store.import_state(tmp_path / "state.gz")
+        other.import_state(tmp_path / "state.gz")
         found = other.environments.get("moved")
     assert found == shop.workspace.store.environments.get("moved")
     assert found is not None
