@@ -397,7 +397,7 @@ def test_a_rollback_to_a_shorter_unit_fills_again_what_is_of_a_longer_one_in_par
         folder.write("models/m.sql", text)
         with open_fake(folder.root, spark) as workspace:
             workspace.apply(workspace.plan("prod", now=now))
-            workspace.apply(workspace.plan_run("prod", now=now))
+            workspace.apply(workspace.plans.due("prod", now=now))
 
     tomorrow = NOW.replace(day=7, hour=0)
     publish(by_hour, NOW.replace(hour=0, minute=30))
@@ -406,7 +406,7 @@ def test_a_rollback_to_a_shorter_unit_fills_again_what_is_of_a_longer_one_in_par
         publish(by_day, tomorrow.replace(minute=30))
     with open_fake(folder.root, spark) as workspace:
         version = 1 if definitions_only else 3
-        workspace.rollback("prod", version, definitions_only=definitions_only)
+        workspace.environments.rollback("prod", version, definitions_only=definitions_only)
     publish(by_hour, tomorrow.replace(minute=40))
     assert spark.parts[-1] == "06 00-00"
 
@@ -422,14 +422,14 @@ def test_a_dead_attempt_at_a_part_is_not_taken_over_by_a_shorter_unit(tmp_path: 
     spark = PartsSpark()
     with open_fake(folder.root, spark) as workspace:
         workspace.apply(workspace.plan("prod", now=NOW.replace(hour=10, minute=30)))
-        plan = workspace.plan_run("prod", now=NOW.replace(hour=11, minute=30))
+        plan = workspace.plans.due("prod", now=NOW.replace(hour=11, minute=30))
         (model,) = plan.models
         assert model.table is not None
         # Whoever was going to fill the part may have filled it, recorded or not.
         workspace.store.tables.note_parts([(model.table.id, part)])
         workspace.apply(plan)
         assert workspace.store.tables.get(model.table.id).parts == (part,)
-        workspace.apply(workspace.plan_run("prod", now=NOW.replace(hour=12, minute=30)))
+        workspace.apply(workspace.plans.due("prod", now=NOW.replace(hour=12, minute=30)))
         assert not workspace.store.tables.get(model.table.id).parts
     assert spark.parts == ["05 00-10", "06 10-11", "06 00-10", "06 11-12"]
 

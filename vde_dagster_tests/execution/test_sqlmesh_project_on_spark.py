@@ -66,6 +66,6 @@ def test_its_unit_tests_and_audits_pass_and_a_second_plan_is_empty(corners: Work
     tests = [with_variables(test, corners.root, models) for test in corners.project.tests]
     results = [run_test(test, snapshots, corners.engine()) for test in tests]
     assert [(result.test.name, result.summary) for result in results if not result.passed] == []
-    report = corners.audit("prod")
+    report = corners.environments.audit("prod")
     assert not report.is_blocked
     assert corners.plan("prod").is_empty

@@ -292,8 +292,8 @@ def run_days(seed: int, work: Work, days: int = 30) -> None:
         for day in range(days):
             now += timedelta(days=1)
             others.act()
-            skipping.apply(one, one.plans.due(now=now))
-            full.apply(other, other.plans.due(now=now, full=True))
+            skipping.apply(one, one.plan_run(now=now))
+            full.apply(other, other.plan_run(now=now, full=True))
             shown, truth = skipping.served(one, PRODUCTION), full.served(other, PRODUCTION)
             for name, contents in truth.items():
                 if shown[name] != contents:

@@ -64,21 +64,11 @@ def test_a_year_before_the_first_is_no_time() -> None:
 
 def test_relative_times_are_told_from_the_execution_time() -> None:
     options = PlanOptions.read(
-        start="2 days ago",
-        end=None,
-        execution_time="2024-03-10",
-        clock=NOW,
-        names=(*NAMES, "--execution-time"),
+        {"start": "2 days ago", "execution_time": "2024-03-10"}, NOW, "--{}".format
     )
     assert (options.start, options.now) == (utc("2024-03-08"), utc("2024-03-10"))
 
 
 def test_an_execution_time_that_has_not_come_is_refused() -> None:
     with pytest.raises(UsageError, match="'2024-04-01' lies in the future"):
-        PlanOptions.read(
-            start=None,
-            end=None,
-            execution_time="2024-04-01",
-            clock=NOW,
-            names=(*NAMES, "--execution-time"),
-        )
+        PlanOptions.read({"execution_time": "2024-04-01"}, NOW, "--{}".format)
