@@ -62,6 +62,6 @@ def test_an_audit_has_the_line_that_calls_it() -> None:
         "    not_null(columns := (a)),\n    forall(criteria := (a > 0))));\nSELECT 1 AS a\n"
     )
     assert str(audit_place(model(source), Audit("forall", (), "SELECT 1"))) == (
-        "models/marts/m.sql:5"
+        "models/marts/m.sql:5:5"
     )
     assert str(audit_place(model(source), Audit("other", (), "SELECT 1"))) == "models/marts/m.sql:1"

@@ -14,11 +14,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
     AuditFailedError,
     ExecutionError,
-    ProjectError,
     SourceLocation,
     StoreError,
     VdeError,
 )
+from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.engine_tasks import AuditResult
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -26,7 +26,6 @@ from vde_dagster.project.model import Audit, Model
 from vde_dagster.spark.session.failures import project_frame, whole_stack
 from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.scanner import SourceText, scan
 
 KEPT_LOGS = 50
 """Files with stacks that are kept; the oldest go."""
@@ -215,18 +214,8 @@ def query_start(model: Model) -> SourceLocation:
 
 
 def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
-    """Return the line in which a model's header calls an audit, or the model's own."""
-    line = model.location.line or 1
-    if audit is None:
-        return model.location
-    source = SourceText(model.location.path, model.source)
-    try:
-        for token in scan(source, _offset_of_line(model.source, line)):
-            if token.is_word(audit.name.upper()):
-                return SourceLocation(source.path, source.location(token.start).line)
-    except ProjectError:  # It is no SQL file.
-        pass
-    return model.location
+    """Return the place in which a model's header calls an audit, or the model's own."""
+    return model.location if audit is None else place_in_header(model, audit.name)
 
 
 def _column_offset(place: QueryPlace) -> int | None:
@@ -242,7 +231,3 @@ def _column_offset(place: QueryPlace) -> int | None:
             start = named.meta.get("start") if isinstance(named, exp.Expression) else None
             return int(start) if start is not None else None
     return None
-
-
-def _offset_of_line(text: str, line: int) -> int:
-    return sum(map(len, text.splitlines(keepends=True)[: line - 1]))

@@ -17,7 +17,7 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 from vde_dagster.semantics.errors import Finding, offset_of
-from vde_dagster.sql.scanner import SourceText, Token, matching, scan
+from vde_dagster.sql.scanner import SourceText, Token, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocati
     """Yield the texts behind a statement's first word in a SQL model's file, with their places."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
-    _, body = _parts(model)
+    body = _body(model)
     for index, (first, following) in enumerate(pairwise(body)):
         if first.is_word(word) and (index == 0 or body[index - 1].text == ";"):
             yield following, _source(model).location(first.start)
@@ -119,7 +119,7 @@ def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLoca
     """Yield each text that a SQL model's file compares a variable with, and where."""
     if model.location.path.suffix != ".sql" or variable not in model.source.lower():
         return
-    _, body = _parts(model)
+    body = _body(model)
     for index, word in enumerate(body):
         if word.text.strip("@").lower() != variable:
             continue
@@ -198,9 +198,18 @@ def _source(model: Model) -> SourceText:
     return SourceText(model.location.path, model.source)
 
 
-def _parts(model: Model) -> tuple[list[Token], list[Token]]:
-    """The tokens of a model's header, and those behind it up to the next block of its file."""
-    return _split(model.source, model.location.line or 1)
+def _body(model: Model) -> list[Token]:
+    """The tokens behind a model's header, up to the next block of its file."""
+    header = _header(model.source, model.location.line or 1)
+    try:
+        tokens = list(scan(_source(model), header[-1].end if header else 0))
+    except ProjectError:
+        return []
+    body = [token for token in tokens if token.kind != "comment"][1:]
+    for i, (end, word, bracket) in enumerate(zip(body, body[1:], body[2:], strict=False)):
+        if end.text == ";" and word.is_word("MODEL", "AUDIT") and bracket.text == "(":
+            return body[:i]
+    return body
 
 
 @lru_cache(maxsize=64)
@@ -221,30 +230,3 @@ def _header(text: str, line: int) -> list[Token]:
     except ProjectError:
         pass
     return []
-
-
-@lru_cache(maxsize=64)
-def _split(text: str, line: int) -> tuple[list[Token], list[Token]]:
-    source = SourceText(Path(), text)
-    offset = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
-    tokens = [token for token in _tokens(text) if token.start >= offset]
-    opening = next((i for i, token in enumerate(tokens) if token.text == "("), None)
-    if opening is None:
-        return [], tokens
-    try:
-        end = matching(source, tokens, opening)
-    except ProjectError:
-        return [], tokens
-    body = tokens[end + 1 :]
-    for i, token in enumerate(body[:-2]):
-        behind, bracket = body[i + 1 : i + 3]
-        if token.text == ";" and behind.is_word("MODEL", "AUDIT") and bracket.text == "(":
-            return tokens[:end], body[:i]
-    return tokens[:end], body
-
-
-def _tokens(text: str) -> list[Token]:
-    try:
-        return [t for t in scan(SourceText(Path(), text)) if t.kind != "comment"]
-    except ProjectError:
-        return []

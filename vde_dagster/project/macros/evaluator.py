@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.errors import Unknown
-from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, filled
+from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare, filled
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import untranslated
 
@@ -162,7 +162,7 @@ class MacroEvaluator:
         plain = ("runtime_stage", "gateway", "default_catalog")
         found.update({name: getattr(self, name) for name in plain})
         if KIND_NAME in scope.variables:
-            found[KIND_NAME] = self._expander.bare(scope.variables[KIND_NAME])
+            found[KIND_NAME] = bare(scope.variables[KIND_NAME])
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:

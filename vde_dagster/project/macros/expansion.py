@@ -26,6 +26,7 @@ from vde_dagster.project.macros.variables import (
     KIND_NAME,
     STAGE,
     TIME_VARIABLES,
+    bare,
     template,
 )
 from vde_dagster.sql.edits import NOTHING
@@ -260,7 +261,7 @@ class Expander:
 
     def _in_identifier(self, found: re.Match[str]) -> str:
         value = self.scope.variables.get((found[1] or found[2]).lower())
-        return found[0] if value is None else self.bare(value)
+        return found[0] if value is None else bare(value)
 
     def _left_out(self, source: SourceText, tokens: list[Token], end: int) -> int:
         """Return the end of the clause that a call begins."""
@@ -361,7 +362,7 @@ class Expander:
                 f"@{{{name}}} has no value before the query runs, and cannot be part of a name",
                 f"write @{name} for the value",
             )
-        return self.bare(self.variable(name))
+        return bare(self.variable(name))
 
     def knows(self, name: str) -> bool:
         """Say whether there is a variable of that name."""
@@ -426,13 +427,6 @@ class Expander:
             yield
         finally:
             self.scope.variables = before
-
-    def bare(self, text: str) -> str:
-        """Return a value without the quotes around it, to be glued to other text."""
-        text = text.strip()
-        if len(text) >= 2 and text[0] == text[-1] and text[0] in "'`\"":
-            return text[1:-1]
-        return text
 
 
 def is_glued(before: str) -> bool:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vde_dagster.project.macros.variables import bare
 from vde_dagster.sql.scanner import Token, matching, split_top_level
 from vde_dagster.sql.trees import bracketed
 
@@ -202,7 +203,7 @@ def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
 def _fitting(expander: Expander, value: str, before: str, after: str) -> str:
     """Write a value as its neighbours need it."""
     if before.upper() == "AS" or "." in (before, after):
-        return expander.bare(value)
+        return bare(value)
     alone = before == "" or before.upper() in _OPENS
     if alone and (after == "" or after.upper() in _CLOSES):
         return value

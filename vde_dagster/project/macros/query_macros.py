@@ -16,7 +16,7 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.functions import given_items
 from vde_dagster.project.macros.relation_columns import columns_of
-from vde_dagster.project.macros.variables import TABLE_PARTS
+from vde_dagster.project.macros.variables import TABLE_PARTS, bare
 from vde_dagster.sql.trees import bracketed, placeholder
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _surrogate_key(expander: Expander, arguments: list[str]) -> str:
     )
     function = "MD5"
     if named:
-        function = expander.bare(expander.expand_text(named[0].partition(":=")[2]))
+        function = bare(expander.expand_text(named[0].partition(":=")[2]))
     digits = {"SHA256": 256, "SHA512": 512}.get(function.upper())
     joined = ", '|', ".join(texts)
     made = f"SHA2(CONCAT({joined}), {digits})" if digits else f"{function}(CONCAT({joined}))"
@@ -132,7 +132,7 @@ def _haversine(expander: Expander, arguments: list[str]) -> str:
         arguments,
         {**dict.fromkeys(names), "unit": "'mi'"},
     )
-    unit = expander.bare(expander.expand_text(given["unit"])).lower()
+    unit = bare(expander.expand_text(given["unit"])).lower()
     if unit not in _MILES_TO_KILOMETRES:
         raise expander.error(f"@HAVERSINE_DISTANCE knows no unit '{unit}'", "write 'mi' or 'km'")
     lat1, lon1, lat2, lon2 = map(_place, range(4))
@@ -165,17 +165,17 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
         },
     )
     texts = {name: expander.expand_text(text) for name, text in given.items() if name != "values"}
-    bare = {name: expander.bare(text) for name, text in texts.items()}
+    plain = {name: bare(text) for name, text in texts.items()}
     distinct = "DISTINCT " if expander.holds(texts["distinct"]) else ""
     columns = []
     for value in given_items(expander, [given["values"]]):
-        test = f"{_operand(expander, texts['column'])} {bare['cmp']} {value}"
+        test = f"{_operand(expander, texts['column'])} {plain['cmp']} {value}"
         made = (
-            f"{bare['agg']}({distinct}CASE WHEN {test} THEN {texts['then_value']}"
+            f"{plain['agg']}({distinct}CASE WHEN {test} THEN {texts['then_value']}"
             f" ELSE {texts['else_value']} END)"
         )
         if expander.holds(texts["alias"]):
-            name = f"{bare['prefix']}{expander.bare(value)}{bare['suffix']}"
+            name = f"{plain['prefix']}{bare(value)}{plain['suffix']}"
             quoted = expander.holds(texts["quote"])
             made += f" AS {written_identifier(expander, name, quoted=quoted)}"
         columns.append(made)
@@ -193,7 +193,7 @@ def _deduplicate(expander: Expander, arguments: list[str]) -> str:
         {"relation": None, "partition_by": None, "order_by": None},
     )
     keys = given_items(expander, [given["partition_by"]])
-    order = [expander.bare(one) for one in given_items(expander, [given["order_by"]])]
+    order = [bare(one) for one in given_items(expander, [given["order_by"]])]
     if not keys or not order:
         raise expander.error(
             "@DEDUPLICATE needs keys and an order",
@@ -210,7 +210,7 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
     given = arguments_of(
         expander, "DATE_SPINE", arguments, {"datepart": None, "start_date": None, "end_date": None}
     )
-    part = expander.bare(expander.expand_text(given["datepart"])).lower()
+    part = bare(expander.expand_text(given["datepart"])).lower()
     if part not in _PARTS:
         raise expander.error(
             f"@DATE_SPINE knows no date part '{part}'", f"write one of {', '.join(_PARTS)}"
@@ -218,7 +218,7 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
     ends = [expander.expand_text(given[name]).strip() for name in ("start_date", "end_date")]
     if all(end.startswith("'") for end in ends):
         try:
-            first, last = (date.fromisoformat(expander.bare(end)) for end in ends)
+            first, last = (date.fromisoformat(bare(end)) for end in ends)
         except ValueError:
             raise expander.error("@DATE_SPINE takes dates", "write them as '2026-01-31'") from None
         if first > last:
@@ -235,11 +235,11 @@ def _resolve_template(expander: Expander, arguments: list[str]) -> str:
     given = arguments_of(
         expander, "RESOLVE_TEMPLATE", arguments, {"template": None, "mode": "'literal'"}
     )
-    if expander.bare(given["mode"]).lower() != "literal":
+    if bare(given["mode"]).lower() != "literal":
         raise expander.error(
             "@RESOLVE_TEMPLATE gives texts only", "write @this_model for the table itself"
         )
-    pieces = re.split(r"@\{(\w+)\}", expander.bare(given["template"]))
+    pieces = re.split(r"@\{(\w+)\}", bare(given["template"]))
     unknown = [name for name in pieces[1::2] if name not in TABLE_PARTS]
     if unknown:
         raise expander.error(
@@ -291,9 +291,9 @@ def star(expander: Expander, arguments: list[str]) -> str:
         },
     )
     texts = {name: expander.expand_text(text) for name, text in given.items()}
-    bare = {name: expander.bare(text) for name, text in texts.items()}
+    plain = {name: bare(text) for name, text in texts.items()}
     left_out = {
-        expander.bare(one).lower()
+        bare(one).lower()
         for name in ("exclude", "except_")
         for one in given_items(expander, [given[name]])
     }
@@ -302,12 +302,12 @@ def star(expander: Expander, arguments: list[str]) -> str:
     if not kept:
         raise expander.error("@STAR has no columns left", "leave one out of exclude")
     quoted = expander.holds(texts["quote_identifiers"])
-    table = bare["alias"] or bare["relation"].rpartition(".")[2].strip('`"')
+    table = plain["alias"] or plain["relation"].rpartition(".")[2].strip('`"')
     qualifier = written_identifier(expander, table, quoted=quoted)
     written = []
     for name, type_ in kept.items():
         column = f"{qualifier}.{written_identifier(expander, name, quoted=quoted)}"
-        alias = f"{bare['prefix']}{name}{bare['suffix']}"
+        alias = f"{plain['prefix']}{name}{plain['suffix']}"
         value = f"CAST({column} AS {_type(expander, type_)})" if all(kept.values()) else column
         written.append(f"{value} AS {written_identifier(expander, alias, quoted=quoted)}")
     return ", ".join(written)
@@ -322,7 +322,7 @@ def union(expander: Expander, arguments: list[str]) -> str:
         del given[0]
     kind = "ALL"
     if given and given[0][:1] in ("'", '"'):
-        kind = expander.bare(given.pop(0)).upper()
+        kind = bare(given.pop(0)).upper()
     if kind not in ("ALL", "DISTINCT"):
         raise expander.error(f"@UNION knows no kind '{kind}'", "write 'all' or 'distinct'")
     if not given:

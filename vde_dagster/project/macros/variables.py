@@ -165,7 +165,7 @@ def filled(expander: Expander, text: str) -> str:
         name = found[1] or found[2]
         if found[1] is None and not expander.knows(name):
             return found[0]
-        return expander.bare(expander.variable(name))
+        return bare(expander.variable(name))
 
     return IN_TEXT.sub(value, text)
 
@@ -184,6 +184,14 @@ def template(expander: Expander, text: str) -> str:
         return quoted_text(filled(expander, text))
     parts.append(quoted_text(filled(expander, text[done:])))
     return f"CONCAT({', '.join(part for part in parts if part != quoted_text(''))})"
+
+
+def bare(value: str) -> str:
+    """Return a value without the quotes around it, to be glued to other text."""
+    value = value.strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
+        return value[1:-1]
+    return value
 
 
 def quoted_text(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.macros.variables import KIND_NAME
+from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare
 from vde_dagster.project.properties.header import Header, Value, parse_header
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.expanded import Expanded, ExpandedSource
@@ -23,7 +23,6 @@ from vde_dagster.sql.trees import has_placeholder
 _LATER = ("audits",)
 """Properties whose macros are expanded with the query that they end up in."""
 _CRONS = ("cron", "auto_restatement_cron")
-_VARIABLE = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 
 
@@ -78,7 +77,7 @@ def with_values(text: str, variables: Mapping[str, str]) -> str:
         own = variables.get((found[1] or found[2]).lower())
         return found[0] if own is None else bare(own)
 
-    return _VARIABLE.sub(value, text)
+    return IN_TEXT.sub(value, text)
 
 
 def expanded_text(
@@ -101,7 +100,7 @@ def expanded_text(
         if _CALL.search(text):
             return bare(Expander(source, scope).expand(0, len(text)).text)
         found = with_values(text, scope.variables)
-        unknown = _VARIABLE.search(found) if strict else None
+        unknown = IN_TEXT.search(found) if strict else None
         if unknown is not None:
             name = unknown[1] or unknown[2]
             Expander(SourceText(location.path, f"@{name}"), scope).expand(0, len(name) + 1)
@@ -112,14 +111,6 @@ def expanded_text(
         raise ProjectError(
             error.message, hint=error.hint, location=location, unknown=error.unknown
         ) from error
-
-
-def bare(value: str) -> str:
-    """Return a value without the quotes around it."""
-    value = value.strip()
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
-        return value[1:-1]
-    return value
 
 
 def _no_time(name: str) -> tuple[str, str]:

@@ -15,7 +15,6 @@ from vde_dagster.base.times import (
     relative_instant,
     zone_name,
 )
-from vde_dagster.errors import ProjectError
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.settings import Settings
 
@@ -64,13 +63,7 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
 
 
 def _cron(value: Value | None, settings: Settings) -> str:
-    text = settings.cron if value is None else value.raw.strip("'\"")
-    try:
-        return normalise_cron(text)
-    except ValueError as error:
-        if value is None:
-            raise ProjectError(f"setting 'cron': {error}") from error
-        raise value.error(f"{error}", "write '@daily' or five fields such as '0 5 * * *'") from None
+    return normalise_cron(settings.cron) if value is None else value.cron()
 
 
 def _zone(value: Value) -> str:

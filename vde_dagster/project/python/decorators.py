@@ -13,9 +13,9 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
-from vde_dagster.project.macros.variables import PROMOTING, sql_literal
+from vde_dagster.project.macros.variables import PROMOTING, bare, sql_literal
 from vde_dagster.project.properties.header import Value
-from vde_dagster.project.properties.header_macros import bare, expanded_text
+from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.python.files import where_raised
 from vde_dagster.project.reading.rendering import (
     render,

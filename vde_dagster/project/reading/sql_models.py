@@ -27,11 +27,12 @@ from vde_dagster.project.macros.variables import (
     PROMOTING,
     STAGE,
     TABLE_PARTS,
+    bare,
     sql_literal,
 )
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.header import Header, Value
-from vde_dagster.project.properties.header_macros import bare, expanded_header, written_kind
+from vde_dagster.project.properties.header_macros import expanded_header, written_kind
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.audits import (
     AuditContext,

@@ -14,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.base.times import is_date, parse_instant, utc
 from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.project.kinds.seed import MISSING
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.properties.header_macros import expanded_text
@@ -274,11 +275,6 @@ _FORMAT = {"sep": "delimiter", "delimiter": "delimiter", "quotechar": "quotechar
 _NULLS = ("na_values", "keep_default_na")
 _BLANK = "skip_blank_lines"
 _KNOWN = (*_FORMAT, *_NULLS, _BLANK)
-_MISSING = frozenset(
-    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
-    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-)
-"""What pandas reads as NULL."""
 
 
 class CsvError(ValueError):
@@ -301,7 +297,7 @@ def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     given = settings.get("na_values") or ()
     nulls = {given} if isinstance(given, str) else set(map(str, given))
     if settings.get("keep_default_na", True):
-        nulls |= _MISSING
+        nulls |= set(MISSING)
     try:
         lines = list(csv.reader(io.StringIO(text), strict=True, **form))
     except (csv.Error, TypeError) as error:
