@@ -123,29 +123,17 @@ class Value:
 
     def boolean(self) -> bool:
         """Read `true`, `false`, or a condition of constants such as `(1 = 0)`."""
-        text = self.raw.strip("'\"").lower()
-        if text[:1] == "(":  # What macros leave of a condition.
-            text = _condition(text)
+        tokens = list(self.tokens)
+        if tokens and tokens[0].text == ":":
+            del tokens[0]
+        text = self.part(tokens).raw.strip("'\"")
+        if len(tokens) > 1:  # What macros leave of a condition.
+            text = _condition(text, self.dialect)
+        text = text.lower()
         if text not in ("true", "false"):
             message = f"property '{self.name}' is true or false, not '{text}'"
             raise self.error(message, f"write {self.name} true, or leave it out")
         return text == "true"
-
-    def condition(self) -> bool:
-        """Read `true`, `false`, or a condition of constants such as `(1 = 1)`."""
-        tokens = self.tokens[1:] if self.tokens and self.tokens[0].text == ":" else self.tokens
-        value = self.part(list(tokens))
-        if len(tokens) < 3:
-            return value.boolean()
-        from sqlglot import exp, parse_one
-        from sqlglot.errors import SqlglotError
-        from sqlglot.optimizer.simplify import simplify
-
-        try:
-            folded = simplify(parse_one(value.raw, dialect=self.dialect)).unnest()
-        except SqlglotError:
-            return value.boolean()
-        return bool(folded.this) if isinstance(folded, exp.Boolean) else value.boolean()
 
     def cron(self) -> str:
         """Read a cron expression, and return its five fields."""
@@ -325,7 +313,7 @@ def read_properties(
     return properties
 
 
-def _condition(text: str) -> str:
+def _condition(text: str, dialect: str) -> str:
     """Return `true` or `false` for a condition of constants, any other text as it is."""
     from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
@@ -333,7 +321,7 @@ def _condition(text: str) -> str:
     from vde_dagster.project.macros.conditions import NotConstantError, constant
 
     try:
-        value = constant(parse_one(text, dialect="spark"))
+        value = constant(parse_one(text, dialect=dialect))
     except (SqlglotError, NotConstantError):
         return text
     return str(value).lower()

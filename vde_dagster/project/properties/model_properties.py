@@ -267,7 +267,7 @@ def read_model_properties(
         name=given["name"].identifier() if "name" in given else "",
         kind=kind,
         dialect=dialect,
-        enabled=given["enabled"].condition() if "enabled" in given else True,
+        enabled=given["enabled"].boolean() if "enabled" in given else True,
         fields=fields,
         audits=(*_audits(defaults), *_audits(given)),
         signals=tuple(given["signals"].items()) if "signals" in given else (),

@@ -101,12 +101,12 @@ class QueryColumns:
     ) -> list[tuple[str, str]]:
         """Return (alias, column) of all tables of a SELECT, in order."""
         from_ = select.args.get("from_") or select.args.get("from")
-        joins = select.args.get("joins") or ()
         if from_ is None or select.args.get("laterals"):
             raise NotToldError
+        joins = (join.this for join in select.args.get("joins") or () if join.kind not in _HALVES)
         return [
             (source.alias_or_name, name)
-            for source in (from_.this, *(join.this for join in joins if join.kind not in _HALVES))
+            for source in (from_.this, *joins)
             for name in self._of_source(source, ctes)
         ]
 
@@ -121,28 +121,17 @@ class QueryColumns:
                 raise NotToldError  # Spark names it by its text.
             return [one.alias_or_name]
         star = one if is_star else one.this
-        if query.args.get("laterals"):
+        joins = query.args.get("joins") or ()
+        if any(join.args.get("using") or join.method for join in joins):
             raise NotToldError
         left_out = star.args.get("except_") or star.args.get("except") or ()
         hidden = {column.name.lower() for column in left_out}
-        table = "" if is_star else one.args["table"].name.lower()
-        return [name for name in self._of_sources(query, table, ctes) if name.lower() not in hidden]
-
-    def _of_sources(
-        self, query: exp.Select, only: str, ctes: Mapping[str, list[str] | None]
-    ) -> list[str]:
-        """Return the columns of a star: of all tables, or of one."""
-        from_ = query.args.get("from_") or query.args.get("from")
-        joins = query.args.get("joins") or ()
-        if from_ is None or any(join.args.get("using") or join.method for join in joins):
-            raise NotToldError
-        names: list[str] = []
-        for source in (from_.this, *(join.this for join in joins if join.kind not in _HALVES)):
-            if not only or source.alias_or_name.lower() == only:
-                names += self._of_source(source, ctes)
+        only = "" if is_star else one.args["table"].name.lower()
+        there = self.of_tables(query, ctes)
+        names = [name for table, name in there if not only or table.lower() == only]
         if not names:
             raise NotToldError
-        return names
+        return [name for name in names if name.lower() not in hidden]
 
     def _of_source(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         from sqlglot import exp

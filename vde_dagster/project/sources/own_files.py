@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 
 if TYPE_CHECKING:
     from vde_dagster.project.kinds.incremental import FoundCode
+    from vde_dagster.project.macros.registry import Collector
     from vde_dagster.project.properties.header import Value
     from vde_dagster.project.reading.audits import AuditDefinition, SignalDefinition
     from vde_dagster.project.reading.sql_models import FileContext
@@ -242,18 +243,25 @@ class OwnFiles:
             mistakes.append(error)
             return {}
 
-    def _macros(self, mistakes: list[ProjectError]) -> dict[str, Callable[..., Any]]:
+    def _executed(
+        self, paths: Iterable[str], mistakes: list[ProjectError]
+    ) -> Iterator[tuple[str, Collector, dict[str, str]]]:
+        """Execute files; yield what each has decorated, and the files that it is made of."""
         from vde_dagster.project.python.files import execute
 
-        macros: dict[str, Callable[..., Any]] = {}
-        for path in self._found.macros:
+        for path in paths:
             try:
                 text = self._folder.text(path)
                 with self._folder.in_time(path), watching(self._macros_saw):
-                    collector, _ = execute(self._folder.root, path, text)
+                    collector, files = execute(self._folder.root, path, text)
             except ProjectError as error:
                 mistakes.append(error)
-                continue
+            else:
+                yield path, collector, files
+
+    def _macros(self, mistakes: list[ProjectError]) -> dict[str, Callable[..., Any]]:
+        macros: dict[str, Callable[..., Any]] = {}
+        for _, collector, _ in self._executed(self._found.macros, mistakes):
             macros.update(collector.macros)
         return macros
 
@@ -269,22 +277,13 @@ class OwnFiles:
 
     def _signals(self, mistakes: list[ProjectError]) -> dict[str, SignalDefinition]:
         from vde_dagster.project.model import PythonSource
-        from vde_dagster.project.python.files import execute
         from vde_dagster.project.reading.audits import SignalDefinition
 
-        signals: dict[str, SignalDefinition] = {}
-        for path in self._found.signals:
-            try:
-                text = self._folder.text(path)
-                with self._folder.in_time(path), watching(self._macros_saw):
-                    collector, files = execute(self._folder.root, path, text)
-            except ProjectError as error:
-                mistakes.append(error)
-                continue
-            for name, function in collector.signals.items():
-                python = PythonSource(f"{path}:{function.__name__}", files)
-                signals[name] = SignalDefinition(function, python)
-        return signals
+        return {
+            name: SignalDefinition(function, PythonSource(f"{path}:{function.__name__}", files))
+            for path, collector, files in self._executed(self._found.signals, mistakes)
+            for name, function in collector.signals.items()
+        }
 
     def _materializations(self, mistakes: list[ProjectError]) -> dict[str, tuple[FoundCode, ...]]:
         from vde_dagster.project.python.models import read_materializations
