@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.project.macros.registry import F, note_materialization, noting_model
+from vde_dagster.project.macros.registry import F, note, noting_model
 
 
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
@@ -44,7 +44,7 @@ class CustomMaterialization:
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
-        note_materialization(vars(cls).get("NAME") or cls.__name__, cls)
+        note("materializations", vars(cls).get("NAME") or cls.__name__, cls)
 
     def insert(
         self,

@@ -69,16 +69,7 @@ def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[
         metadata_only: Taken as SQLMesh takes it, and not used: what a macro writes has the
             version, not its code.
     """
-    if callable(name):
-        raise TypeError("write @macro() with parentheses")
-
-    def decorate(function: F) -> F:
-        collector = _current.get()
-        if collector is not None:
-            collector.macros[(name or function.__name__).lower()] = function
-        return function
-
-    return decorate
+    return _noting("macros", name, "write @macro() with parentheses")
 
 
 def signal(name: str | None = None) -> Callable[[F], F]:
@@ -92,16 +83,7 @@ def signal(name: str | None = None) -> Callable[[F], F]:
     Args:
         name: The signal's name; the function's by default.
     """
-    if callable(name):
-        raise TypeError("write @signal() with parentheses")
-
-    def decorate(function: F) -> F:
-        collector = _current.get()
-        if collector is not None:
-            collector.signals[(name or function.__name__).lower()] = function
-        return function
-
-    return decorate
+    return _noting("signals", name, "write @signal() with parentheses")
 
 
 def materialization(name: str) -> Callable[[F], F]:
@@ -113,11 +95,16 @@ def materialization(name: str) -> Callable[[F], F]:
     Args:
         name: How models call it: `kind CUSTOM (materialization 'name')`.
     """
+    return _noting("materializations", name, "write @materialization('name') with a name")
+
+
+def _noting(where: str, name: str | None, hint: str) -> Callable[[F], F]:
+    """Return a decorator that notes a function, in the load that is going on, under a name."""
     if callable(name):
-        raise TypeError("write @materialization('name') with a name")
+        raise TypeError(hint)
 
     def decorate(function: F) -> F:
-        note_materialization(name, function)
+        note(where, name or function.__name__, function)
         return function
 
     return decorate
@@ -164,8 +151,12 @@ def noting_model(
     return decorate
 
 
-def note_materialization(name: str, code: Callable[..., Any]) -> None:
-    """Note what writes tables of kind CUSTOM, in the load that is going on."""
+def note(where: str, name: str, code: Callable[..., Any]) -> None:
+    """Note code in the load that is going on.
+
+    Args:
+        where: What it is: a field of `Collector` that has such by name.
+    """
     collector = _current.get()
     if collector is not None:
-        collector.materializations[name.lower()] = code
+        getattr(collector, where)[name.lower()] = code

@@ -7,8 +7,6 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,12 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
-from vde_dagster.project.kinds import KINDS, Kind, column_properties
+from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model, PythonSource
 from vde_dagster.project.properties.header import parse_header
+from vde_dagster.project.properties.header_text import header_literal, kind_text, property_text
 from vde_dagster.project.properties.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.python.decorators import (
     STATEMENTS,
@@ -36,9 +35,6 @@ from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.sql_models import FileContext, name_of
 from vde_dagster.sql.scanner import SourceText, scan
-
-_OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
-"""Properties of models whose values name columns, which are written without quotes."""
 
 
 def load_python_file(
@@ -175,15 +171,19 @@ def _properties(
         if key not in READ and key not in METADATA:
             raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
     is_value = isinstance(kind, Kind)
-    parts = [f"name {_sql(name)}"] if name else []
+    parts = [f"name {header_literal(name)}"] if name else []
     if kind is not None and not is_value:
-        parts.append(f"kind {_kind_text(kind, location)}")
+        plain = getattr(kind, "value", kind)
+        if not (isinstance(plain, str) or (isinstance(plain, Mapping) and "name" in plain)):
+            hint = 'write kind="FULL" or kind={"name": "FULL"}'
+            raise _error(f"{kind!r} is not a kind", location, hint)
+        parts.append(f"kind {kind_text(kind)}")
     elif kind is None and "kind" not in context.defaults:
         parts.append("kind FULL")
     dialect = str(options.get("dialect") or context.settings.dialect)
     for key, value in options.items():
         if value is not None and value != () and value != {}:
-            parts.append(f"{key} {_property_text(key, value, dialect)}")
+            parts.append(f"{key} {property_text(key, value, dialect)}")
     header_text = f"MODEL ({', '.join(parts)})"
     source = SourceText(location.path, header_text)
     try:
@@ -218,55 +218,6 @@ def _statements(key: str, own: Any, context: FileContext) -> Any:
     return [*defaults, *(one for one in listed if one is not None)]
 
 
-def _kind_text(kind: Any, location: SourceLocation) -> str:
-    kind = getattr(kind, "value", kind)
-    if isinstance(kind, str):
-        return kind
-    if isinstance(kind, Mapping) and "name" in kind:
-        name = getattr(kind["name"], "value", kind["name"])
-        inner = ", ".join(f"{k} {_property_text(k, v)}" for k, v in kind.items() if k != "name")
-        return f"{name} ({inner})" if inner else str(name)
-    raise _error(f"{kind!r} is not a kind", location, 'write kind="FULL" or kind={"name": "FULL"}')
-
-
-def _property_text(key: str, value: Any, dialect: str = "spark") -> str:
-    value = getattr(value, "value", value) if isinstance(value, Enum) else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        if key == "columns":
-            types = {name: _written(type_, dialect) for name, type_ in value.items()}
-            return f"({', '.join(f'`{name}` {type_}' for name, type_ in types.items())})"
-        if key == "time_column":
-            column, form = value.get("column"), value.get("format")
-            return f"({column}, {_sql(form)})" if form else str(column)
-        return _sql(value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({', '.join(_property_text(key, item, dialect) for item in value)})"
-    if isinstance(value, datetime | date):
-        return _sql(value.isoformat())
-    if key in _OF_COLUMNS or key in column_properties():
-        return _written(value, dialect)
-    return _sql(value)
-
-
-def _written(value: Any, dialect: str) -> str:
-    """Write a type or a column, given as a text or as an expression of SQLGlot's."""
-    return str(value.sql(dialect=dialect)) if hasattr(value, "sql") else str(value)
-
-
-def _sql(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"({', '.join(f'{_sql(str(k))} = {_sql(v)}' for k, v in value.items())})"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({', '.join(map(_sql, value))})"
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "null" if value is None else str(value)
-
-
 def _audit_call(
     item: Any, location: SourceLocation, what: str = "an audit", *, literal: bool = False
 ) -> AuditCall:
@@ -291,10 +242,10 @@ def _audit_call(
 
 def _argument_text(value: Any, literal: bool) -> str:
     if isinstance(value, str):
-        return _sql(value) if literal else value
+        return header_literal(value) if literal else value
     if hasattr(value, "sql"):
         return str(value.sql(dialect="spark"))
-    return _sql(value)
+    return header_literal(value)
 
 
 def _name(text: str, location: SourceLocation, context: FileContext) -> ModelName:

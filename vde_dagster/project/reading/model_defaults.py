@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.kinds import View, column_properties
+from vde_dagster.project.kinds import View
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.macros.variables import KIND_NAME
 from vde_dagster.project.properties.header import Header, Value, parse_header
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
+from vde_dagster.project.properties.header_text import property_text
 from vde_dagster.project.properties.model_properties import (
     OF_KINDS,
     PROPERTIES,
@@ -68,7 +69,7 @@ def default_properties(
         ProjectError: One cannot be read.
     """
     given = [
-        f"{key} {property_text(key, value)}"
+        f"{key} {property_text(key, value, macros=True)}"
         for key, value in settings.model_defaults.items()
         if key in PROPERTIES
     ]
@@ -109,7 +110,7 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
                 found.append((key, ProjectError(message, hint="write a list of texts")))
         elif not _with_macros(value):
             try:
-                text = f"{key} {property_text(key, value)}"
+                text = f"{key} {property_text(key, value, macros=True)}"
                 if key in OF_KINDS:
                     text = f"kind INCREMENTAL_BY_TIME_RANGE (time_column t, {text})"
                 source = SourceText(PYPROJECT, f"MODEL (name a.b, {text})")
@@ -124,29 +125,6 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
     return found
 
 
-def property_text(key: str, value: Any) -> str:
-    """Write a value of a property as a header has it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if key == "kind":
-        return kind_text(value)
-    if key == "audits" and isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({', '.join(str(one) for one in value)})"
-    if isinstance(value, Mapping):
-        return _sql(value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({', '.join(property_text(key, one) for one in value)})"
-    return str(value) if key in column_properties() else _sql(value)
-
-
-def kind_text(kind: Any) -> str:
-    """Write a kind, given by its name or as a table, as a header has it."""
-    if isinstance(kind, Mapping) and "name" in kind:
-        inner = ", ".join(f"{k} {property_text(k, v)}" for k, v in kind.items() if k != "name")
-        return f"{kind['name']} ({inner})" if inner else str(kind["name"])
-    return str(kind)
-
-
 def _file(settings: Settings) -> str:
     return settings.config_file or str(PYPROJECT)
 
@@ -159,18 +137,3 @@ def _is_statements(value: Any) -> bool:
 
 def _with_macros(value: Any) -> bool:
     return "@" in json.dumps(value, default=str)
-
-
-def _sql(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"({', '.join(f'{_sql(str(k))} = {_inner(v)}' for k, v in value.items())})"
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "null" if value is None else str(value)
-
-
-def _inner(value: Any) -> str:
-    """Write a value of a table: what begins like a macro is one, as in SQLMesh."""
-    return value if isinstance(value, str) and value.startswith("@") else _sql(value)
