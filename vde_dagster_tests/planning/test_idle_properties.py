@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.planning.checks.diagnostics import properties_in_header
-from vde_dagster.planning.checks.unused_properties import _OF_MODELS
 from vde_dagster.project.properties.model_properties import METADATA
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -66,10 +65,6 @@ def test_many_models_that_say_the_same_are_told_once(tmp_path: Path) -> None:
     assert "models/m0.sql:3" in warning
 
 
-def test_whatever_is_read_over_is_told() -> None:
-    assert set(_OF_MODELS) >= METADATA
-
-
 @pytest.mark.parametrize("properties", USED)
 def test_what_is_used_is_not_told(properties: str, tmp_path: Path) -> None:
     told = warnings(tmp_path, properties)
@@ -102,7 +97,7 @@ def test_the_page_for_sqlmeshs_people_names_them_all() -> None:
     section = page.partition("\n## Ignored properties\n")[2]
     named = set(re.findall(r"`([a-z_]+)`", section.partition("\n## ")[0]))
 
-    assert named == {*_OF_MODELS, "table_format", "iceberg"}
+    assert named == {*METADATA, "default_catalog", "table_format", "iceberg"}
 
 
 def test_a_text_that_is_no_header_has_no_properties(tmp_path: Path) -> None:

@@ -18,22 +18,9 @@ from vde_dagster.project.kinds import Kind
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
+from vde_dagster.project.properties.model_properties import METADATA
 
-_OF_MODELS = {
-    "references": "joins are read from queries",
-    "validate_query": "every query is checked while planning",
-    "project": "a project is a folder",
-    "optimize_query": "Spark runs queries as their authors wrote them",
-    "assertions": "write them as audits (…)",
-    "gateway": "there is one engine, Spark",
-    "session_properties": "models share one Spark session; write SET before the query",
-    "grants": "Iceberg has none; write GRANT between ON_VIRTUAL_UPDATE_BEGIN; and its END where "
-    "the catalog has them",
-    "grants_target_layer": "Iceberg has no grants",
-    "default_catalog": "models live in the project's catalog",
-}
-"""Properties of SQLMesh that are read over, with why."""
-
+_OF_CATALOGS = {"default_catalog": "models live in the project's catalog"}
 _OF_TABLES = {
     "partitioned_by": "has no table to be partitioned",
     "clustered_by": "has no table to be sorted",
@@ -58,7 +45,7 @@ def idle_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
     """Find properties that change nothing."""
     model, kind = known.model, known.model.kind
     written = properties_in_header(model)
-    for name, why in _OF_MODELS.items():
+    for name, why in {**METADATA, **_OF_CATALOGS}.items():
         if name in written:
             yield _idle(model, name, f"property '{name}' does nothing here: {why}")
     for name in repeated_properties(model):

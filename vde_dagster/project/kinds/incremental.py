@@ -28,7 +28,8 @@ class Incremental(Kind):
     Attributes:
         lookback: How many earlier intervals each new one fills again.
         batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether production keeps what is filled for good.
+        disable_restatement: Whether production keeps what is filled for good: its sources may have
+            it no longer.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
     """
 
@@ -126,21 +127,6 @@ IN_PLACE = (
 """Properties of kinds whose tables may change in place."""
 
 
-def key_columns(value: Value) -> tuple[str, ...]:
-    """Read the columns of a key.
-
-    Raises:
-        ProjectError: One of them is an expression.
-    """
-    columns = tuple(text.strip('`"') for text in value.raws())
-    for item, text in zip(value.items(), columns, strict=True):
-        if len(item.tokens) != 1:
-            raise item.error(
-                f"unique key '{text}' is not a column", "add the expression as a column"
-            )
-    return columns
-
-
 def _time_column(value: Value) -> tuple[str, str | None]:
     """Read a column, or `(column, format)`; the format is in strftime's words, or the dialect's."""
     items = value.items()
@@ -168,14 +154,7 @@ class IncrementalByTimeRange(ChangesInPlace):
     Args:
         time_column: The output column that holds each row's time.
         time_format: strftime format of the column when it is text, else None.
-        lookback: How many earlier intervals each new one fills again.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether production keeps what is filled for good.
-        auto_restatement_cron: When production's runs fill it again by themselves, or None.
         auto_restatement_intervals: How many of the last intervals they do, or None for all.
-        forward_only: Whether every change is made in place, and rows that are there stay.
-        on_destructive_change: What to do when such a change removes or retypes columns.
-        on_additive_change: What to do when it adds or widens columns.
         batch_concurrency: How many batches may run at the same time, or None for one.
     """
 
@@ -245,18 +224,7 @@ class IncrementalByTimeRange(ChangesInPlace):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(ChangesInPlace):
-    """Filled interval by interval; the partitions that the query returns rows of are replaced.
-
-    Args:
-        lookback: How many earlier intervals each new one fills again.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether production keeps what is filled for good: its sources may have
-            it no longer.
-        auto_restatement_cron: When production's runs fill it again by themselves, or None.
-        forward_only: Whether every change is made in place, and rows that are there stay.
-        on_destructive_change: What to do when such a change removes or retypes columns.
-        on_additive_change: What to do when it adds or widens columns.
-    """
+    """Filled interval by interval; the partitions that the query returns rows of are replaced."""
 
     lookback: int = 0
     batch_size: int | None = None
@@ -285,13 +253,6 @@ class IncrementalUnmanaged(ChangesInPlace):
     Args:
         insert_overwrite: Whether the partitions that a fill has rows of are replaced instead; all
             rows, where the table has no partitions.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether production keeps what is filled for good: its sources may have
-            it no longer.
-        auto_restatement_cron: When production's runs fill it again by themselves, or None.
-        forward_only: Whether every change is made in place, and rows that are there stay.
-        on_destructive_change: What to do when such a change removes or retypes columns.
-        on_additive_change: What to do when it adds or widens columns.
         batch_concurrency: How many batches may run at the same time, or None for one.
     """
 
@@ -398,10 +359,6 @@ class Custom(Incremental):
     Args:
         materialization: The function's name.
         materialization_properties: What the model says to it, by name.
-        lookback: How many earlier intervals each new one fills again.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether production keeps what is filled for good.
-        auto_restatement_cron: When production's runs fill it again by themselves, or None.
         entrypoint: `path.py:function` inside `code`; empty until the files are read.
         code: Text of the function's module and of those of the project that it imports, by path.
         outside: Hashes of what else the code may read, see `base.outside`.

@@ -223,18 +223,11 @@ class IncrementalByUniqueKey(ChangesInPlace):
 
     Args:
         unique_key: Output columns that identify a row; NULLs count as equal.
-        lookback: How many earlier intervals each new one fills again.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
         key_expressions: Spark SQL over output columns that identifies a row beside them.
         when_matched: What becomes of rows whose key is there, the first clause that holds; all
             columns are replaced when there is none. Columns are those of `source` and `target`.
         merge_filter: Condition over `source` and `target` without which a row of the table is no
             match, or empty.
-        disable_restatement: Whether production keeps what is filled for good.
-        auto_restatement_cron: When production's runs fill it again by themselves, or None.
-        forward_only: Whether every change is made in place, and rows that are there stay.
-        on_destructive_change: What to do when such a change removes or retypes columns.
-        on_additive_change: What to do when it adds or widens columns.
     """
 
     unique_key: tuple[str, ...]

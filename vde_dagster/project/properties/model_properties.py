@@ -167,20 +167,19 @@ READ = frozenset(
 OWN_PROPERTIES = ("vde.", "spark.query-column-names")
 """How the properties of views begin that nobody sets but the publication."""
 
-METADATA = frozenset(
-    [
-        "references",
-        "validate_query",
-        "project",
-        "optimize_query",
-        "assertions",
-        "gateway",
-        "session_properties",
-        "grants",
-        "grants_target_layer",
-    ]
-)
-"""Properties of SQLMesh that say nothing about the data: accepted and not used."""
+METADATA = {
+    "references": "joins are read from queries",
+    "validate_query": "every query is checked while planning",
+    "project": "a project is a folder",
+    "optimize_query": "Spark runs queries as their authors wrote them",
+    "assertions": "write them as audits (…)",
+    "gateway": "there is one engine, Spark",
+    "session_properties": "models share one Spark session; write SET before the query",
+    "grants": "Iceberg has none; write GRANT between ON_VIRTUAL_UPDATE_BEGIN; and its END where "
+    "the catalog has them",
+    "grants_target_layer": "Iceberg has no grants",
+}
+"""Properties of SQLMesh that say nothing about the data: accepted and not used, with why."""
 
 REFUSED = {
     "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
@@ -494,7 +493,7 @@ def model_schema() -> dict[str, Any]:
 
     Source: https://json-schema.org/draft/2020-12/schema
     """
-    plain = sorted((READ | METADATA) - set(REFUSED) - {"name", "kind"})
+    plain = sorted(READ.union(METADATA) - set(REFUSED) - {"name", "kind"})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A model's properties",

@@ -150,7 +150,8 @@ def _read(
         reads_itself=reads_itself,
         **fields,
     )
-    return LoadedModel(completed(context, model, location.path), {**audit_reads, **reads})
+    model = completed(model, location.path, context.settings, context.materializations)
+    return LoadedModel(model, {**audit_reads, **reads})
 
 
 def _properties(

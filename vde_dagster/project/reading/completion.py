@@ -4,59 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
-from vde_dagster.project.kinds import Custom, Kind, Seed
+from vde_dagster.project.kinds import Custom, Seed
 from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.scanner import SourceText
 
 
-class Shared(Protocol):
-    """The context shared by all files of a project."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings."""
-
-    @property
-    def materializations(self) -> Mapping[str, tuple[FoundCode, ...]]:
-        """The functions that write tables, by name in lower case."""
-
-
-Completer = Callable[[Shared, Model, Path], Model]
-"""Takes what files share, a model as its header defines it, and its file relative to the root."""
-
-
-def completed(shared: Shared, model: Model, path: Path) -> Model:
+def completed(
+    model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[FoundCode, ...]]
+) -> Model:
     """Return a model with what its kind's files say; most kinds have none.
+
+    Args:
+        model: The model as its header defines it.
+        path: Its file, relative to the root.
+        code: The project's functions that write tables, by name in lower case.
 
     Raises:
         ProjectError: A file is missing or wrong.
     """
-    complete = COMPLETERS.get(type(model.kind))
-    return model if complete is None else complete(shared, model, path)
+    if isinstance(model.kind, Seed):
+        from vde_dagster.project.reading.seeds import load_seed
+
+        return load_seed(settings, model, path)
+    return _with_its_code(model, code) if isinstance(model.kind, Custom) else model
 
 
-def _seed(shared: Shared, model: Model, path: Path) -> Model:
-    from vde_dagster.project.reading.seeds import load_seed
-
-    return load_seed(shared.settings, model, path)
-
-
-def _custom(shared: Shared, model: Model, path: Path) -> Model:
-    return with_its_code(model, shared.materializations)
-
-
-COMPLETERS: dict[type[Kind], Completer] = {Seed: _seed, Custom: _custom}
-
-
-def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
+def _with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
     """Return a model with the code of the function that writes its table.
 
     Args:

@@ -261,7 +261,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         reads_itself=reads_itself,
         **fields,
     )
-    return LoadedModel(completed(context, model, source.path), {**audit_reads, **reads})
+    model = completed(model, source.path, context.settings, context.materializations)
+    return LoadedModel(model, {**audit_reads, **reads})
 
 
 def name_of(
@@ -330,7 +331,8 @@ def _without_query(
         on_virtual_update=statements[2],
         **properties.fields,
     )
-    return LoadedModel(completed(context, model, source.path), reads)
+    model = completed(model, source.path, context.settings, context.materializations)
+    return LoadedModel(model, reads)
 
 
 def _classify(
