@@ -21,6 +21,9 @@ Type = exp.DataType | None
 _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
 _LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
+_ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
+"""Digits that a whole number is given in a DECIMAL."""
+MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
 _RETURNS = {
@@ -106,18 +109,20 @@ def _inner(e: exp.Expr) -> Type:
 
 
 def _literal(e: exp.Literal) -> Type:
-    text = str(e.this)
+    text = str(e.this).upper()
     if text[-1:] in "'\"":
         return data_type("STRING")
-    if text.isdigit():
-        value = int(text)
-        if value < _LONGEST_INT:
-            return data_type("INT")
-        return data_type("BIGINT") if value < _LONGEST_BIGINT else None
-    named = _SUFFIXES.get(text[-1:].upper())
-    if named is not None:
-        return data_type(named)
-    return data_type("DOUBLE") if "e" in text.lower() and text[-2:].upper() != "BD" else None
+    if text.isdigit() and int(text) < _LONGEST_BIGINT:
+        return data_type("INT" if int(text) < _LONGEST_INT else "BIGINT")
+    number = text.removesuffix("BD")
+    if number == text and text[-1:] in _SUFFIXES:
+        return data_type(_SUFFIXES[text[-1:]])
+    if "E" in number:
+        return data_type("DOUBLE") if number == text else None
+    whole, _, fraction = number.partition(".")
+    if not (whole + fraction).isdigit():
+        return None
+    return _decimal(len(whole.lstrip("0")), len(fraction))
 
 
 def _signed(e: exp.Expr) -> Type:
@@ -142,7 +147,54 @@ def _arithmetic(e: exp.Binary) -> Type:
     names = [kind.this for kind in kinds if kind is not None]
     if all(name in _INTEGERS for name in names):
         return kinds[0] if _INTEGERS.index(names[0]) >= _INTEGERS.index(names[1]) else kinds[1]
-    return data_type("DOUBLE") if _float(names) else None
+    return data_type("DOUBLE") if _float(names) else _exact(e)
+
+
+def _exact(e: exp.Binary) -> Type:
+    """The type of arithmetic of which a side is a DECIMAL, as far as its digits have room in one.
+
+    https://github.com/apache/spark/blob/v4.1.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/expressions/arithmetic.scala
+    """
+    one, two = (_digits(side, shown=True) for side in (e.this, e.expression))
+    if one is None or two is None or _D.DECIMAL not in [_kind(e.this), _kind(e.expression)]:
+        return None
+    (whole, scale), (whole_2, scale_2) = one, two
+    more = max(scale, scale_2)
+    if isinstance(e, exp.Add | exp.Sub):
+        return _decimal(max(whole, whole_2) + 1, more)
+    if isinstance(e, exp.Mul):
+        return _decimal(whole + whole_2 + 1, scale + scale_2)
+    if isinstance(e, exp.Mod):
+        return _decimal(min(whole, whole_2), more)
+    return _decimal(whole + scale_2, max(6, scale + whole_2 + scale_2 + 1))
+
+
+def _kind(e: exp.Expr) -> exp.DType | None:
+    found = infer(e)
+    return found.this if found is not None else None
+
+
+def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
+    """The digits before and behind the point of a whole number's type, or of a DECIMAL.
+
+    Args:
+        shown: Whether a literal has no more than one sees, as beside an operator.
+    """
+    e, kind = e.unnest(), infer(e)
+    if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):
+        return None
+    if kind.this != _D.DECIMAL:
+        literal = shown and isinstance(e, exp.Literal) and str(e.this).isdigit()
+        return len(str(int(e.this))) if literal else _ROOM[kind.this], 0
+    given = [int(part.name) for part in kind.expressions]
+    precision, scale = (*given, *(10, 0)[len(given) :])
+    return precision - scale, scale
+
+
+def _decimal(whole: int, scale: int) -> Type:
+    """A DECIMAL; None for one of more digits than there are, which depends on settings."""
+    digits = max(whole + scale, 1)
+    return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 
 
 def _float(names: list[exp.DType]) -> bool:
@@ -156,7 +208,7 @@ def _quotient(e: exp.Div) -> Type:
     names = [kind.this for kind in kinds if kind is not None]
     if len(names) == 2 and (_float(names) or all(n in (*_INTEGERS, _D.FLOAT) for n in names)):
         return data_type("DOUBLE")
-    return None
+    return _exact(e)
 
 
 def _whole_quotient(e: exp.IntDiv) -> Type:
@@ -182,11 +234,16 @@ def _case(e: exp.Case) -> Type:
 
 
 def _common(values: Iterable[exp.Expr]) -> Type:
-    """The type that all values have; NULL has any."""
-    kinds = [infer(value) for value in values if not isinstance(value, exp.Null)]
-    if not kinds or any(kind != kinds[0] for kind in kinds):
+    """The type that all values have, or the DECIMAL that has room for them; NULL has any."""
+    values = [value for value in values if not isinstance(value, exp.Null)]
+    kinds = [infer(value) for value in values]
+    if not kinds or all(kind == kinds[0] for kind in kinds):
+        return kinds[0] if kinds else None
+    digits = [_digits(value) for value in values]
+    known = [one for one in digits if one is not None]
+    if len(known) < len(values) or _D.DECIMAL not in map(_kind, values):
         return None
-    return kinds[0]
+    return _decimal(max(whole for whole, _ in known), max(scale for _, scale in known))
 
 
 def _call(e: exp.Anonymous) -> Type:
@@ -209,18 +266,32 @@ def _call(e: exp.Anonymous) -> Type:
         kind = _common(arguments)
         return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True) if kind else None
     if name in ("sum", "avg"):
-        return _total(name, infer(arguments[0]))
+        return _total(name, arguments[0])
+    if name in ("abs", "ceil", "floor", "round") and len(arguments) == 1:
+        return _rounded(name, arguments[0])
     return _literal_type(name)
 
 
-def _total(name: str, kind: Type) -> Type:
-    if kind is None:
-        return None
-    if kind.this in (_D.DOUBLE, _D.FLOAT):
+def _total(name: str, of: exp.Expr) -> Type:
+    kind = _kind(of)
+    if kind in (_D.DOUBLE, _D.FLOAT):
         return data_type("DOUBLE")
-    if kind.this in _INTEGERS:
+    if kind in _INTEGERS:
         return data_type("BIGINT" if name == "sum" else "DOUBLE")
-    return None
+    digits = _digits(of)
+    if digits is None:
+        return None
+    whole, scale = digits
+    if name == "sum":
+        return _decimal(min(whole + 10, MOST_DIGITS - scale), scale)
+    return _decimal(whole, scale + 4)
+
+
+def _rounded(name: str, of: exp.Expr) -> Type:
+    if _kind(of) != _D.DECIMAL or name == "abs":
+        return infer(of) if _kind(of) == _D.DECIMAL else None
+    digits = _digits(of)
+    return _decimal(digits[0] + 1, 0) if digits is not None else None
 
 
 def _literal_type(name: str) -> Type:

@@ -30,8 +30,24 @@ current_timestamp(); array(1, 2); array('a'); split(status, 'a'); EXISTS (SELECT
 (SELECT max(price) FROM items); int(status); string(id); timestamp(status); sum(id) OVER ()
 avg(id) OVER (); count(*) OVER (); row_number() OVER (ORDER BY id); max(ts) OVER ()
 sum(amount) OVER (); lag(id) OVER (ORDER BY id); lead(status, 1) OVER (ORDER BY id)
-ntile(2) OVER (ORDER BY id)
+ntile(2) OVER (ORDER BY id); 1.5; .05; 007.50; 1.0BD; 20240131BD; 9223372036854775808; 0.0
 """
+_EXACT = [f"CAST(id AS DECIMAL({digits}))" for digits in ("9, 2", "20, 0", "38, 10", "3, 3", "10")]
+_OTHERS = ["1", "0", "1234567", "id", "2L", "CAST(id AS TINYINT)", "1.25", "0.0", "1.5D", *_EXACT]
+EXACT = [
+    text
+    for one in _EXACT
+    for text in (
+        *(f"{x} {sign} {y}" for y in _OTHERS for sign in "+-*/%" for x, y in ((one, y), (y, one))),
+        *(
+            f"{f}({one})"
+            for f in ("abs", "ceil", "floor", "round", "sum", "avg", "max", "negative")
+        ),
+        *(f"{f}({one}, {y})" for y in _OTHERS for f in ("coalesce", "greatest", "nvl")),
+        *(f"CASE WHEN id > 1 THEN {y} ELSE {one} END" for y in _OTHERS),
+        f"if(id > 1, {one}, NULL)",
+    )
+]
 
 
 def _wrong(session: Any, query: str, written: str, schema: Any) -> list[str]:
@@ -83,7 +99,7 @@ def test_types_of_expressions_over_tables_are_those_of_spark(spark_engine: Spark
         listed = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns.items())
         session.sql(f"SELECT {listed}").createOrReplaceTempView(table.replace(".", "_"))
     parts = [part.strip() for line in EXPRESSIONS.splitlines() for part in line.split(";")]
-    texts = [f"SELECT {part} AS x FROM orders" for part in parts if part]
+    texts = [f"SELECT {part} AS x FROM orders" for part in [*parts, *EXACT] if part]
     texts += [
         query
         for cases in yaml.safe_load((FIXTURES / "same.yaml").read_text()).values()

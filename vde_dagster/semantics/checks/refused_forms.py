@@ -15,6 +15,7 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.algebra.normalise import plain_string
 from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics.types import MOST_DIGITS
 from vde_dagster.sql.reading import name_of_call
 
 _RULE = "refused form"
@@ -27,7 +28,6 @@ _UNITS = frozenset({"dateadd", "datediff", "timestampadd", "timestampdiff", "tim
 }
 _LARGEST = {"Y": 2**7, "S": 2**15, "L": 2**63}
 _LARGEST_FLOAT = 3.4028235677973366e38
-_DIGITS = 38
 
 
 def refused_forms(tree: exp.Expr) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def _literal(e: exp.Literal) -> _Said:
         wrong = isinf(_number(e)) and not text.endswith("BD")
     else:
         digits = text.removesuffix("BD").replace(".", "").lstrip("0")
-        wrong = digits.isdigit() and len(digits) > _DIGITS
+        wrong = digits.isdigit() and len(digits) > MOST_DIGITS
     if wrong:
         yield e, f"{e.this} is out of the range of its type", "write it without a suffix, or CAST"
 
@@ -128,7 +128,7 @@ def _type(e: exp.DataType) -> _Said:
         return
     given = [part.this.this for part in e.expressions if isinstance(part, exp.DataTypeParam)]
     sizes = [int(text) for text in given if text.isdigit()]
-    if sizes and (sizes[0] > _DIGITS or sizes[-1] > sizes[0]):
+    if sizes and (sizes[0] > MOST_DIGITS or sizes[-1] > sizes[0]):
         shown = f"DECIMAL({', '.join(map(str, sizes))})"
         hint = "write DECIMAL(precision, scale): at most 38 digits, of them scale behind the point"
         yield _placed(e), f"there is no {shown}", hint
