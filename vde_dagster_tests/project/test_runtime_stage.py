@@ -198,3 +198,39 @@ def test_what_is_not_for_loading_does_not_run_while_files_are_read(
         load_model("MODEL (name a.m); SELECT @tell() AS s", {"macros/m.py": macros})
 
     assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("asks", "taken"),
+    [
+        ("SELECT @IF(@runtime_stage <> 'loading', @tell(), 2) AS s", "tell"),
+        ("@IF(@{runtime_stage} != 'loading', @tell());\nSELECT 1 AS s", "tell"),
+        ("SELECT @IF('loading' = @runtime_stage, 2, @AND(TRUE, @tell())) AS s", "tell"),
+        (
+            "@DEF(f, x -> @tell());\nSELECT @IF(@runtime_stage NOT IN ('loading'), @f(1)) AS s",
+            "tell",
+        ),
+        ("SELECT @IF(@runtime_stage = 'loading', @tell(), 2) AS s", None),
+        ("SELECT @IF(@runtime_stage <> 'loading', 2, @tell()) AS s", None),
+    ],
+)
+def test_no_macro_runs_while_files_are_read_under_a_condition_that_it_is_not_to(
+    load_model: LoadModel, tmp_path: Path, asks: str, taken: str | None
+) -> None:
+    ran = tmp_path / "ran"
+    macros = f"""
+        from pathlib import Path
+        from sqlmesh import macro
+
+        @macro()
+        def tell(evaluator):
+            Path("{ran}").touch()
+            return "1"
+        """
+    text = f"MODEL (name a.m);\n{asks}"
+    if taken is None:
+        assert load_model(text, {"macros/m.py": macros}).query == "SELECT 2 AS s"
+    else:
+        with pytest.raises(ProjectError, match="condition of @tell asks whether runtime_stage"):
+            load_model(text, {"macros/m.py": macros})
+    assert not ran.exists()

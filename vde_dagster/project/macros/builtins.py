@@ -7,6 +7,7 @@ queries in `query_macros.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,24 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
 
 Builtin = Callable[["Expander", list[str]], str]
+_LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*\b{STAGE}\b")
 
 
 def _if(expander: Expander, arguments: list[str]) -> str:
-    """`@IF(condition, then[, otherwise])`; the condition has to be a constant."""
+    """`@IF(condition, then[, otherwise])`; the condition has to be a constant.
+
+    What is not taken is not expanded. SQLMesh calls the Python macros of both sides, in every
+    stage, before it asks: a condition that keeps one from running there is none.
+    """
     if len(arguments) not in (2, 3):
         raise expander.error("@IF takes a condition and one or two values")
-    if expander.is_true(arguments[0]):
-        return expander.expand_text(arguments[1])
-    return expander.expand_text(arguments[2]) if len(arguments) == 3 else NOTHING
+    taken = arguments[1:2] if expander.is_true(arguments[0]) else arguments[2:]
+    before = expander.is_not_for_loading
+    expander.is_not_for_loading |= _LOADING.search(arguments[0]) is not None
+    try:
+        return expander.expand_text(taken[0]) if taken else NOTHING
+    finally:
+        expander.is_not_for_loading = before
 
 
 def _def(expander: Expander, arguments: list[str]) -> str:

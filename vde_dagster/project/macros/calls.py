@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.base.failures import said
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.macros.evaluator import MacroEvaluator
+from vde_dagster.project.macros.evaluator import MacroEvaluator, asks_for_loading
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import bracketed, untranslated
@@ -71,6 +71,8 @@ def items_of_user_macro(expander: Expander, name: str, arguments: str) -> list[s
 def _result(expander: Expander, name: str, arguments: str) -> Any:
     from sqlglot import exp
 
+    if expander.is_not_for_loading:
+        raise asks_for_loading(expander, f"the condition of @{name}")
     function = expander.scope.macros[name.lower()]
     positional, named = parse_arguments(expander, name, arguments)
     try:

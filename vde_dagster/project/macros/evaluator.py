@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vde_dagster.errors import Unknown
+from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare, filled
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import untranslated
@@ -44,15 +44,20 @@ class _Stage(str):
 
     def __eq__(self, other: object) -> bool:
         if str.__eq__(_LOADING, other) is True:
-            raise self._expander.error(
-                f"the macro asks whether {STAGE} is '{_LOADING}': {_ONCE}",
-                "leave the question out if it may run then; what asks the warehouse, or tells "
-                "others of a run, is for a Python model or a statement",
-            )
+            raise asks_for_loading(self._expander, "the macro")
         return super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
+
+
+def asks_for_loading(expander: Expander, who: str) -> ProjectError:
+    """The refusal of what is not to run while files are read, which is when macros run."""
+    return expander.error(
+        f"{who} asks whether {STAGE} is '{_LOADING}': {_ONCE}",
+        "leave the question out if it may run then; what asks the warehouse, or tells "
+        "others of a run, is for a Python model or a statement",
+    )
 
 
 class MacroEvaluator:

@@ -114,6 +114,7 @@ class Expander:
         self._depth = 0
         self._makes_statements = False
         self.is_condition = False
+        self.is_not_for_loading = False
         self._call_offset = 0
 
     def expand(self, start: int, end: int) -> Expanded:
