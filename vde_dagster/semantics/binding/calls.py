@@ -312,6 +312,8 @@ _ORDERED = (spark_functions.RANKING | spark_functions.TIE_BREAKING) - {"nth_valu
 """Functions that ask for a window with ORDER BY."""
 
 
+_BY_ROWS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile"})
+"""Functions whose only frame is that of the rows so far, whatever is written."""
 _FRAME_ARGS = {"kind", "start", "start_side", "end", "end_side"}
 _SO_FAR = ("UNBOUNDED", "PRECEDING", "CURRENT ROW", None)
 _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
@@ -345,7 +347,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     kind = spark_functions.kind(called(_bare(e.this)))
     if spec is not None and kind == "aggregate" and _bounds(spec) == _WHOLE:
         order, spec = [], None
-    elif spec is not None and _is_default(spec, kind, ordered=bool(order)):
+    elif spec is not None and _is_default(spec, called(_bare(e.this)), ordered=bool(order)):
         spec = None
     frame: list[Any] = []
     if spec is not None:
@@ -380,15 +382,16 @@ def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
     return (*parts[:2], parts[2] or "CURRENT ROW", parts[3])
 
 
-def _is_default(spec: exp.Expr, kind: str | None, *, ordered: bool) -> bool:
+def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
     """Whether a frame is the one that Spark takes where none is written."""
     if {key for key, value in spec.args.items() if value} - _FRAME_ARGS:
         return False
-    if kind in ("ranking", "tie-breaking"):
-        return False  # They have frames of their own.
+    kind, bounds = spec.args.get("kind"), _bounds(spec)
+    if spark_functions.kind(name) in ("ranking", "tie-breaking"):
+        return name in _BY_ROWS and kind == "ROWS" and bounds == _SO_FAR
     if not ordered:
-        return _bounds(spec) == _WHOLE
-    return spec.args.get("kind") == "RANGE" and _bounds(spec) == _SO_FAR
+        return bounds == _WHOLE
+    return kind == "RANGE" and bounds == _SO_FAR
 
 
 def _inherit(

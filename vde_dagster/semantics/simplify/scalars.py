@@ -256,7 +256,7 @@ _FIELDS = {
 }
 """Units to the functions that take them out of a date or a time, where the names differ."""
 _MADE = {"to_date": DATE, "to_timestamp": "TIMESTAMPTZ<>"}
-_DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,9})\s*'? DAYS?", re.IGNORECASE)
+_DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,8})\s*'?\s+(DAY|WEEK)S?\s*'?", re.IGNORECASE)
 _COUNTS = WHOLE[:-1]
 """Types of numbers that Spark adds to a date."""
 
@@ -282,13 +282,16 @@ def days_added(node: Node, facts: Facts) -> Node:
 
 
 def _days(node: Node, facts: Facts) -> Node | None:
-    """A number of days: a whole number, or an interval of days."""
+    """A number of days: a whole number, or an interval of days or weeks."""
     if facts.type(node) in _COUNTS:
         return node
     if node.tag != "typed literal" or node.parts[0] != "interval":
         return None
     found = _DAYS.fullmatch(node.parts[1])
-    return facts.terms.make("lit", "n", str(int(found[1]))) if found else None
+    if found is None:
+        return None
+    days = int(found[1]) * (7 if found[2].upper() == "WEEK" else 1)
+    return facts.terms.make("lit", "n", str(days))
 
 
 def field_taken(node: Node, facts: Facts) -> Node:
