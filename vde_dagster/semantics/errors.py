@@ -109,6 +109,7 @@ Rule = Literal[
     "position",
     "different widths",
     "several columns",
+    "alias list",
 ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
@@ -54,11 +55,11 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
         doubt = WITHOUT_ON
     bracketed = with_brackets(made.tokens)
     try:
-        trees = dialect.parser().parse(bracketed or made.tokens, text)
+        trees = parsed(dialect, bracketed or made.tokens, text)
     except ParseError:
         if bracketed is None or bracketed is made.tokens:
             raise
-        trees = dialect.parser().parse(made.tokens, text)
+        trees = parsed(dialect, made.tokens, text)
         bracketed = None
     if bracketed is None:
         doubt = doubt or "how its operators are grouped"
@@ -67,6 +68,18 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
             if tree is not None:
                 tree.meta[DOUBT] = doubt
     return tokens, trees
+
+
+def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
+    """The trees of a text's statements.
+
+    Raises:
+        ParseError: SQLGlot cannot read it, or stumbles over it.
+    """
+    try:
+        return dialect.parser().parse(tokens, text)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ParseError(f"SQLGlot cannot read it: {error}") from error
 
 
 def read_query(text: str) -> Reading:

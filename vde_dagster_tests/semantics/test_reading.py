@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
 from vde_dagster.semantics import semantic_version
 from vde_dagster.sql.reading import DOUBT, read_query
@@ -109,3 +110,8 @@ def test_long_chains_of_one_operator_need_no_brackets() -> None:
     text = "SELECT " + " || ".join(f"a{n}" for n in range(400)) + " || 'x' AS x FROM t"
 
     assert DOUBT not in read_query(text).tree.meta
+
+
+def test_what_sqlglot_stumbles_over_is_an_error_of_the_text() -> None:
+    with pytest.raises(ParseError, match="SQLGlot cannot read it"):
+        read_query("SELECT a FROM t |> LIMIT 1 |> SELECT a")

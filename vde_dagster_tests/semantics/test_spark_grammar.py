@@ -28,6 +28,9 @@ def _grammar() -> SparkGrammar:
         "SELECT 'a' \"b\", R'\\d', X'1F', 1e3, 1.5BD, 3L, .5, 1 >> 2, array<int>(1) >> 1 FROM t",
         "SELECT CAST(a AS ARRAY<ARRAY<INT>>) FROM t /* one /* in */ another */ -- and a line",
         "SELECT /*+ BROADCAST(t) */ a.b.c, v:x.y[0], t.* EXCEPT (a) FROM t, LATERAL explode(u)",
+        "SELECT CAST(a AS CHAR(3)), CAST(b AS MAP<INT, INT>) FROM t TABLESAMPLE (10 ROWS)",
+        "SELECT char, map, interval - 1, interval FROM t WHERE array > 1",
+        "SELECT INTERVAL 2.5 SECONDS - INTERVAL '1-2' YEAR TO MONTH, INTERVAL '1 day'",
         "SELECT NOT a = b AND c, -a::int, a.`b` IS DISTINCT FROM 1 FROM VALUES (1, 2) AS t(a, b)",
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) TABLE r",
         "FROM t |> WHERE a > 1 |> AGGREGATE count(*) AS n GROUP BY a AS b",
@@ -50,6 +53,11 @@ def test_what_spark_takes_is_taken(grammar: SparkGrammar, text: str) -> None:
         ("SELECT 1 FROM t QUALIFY 1", "1", None),
         ("SELECT 1 /* not /* closed */", "/* not /* closed */", None),
         ("SELECT a - b FROM t-u", "-", None),
+        ("SELECT CAST(a AS MAP) FROM t", ")", ("<",)),
+        ("SELECT CAST(a AS CHAR) FROM t", ")", ("(",)),
+        ("SELECT 1 FROM t TABLESAMPLE (10)", ")", None),
+        ("SELECT TRANSFORM(DISTINCT a) USING 'cat' FROM t", "'cat'", None),
+        ("SELECT INTERVAL 2.5 DAYS", "2.5 DAYS", ("1 DAY",)),
     ],
 )
 def test_what_spark_refuses_is_refused_where_it_stands(

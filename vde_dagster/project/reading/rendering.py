@@ -29,7 +29,7 @@ from vde_dagster.sql.expanded import Expanded, Runs
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import one_line
-from vde_dagster.sql.reading import read_query, read_statements
+from vde_dagster.sql.reading import parsed, read_query, read_statements
 from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
@@ -317,7 +317,7 @@ def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Toke
         else:
             dialect = Dialect.get_or_raise(expander.scope.dialect)
             tokens = dialect.tokenize(expanded.text)
-            trees = dialect.parser().parse(tokens, expanded.text)
+            trees = parsed(dialect, tokens, expanded.text)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         raise _syntax_error(expander, expanded, detail, str(error), what) from error

@@ -49,8 +49,14 @@ def bind_generator(
     arguments = e.expressions
     nodes = [bind(binder, a, scope) for a in arguments]
     first_type = infer(arguments[0]) if arguments else None
-    columns = names or _default_names(op, arguments, first_type)
-    if op == "posexplode" and names and len(names) not in (2, 3):
+    own = _default_names(op, arguments, first_type)
+    columns = names or own
+    if not columns:
+        raise Unsupported(f"{op} without names for its columns")
+    if own and len(columns) != len(own):
+        binder.note("alias list", e, len(columns), len(own))
+        raise Unsupported("a list of names of another length than the columns")
+    if op == "posexplode" and len(columns) not in (2, 3):
         raise Unsupported("posexplode with these aliases")
     source = Generator(op, outer or own_outer, nodes)
     types = _types(op, first_type, len(columns))
@@ -75,9 +81,8 @@ def _default_names(op: str, arguments: list[exp.Expr], first_type: Any) -> list[
     if op == "inline" and known and first_type.expressions:
         struct = first_type.expressions[0]
         fields = [f.name.lower() for f in struct.expressions if isinstance(f, exp.ColumnDef)]
-        if fields:
-            return fields
-    raise Unsupported(f"{op} without names for its columns")
+        return fields
+    return []
 
 
 def _types(op: str, first_type: Any, count: int) -> list[Any]:

@@ -82,7 +82,7 @@ def _item(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
         return _subquery(binder, e, scope)
     if isinstance(e, exp.Values):
         source, outputs = bind_values(binder, e, scope)
-        return Sources(Group([source]), [_entry(outputs, _alias(e), _alias_columns(e))])
+        return Sources(Group([source]), [_entry(binder, e, outputs, _alias(e), _alias_columns(e))])
     if isinstance(e, exp.Lateral):
         return _lateral(binder, e, scope)
     raise Unsupported(f"{e.__class__.__name__} in FROM")
@@ -99,7 +99,16 @@ def _alias_columns(e: exp.Expr) -> list[str]:
     return [c.name.lower() for c in columns or []]
 
 
+def _renames(binder: Binder, e: exp.Expr, names: list[str], width: int) -> None:
+    """Refuse a list of names that is no longer one of the columns it is for."""
+    if names and len(names) != width:
+        binder.note("alias list", e, len(names), width)
+        raise Unsupported("a list of names of another length than the columns")
+
+
 def _entry(
+    binder: Binder,
+    e: exp.Expr,
     outputs: list[Output],
     parts: tuple[str, ...],
     names: list[str],
@@ -108,8 +117,7 @@ def _entry(
     """The entry of a subquery's columns, renamed by an alias list."""
     if names and rest is not None:
         raise unknown(rest)
-    if names and len(names) != len(outputs):
-        raise Unsupported("an alias list of another length than the columns")
+    _renames(binder, e, names, len(outputs))
     renamed = names or [output.name for output in outputs]
     return NamedSource(
         parts=parts,
@@ -142,14 +150,14 @@ def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope
     around = Scope(scope.parent, scope.ctes)
     if called(e.this) == "range":
         numbers, outputs = bind_range(binder, e.this, around)
-        return Sources(Group([numbers]), [_entry(outputs, _alias(e), names)])
+        return Sources(Group([numbers]), [_entry(binder, e, outputs, _alias(e), names)])
     mistakes = len(binder.mistakes)
     source, outputs = bind_generator(binder, e.this, names, around)
     if scope.entries:
         for mistake in binder.mistakes[mistakes:]:
             mistake.hint = "Only with LATERAL before it a function sees the tables beside it."
     scope.correlation.found |= around.correlation.found
-    return Sources(Group([source]), [_entry(outputs, (e.alias.lower(),), [])])
+    return Sources(Group([source]), [_entry(binder, e, outputs, (e.alias.lower(),), [])])
 
 
 def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
@@ -161,14 +169,17 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         rel = read_cte(definition, reach, binder)
         scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
-            rel = _renamed(rel, definition.names)
-        return Sources(rel.group, [_entry(rel.outputs, (alias or parts[0],), names, rel.rest)])
+            rel = _renamed(binder, e, rel, definition.names)
+        return Sources(
+            rel.group, [_entry(binder, e, rel.outputs, (alias or parts[0],), names, rel.rest)]
+        )
     entry = binder.table(parts, ".".join(part.name for part in e.parts))
     if alias:
         entry.parts = (alias,)
     if names:
-        if entry.open or len(names) != len(entry.names):
-            raise Unsupported("an alias list of another length than the columns")
+        if entry.open:
+            raise Unsupported("an alias list of a table whose columns are not known")
+        _renames(binder, e, names, len(entry.names))
         entry.leaf_names = dict(zip(names, entry.names, strict=True))
         entry.types = {new: entry.types[old] for new, old in entry.leaf_names.items()}
         entry.names = names
@@ -176,11 +187,10 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
     return Sources(Group([entry.leaf]), [entry])
 
 
-def _renamed(rel: Rel, names: list[str]) -> Rel:
+def _renamed(binder: Binder, e: exp.Table, rel: Rel, names: list[str]) -> Rel:
     if rel.rest is not None:
         raise unknown(rel.rest)
-    if len(names) != len(rel.outputs):
-        raise Unsupported("a CTE's column list of another length than its columns")
+    _renames(binder, e, names, len(rel.outputs))
     outputs = [Output(n, o.node, o.type) for n, o in zip(names, rel.outputs, strict=True)]
     return Rel(rel.group, outputs, rel.scope)
 
@@ -198,7 +208,9 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
     else:
         rel = bind_partial(binder, _without_alias(e), scope.parent, scope.ctes)
         scope.correlation.found |= rel.scope.correlation.found
-        made = Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e), rel.rest)])
+        made = Sources(
+            rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e), rel.rest)]
+        )
     return _nested_joins(binder, e, made, scope)
 
 
@@ -234,9 +246,9 @@ def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
         raise Unsupported("LATERAL of this form")
     if not isinstance(e.this, exp.Subquery):
         source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope)
-        return Sources(Group([source]), [_entry(outputs, _alias(e), [])])
+        return Sources(Group([source]), [_entry(binder, e, outputs, _alias(e), [])])
     rel = bind_query(binder, e.this, scope, scope.ctes)
-    return Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e))])
+    return Sources(rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e))])
 
 
 def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope) -> None:
@@ -248,7 +260,7 @@ def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope
     names = _alias_columns(e)
     source, outputs = bind_generator(binder, e.this, names, scope, outer=bool(e.args.get("outer")))
     sources.group.sources.append(source)
-    sources.entries.append(_entry(outputs, _alias(e), []))
+    sources.entries.append(_entry(binder, e, outputs, _alias(e), []))
 
 
 _MOST_TABLES = 200

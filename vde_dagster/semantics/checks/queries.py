@@ -293,9 +293,21 @@ def _position(binder: Binder, noted: Noted) -> Finding:
     )
 
 
+def _names(binder: Binder, noted: Noted) -> Finding:
+    names, width = noted.details
+    return finding(
+        noted.rule,
+        noted.where.args.get("alias") or noted.where,
+        f"'{noted.where.alias_or_name}' has {width} column{'' if width == 1 else 's'} and is given "
+        f"{names} name{'' if names == 1 else 's'}",
+        "name all of its columns, or none",
+    )
+
+
 WIDTHS: dict[str, Callable[[Binder, Noted], Finding]] = {
     "different widths": _different,
     "several columns": _several,
     "position": _position,
+    "alias list": _names,
 }
 """What is said of noted numbers of columns, by rule."""

@@ -7,6 +7,7 @@ https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/sp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
 from math import isinf
 
 from sqlglot import exp
@@ -27,6 +28,7 @@ _UNITS = frozenset({"dateadd", "datediff", "timestampadd", "timestampdiff", "tim
     "date_diff",
 }
 _LARGEST = {"Y": 2**7, "S": 2**15, "L": 2**63}
+_MOST_OF_TIME = 6
 _LARGEST_FLOAT = 3.4028235677973366e38
 
 
@@ -55,10 +57,16 @@ def _query(e: exp.Query) -> _Said:
         words = " and ".join(f"{key.upper()} BY" for key in ends)
         yield e.args[ends[-1]], f"a query has {words}", "write one of them"
     seen: set[str] = set()
-    for window in e.args.get("windows") or ():
+    windows = e.args.get("windows") or ()
+    defined = {window.name for window in windows if not window.args.get("alias")}
+    for window in windows:
         if window.name in seen:
             yield window, f"WINDOW defines '{window.name}' twice", "rename one of them"
         seen.add(window.name)
+        other = window.args.get("alias")
+        if other is not None and other.name not in defined:
+            what = f"WINDOW {window.name} stands for '{other.name}', which is not defined there"
+            yield window, what, f"define it: WINDOW {window.name} AS (PARTITION BY … ORDER BY …)"
 
 
 def _join(e: exp.Join) -> _Said:
@@ -87,8 +95,35 @@ def _sample(e: exp.TableSample) -> _Said:
     percent = e.args.get("percent")
     if isinstance(percent, exp.Literal) and _number(percent) > 100:
         yield percent, "TABLESAMPLE takes at most 100 PERCENT", "write a smaller share"
+    one, of = (e.args.get(f"bucket_{name}") for name in ("numerator", "denominator"))
+    if isinstance(one, exp.Literal) and isinstance(of, exp.Literal) and _more(one, of):
+        yield (
+            one,
+            f"there is no BUCKET {one.this} OUT OF {of.this}",
+            "write TABLESAMPLE (10 PERCENT)",
+        )
     if e.args.get("bucket_field") is not None:
         yield e.args["bucket_field"], "TABLESAMPLE takes no column after ON", "leave ON out"
+
+
+def _more(one: exp.Literal, of: exp.Literal) -> bool:
+    return _number(one) > _number(of) or _number(of) == 0
+
+
+def _time_travel(e: exp.Version) -> _Said:
+    column = e.expression.find(exp.Column, exp.Query) if e.this == "TIMESTAMP" else None
+    if column is not None:
+        what = "a query" if isinstance(column, exp.Query) else "a column"
+        yield e.parent or e, f"TIMESTAMP AS OF is given {what}", "write a constant time"
+
+
+def _quantified(e: exp.Any | exp.All) -> _Said:
+    if isinstance(e.this, exp.Tuple) and not e.this.expressions:
+        yield (
+            e.parent or e,
+            f"there is nothing in the brackets of {e.key.upper()}",
+            "write patterns",
+        )
 
 
 def _escape(e: exp.Escape) -> _Said:
@@ -107,13 +142,21 @@ def _literal(e: exp.Literal) -> _Said:
         wrong = int(text[:-1]) >= largest + isinstance(e.parent, exp.Neg)
     elif text.endswith("F"):
         wrong = _number(e) > _LARGEST_FLOAT
-    elif "E" in text or (text.endswith("D") and not text.endswith("BD")):
-        wrong = isinf(_number(e)) and not text.endswith("BD")
+    elif not text.endswith("BD") and ("E" in text or text.endswith("D")):
+        wrong = isinf(_number(e))
     else:
-        digits = text.removesuffix("BD").replace(".", "").lstrip("0")
-        wrong = digits.isdigit() and len(digits) > MOST_DIGITS
+        wrong = _digits(text.removesuffix("BD")) > MOST_DIGITS
     if wrong:
         yield e, f"{e.this} is out of the range of its type", "write it without a suffix, or CAST"
+
+
+def _digits(number: str) -> int:
+    """How many digits a DECIMAL has for a number; 0 for what is none."""
+    try:
+        _, digits, exponent = Decimal(number).as_tuple()
+    except InvalidOperation:
+        return 0
+    return max(len(digits) + max(int(exponent), 0), -int(exponent))
 
 
 def _number(e: exp.Literal) -> float:
@@ -124,11 +167,13 @@ def _number(e: exp.Literal) -> float:
 
 
 def _type(e: exp.DataType) -> _Said:
-    if e.this is not exp.DType.DECIMAL:
-        return
     given = [part.this.this for part in e.expressions if isinstance(part, exp.DataTypeParam)]
     sizes = [int(text) for text in given if text.isdigit()]
-    if sizes and (sizes[0] > MOST_DIGITS or sizes[-1] > sizes[0]):
+    if e.this is exp.DType.TIME and sizes and sizes[0] > _MOST_OF_TIME:
+        yield _placed(e), f"there is no TIME({sizes[0]})", f"write TIME({_MOST_OF_TIME}) at most"
+    if e.this is not exp.DType.DECIMAL or not sizes:
+        return
+    if sizes[0] > MOST_DIGITS or sizes[-1] > sizes[0]:
         shown = f"DECIMAL({', '.join(map(str, sizes))})"
         hint = "write DECIMAL(precision, scale): at most 38 digits, of them scale behind the point"
         yield _placed(e), f"there is no {shown}", hint
@@ -196,6 +241,9 @@ _FORMS: dict[type, Callable[..., _Said]] = {
     exp.Join: _join,
     exp.Lateral: _lateral,
     exp.TableSample: _sample,
+    exp.Version: _time_travel,
+    exp.Any: _quantified,
+    exp.All: _quantified,
     exp.Escape: _escape,
     exp.Literal: _literal,
     exp.DataType: _type,

@@ -6,21 +6,23 @@ text, so that nothing of the grammar is copied here, and no JVM is asked.
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from vde_dagster.sql.grammar.compiled import (
+    END,
     RULE,
     ClassFile,
+    Edge,
     Network,
     UnknownFormat,
     read_network,
     spark_jar,
 )
 from vde_dagster.sql.grammar.lexer import Lexeme, Lexer
+from vde_dagster.sql.grammar.literals import malformed
 from vde_dagster.sql.grammar.recogniser import Barred, Recogniser
 
 _PACKAGE = "org/apache/spark/sql/catalyst/parser/"
@@ -33,27 +35,16 @@ _BARRED = {
     "errorCapturingUnitToUnitInterval": ("multiUnitsInterval",),
     "literalType": ("identifier",),
     "primitiveType": ("identifier",),
+    "transformClause": ("setQuantifier",),
 }
 """Rules that take what Spark refuses behind its grammar, to say so better; and what of it."""
-_QUERY = "query"
-_UNIT = r"(?:year|month|week|day|hour|minute|second|millisecond|microsecond)s?"
-_DAY = r"\s*[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[T ].*)?)?)?\s*"
-_TIME = r"T?(?:[01]?\d|2[0-3])(?::[0-5]?\d(?::[0-5]?\d(?:\.\d*)?)?)?(?:\s*[A-Za-z+-].*)?"
-_WORD = r"(?:epoch|now|today|tomorrow|yesterday)\b.*"
-_INSTANT = rf"{_DAY.partition('(?:[T ]')[0]}(?:[T ]\s*{_TIME})?)?)?\s*|\s*{_TIME}|\s*{_WORD}"
-_LITERALS = {
-    "DATE": (rf"{_DAY}|\s*{_WORD}", "'2024-01-31'"),
-    **dict.fromkeys(
-        ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"), (_INSTANT, "'2024-01-31 18:30:00'")
-    ),
-    "TIME": (rf"\s*{_TIME}", "'18:30:00'"),
-    "INTERVAL": (
-        rf"\s*(?:interval\b)?(?:\s*[+-]?\s*(?:\d+\.?\d*|\.\d+)\s+{_UNIT}\b)+\s*",
-        "'1 day'",
-    ),
-    "X": (r"[0-9a-f]*", "hexadecimal digits in quotes"),
+_UNFINISHED = {
+    "dataType": ("ARRAY", "MAP", "STRUCT"),
+    "nonTrivialPrimitiveType": ("CHAR", "CHARACTER", "VARCHAR"),
+    "sampleMethod": ("expression",),
 }
-"""Texts that may stand behind a type's name, and what one could be; no calendar is asked."""
+"""Rules that may end where Spark refuses that behind its grammar; and behind what."""
+_QUERY = "query"
 _MOST = 2_000
 """How many queries' tokens are remembered: those of many models are the same."""
 
@@ -91,6 +82,11 @@ class SparkGrammar:
         tests = parser.tests("_sempred")
         on = {number: (test.name in _ON) is not test.negated for number, test in tests.items()}
         _without_aliases(network, self._rules)
+        for rule, names in _UNFINISHED.items():
+            for name in names:
+                called = name in self._rules
+                last = (self._rules if called else self._tokens).get(name, END)
+                _go_on(network, self._rules[rule], last, called=called)
         barred = {
             self._rules[rule]: Barred(
                 [self._tokens[name] for name in names if name in self._tokens],
@@ -125,26 +121,11 @@ class SparkGrammar:
         return Refusal(start, end, text[start:end], tuple(self._expected(mask)))
 
     def _malformed(self, text: str, lexemes: Sequence[Lexeme]) -> Refusal | None:
-        """Find a literal with a type before it whose text is none of that type."""
-        words = [text[one.start : one.end] for one in lexemes]
-        for at, word in enumerate(words[:-1], 1):
-            if word.upper() not in _LITERALS or words[at][0] not in "'\"":
-                continue
-            # Texts that follow each other are one text.
-            behind = next(
-                (i for i in range(at, len(words)) if words[i][0] not in "'\""), len(words)
-            )
-            written = "".join(one[1:-1] for one in words[at:behind])
-            if "\\" in written:
-                continue
-            pattern, example = _LITERALS[word.upper()]
-            unit = behind < len(words) and re.fullmatch(_UNIT, words[behind], re.IGNORECASE)
-            if word.upper() == "INTERVAL" and unit:
-                pattern, example = r".*\d.*", "'1'"
-            if not re.fullmatch(pattern, written, re.IGNORECASE):
-                start, end = lexemes[at].start, lexemes[behind - 1].end
-                return Refusal(start, end, text[start:end], (example,))
-        return None
+        found = malformed([text[one.start : one.end] for one in lexemes])
+        if found is None:
+            return None
+        start, end = lexemes[found.start].start, lexemes[found.end - 1].end
+        return Refusal(start, end, text[start:end], (found.example,))
 
     def _expected(self, mask: int) -> Iterator[str]:
         name = 1 << self._tokens["IDENTIFIER"]
@@ -199,6 +180,27 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
                 edge._replace(first=start) if edge.kind == RULE and edge.second == clause else edge
                 for edge in edges
             ]
+
+
+def _go_on(network: Network, rule: int, last: int, *, called: bool) -> None:
+    """Let a rule not end behind a token, or behind another rule that it calls."""
+
+    def ends(state: int) -> bool:
+        return state in network.stops or any(map(skips, network.edges[state]))
+
+    def skips(edge: Edge) -> bool:
+        return edge.kind != RULE and not edge.symbols and ends(edge.target)
+
+    for state, of in enumerate(network.rule_of):
+        for edge in list(network.edges[state]) if of == rule else ():
+            symbols = ((edge.second, edge.second),) if edge.kind == RULE else edge.symbols
+            if (edge.kind == RULE) != called or not any(x <= last <= y for x, y in symbols):
+                continue
+            others = [one for one in network.edges[edge.target] if not skips(one)]
+            if others:
+                network.edges[edge.target] = others
+            elif ends(edge.target):
+                network.edges[state].remove(edge)
 
 
 def _spelled(network: Network) -> dict[int, str]:

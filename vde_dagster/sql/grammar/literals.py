@@ -1,0 +1,152 @@
+"""Literals of a type's name and a text: what Spark's grammar takes and its parser cannot read.
+
+The rules are those of Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`; no list of time zones
+is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_DAY = r"\s*([+-]?\d{4,7})(?:-(0?[1-9]|1[0-2])(?:-(0?[1-9]|[12]\d|3[01])(?:[T ].*)?)?)?\s*"
+_TIME = r"T?(?:[01]?\d|2[0-3])(?::[0-5]?\d(?::[0-5]?\d(?:\.\d*)?)?)?(?:\s*[A-Za-z+-].*)?"
+_WORD = r"(?:epoch|now|today|tomorrow|yesterday)\b.*"
+_INSTANT = rf"{_DAY.partition('(?:[T ]')[0]}(?:[T ]{_TIME})?)?)?\s*|\s*{_TIME}|\s*{_WORD}"
+_TEXTS = {
+    "DATE": (rf"{_DAY}|\s*{_WORD}", "'2024-01-31'"),
+    **dict.fromkeys(
+        ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"), (_INSTANT, "'2024-01-31 18:30:00'")
+    ),
+    "TIME": (
+        r"\s*T?(?:[01]?\d|2[0-3]):[0-5]?\d(?::[0-5]?\d(?:\.\d*)?)?(?:\s*[AP]M)?\s*",
+        "'18:30:00'",
+    ),
+    "X": (r"[0-9a-f]*", "hexadecimal digits in quotes"),
+}
+"""What may stand behind a type's name, and what could."""
+_MONTHS, _MICROS = r"(?:year|month)s?", r"(?:week|day|hour|minute|millisecond|microsecond)s?"
+_COUNT, _FRACTION = r"[+-]?\s*\d+", r"[+-]?\s*(?:\d+(?:\.\d{0,9})?|\.\d{1,9})"
+_OF_MONTHS = rf"{_COUNT}\s+{_MONTHS}"
+_OF_MICROS = rf"(?:{_COUNT}\s+{_MICROS}|{_FRACTION}\s+seconds?)"
+_INTERVAL = "|".join(
+    rf"\s*(?:interval\s)?\s*{part}(?:\s+{part})*\s*" for part in (_OF_MONTHS, _OF_MICROS)
+)
+_SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60}
+_COUNTED = re.compile(r"(\d+)\s+(year|month|week|day|hour|minute)", re.IGNORECASE)
+_MOST = {
+    "year": 2**31 // 12,
+    "month": 2**31,
+    **{unit: 2**63 // 10**6 // seconds for unit, seconds in _SECONDS.items()},
+}
+"""Counts of a unit that Spark has room for."""
+_UNITS = re.compile(rf"{_MONTHS}|{_MICROS}|(?:nano)?seconds?", re.IGNORECASE)
+_HOUR, _MINUTE, _SECOND = r"(?:[01]?\d|2[0-3])", r"[0-5]?\d", r"[0-5]?\d(?:\.\d{1,9})?"
+_FROM_TO = {
+    ("YEAR", "MONTH"): (r"\d+-(?:0*\d|0*1[01])", "'1-6'"),
+    ("DAY", "HOUR"): (rf"\d+ {_HOUR}", "'1 12'"),
+    ("DAY", "MINUTE"): (rf"\d+ {_HOUR}:{_MINUTE}", "'1 12:30'"),
+    ("DAY", "SECOND"): (rf"\d+ {_HOUR}:{_MINUTE}:{_SECOND}", "'1 12:30:00'"),
+    ("HOUR", "MINUTE"): (rf"\d+:{_MINUTE}", "'12:30'"),
+    ("HOUR", "SECOND"): (rf"\d+:{_MINUTE}:{_SECOND}", "'12:30:00'"),
+    ("MINUTE", "SECOND"): (rf"\d+:{_SECOND}", "'30:00'"),
+}
+
+
+class Malformed(NamedTuple):
+    """A literal that cannot be read, by the numbers of its words.
+
+    Args:
+        end: The number of the word behind its last.
+        example: What could stand there.
+    """
+
+    start: int
+    end: int
+    example: str
+
+
+def malformed(words: Sequence[str]) -> Malformed | None:
+    """Find the first literal whose text is none of its type.
+
+    Args:
+        words: The words and signs of a query that the grammar takes.
+    """
+    for at, word in enumerate(words[:-1]):
+        name = word.upper()
+        found = None
+        if name == "INTERVAL":
+            found = _interval(words, at + 1)
+        elif name in _TEXTS and _quoted(words[at + 1]):
+            end, text = _text(words, at + 1)
+            if text is not None and not _is_of(name, text):
+                found = Malformed(at + 1, end, _TEXTS[name][1])
+        if found is not None:
+            return found
+    return None
+
+
+def _is_of(name: str, text: str) -> bool:
+    found = re.fullmatch(_TEXTS[name][0], text, re.IGNORECASE)
+    if found is None:
+        return False
+    if found.re.groups < 3 or found[3] is None:
+        return True
+    # The calendar is the Gregorian one in all years, and repeats itself.
+    return int(found[3]) <= monthrange(2000 + int(found[1]) % 400, int(found[2]))[1]
+
+
+def _interval(words: Sequence[str], at: int) -> Malformed | None:
+    """Look at what follows the word INTERVAL; it may be a column's name."""
+    start, parts = at, list[tuple[str, str]]()
+    while at < len(words):
+        sign = words[at] if words[at] in "+-" else ""
+        first = at + bool(sign)
+        if first >= len(words) or not (_quoted(words[first]) or words[first][0] in "0123456789."):
+            break
+        end, text = _text(words, first) if _quoted(words[first]) else (first + 1, words[first])
+        unit = words[end].upper() if end < len(words) else ""
+        if not _UNITS.fullmatch(unit):
+            if parts or sign or text is None or _is_interval(text):
+                return None
+            return Malformed(start, end, "'1 day'")
+        if text is None:
+            return None
+        if words[end + 1 : end + 2] and words[end + 1].upper() == "TO" and not parts:
+            pattern, example = _FROM_TO.get((unit, words[end + 2].upper()), ("", "'1 12:30:00'"))
+            wrong = not _quoted(words[first]) or not _fits(rf"\s*[+-]?{pattern}\s*", text)
+            if not pattern:
+                return Malformed(end, end + 3, "DAY TO SECOND")
+            return Malformed(start, end, example) if wrong else None
+        parts.append((text, unit))
+        at = end + 1
+    whole = " ".join(f"{text.lstrip('-')} {unit}" for text, unit in parts)
+    # A text beside a unit has no unit of its own.
+    own = any(re.search("[A-Za-z]", text) for text, _ in parts)
+    return Malformed(start, at, "1 DAY") if parts and (own or not _is_interval(whole)) else None
+
+
+def _is_interval(text: str) -> bool:
+    counted = _COUNTED.findall(text)
+    return _fits(_INTERVAL, text) and all(int(n) <= _MOST[unit.lower()] for n, unit in counted)
+
+
+def _fits(pattern: str, text: str) -> bool:
+    return re.fullmatch(pattern, text, re.IGNORECASE) is not None
+
+
+def _quoted(word: str) -> bool:
+    return word[0] in "'\""
+
+
+def _text(words: Sequence[str], at: int) -> tuple[int, str | None]:
+    """Join texts that follow each other, which are one.
+
+    Returns:
+        The number of the word behind them, and the text; None for one with a backslash.
+    """
+    end = next((i for i in range(at, len(words)) if not _quoted(words[i])), len(words))
+    text = "".join(word[1:-1] for word in words[at:end])
+    return end, None if "\\" in text else text
