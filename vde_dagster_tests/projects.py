@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -75,3 +76,24 @@ class ProjectFolder:
     def remove(self, path: str) -> None:
         """Delete a file."""
         (self.root / path).unlink()
+
+
+class Kept:
+    """A project that is prepared once, and is put back as it was for every test.
+
+    In its own place: locations of files are absolute.
+
+    Args:
+        root: Its folder, which nobody has open.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._kept = root.with_name(f"{root.name}-kept")
+        shutil.copytree(root, self._kept)
+
+    def again(self) -> ProjectFolder:
+        """Put it back."""
+        shutil.rmtree(self._root)
+        shutil.copytree(self._kept, self._root)
+        return ProjectFolder(self._root)

@@ -11,7 +11,8 @@ import functools
 from pathlib import Path
 
 import pytest
-import yaml
+
+from vde_dagster_tests.yaml_files import read_yaml
 
 TESTS = Path(__file__).parent
 SECTIONS = {
@@ -32,7 +33,7 @@ CASES = [(section, case) for section, cases in SECTIONS.items() for case in case
 def table(section: str) -> dict[str, list[str]]:
     """The tests of a section, by case."""
     path = TESTS / "cases" / f"{section}.yaml"
-    found: dict[str, list[str]] = yaml.safe_load(path.read_text()) if path.exists() else {}
+    found: dict[str, list[str]] = read_yaml(path) if path.exists() else {}
     return found
 
 
@@ -51,7 +52,7 @@ def functions(path: str) -> frozenset[str]:
 @functools.cache
 def plans(stem: str) -> frozenset[str]:
     """The cases of a file of plans written as data."""
-    document = yaml.safe_load((TESTS / "fixtures" / "planning" / f"{stem}.yaml").read_text())
+    document = read_yaml(TESTS / "fixtures" / "planning" / f"{stem}.yaml")
     return frozenset(case["case"] for case in document["cases"])
 
 

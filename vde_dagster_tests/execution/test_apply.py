@@ -57,10 +57,9 @@ def test_the_first_apply_builds_and_publishes_everything(
 
 
 def test_a_second_plan_finds_nothing_and_starts_no_engine(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    again = open_workspace(shop)
+    again = open_workspace(published)
     plan = again.plan("prod")
     assert plan.is_empty
     assert not again.apply(plan).published
@@ -101,39 +100,39 @@ def test_model_of_a_parent_with_nothing_due_yet_is_built_on_its_empty_table(
     assert rows(workspace, "SELECT n FROM a.sums") == [(0,)]
 
 
-def test_formatting_and_comments_change_nothing(shop: ProjectFolder, open_workspace: Open) -> None:
-    apply(open_workspace(shop))
-    shop.edit(
+def test_formatting_and_comments_change_nothing(
+    published: ProjectFolder, open_workspace: Open
+) -> None:
+    published.edit(
         "models/marts/top.sql", "SELECT customer, revenue", "-- hello\nselect customer,revenue"
     )
-    assert open_workspace(shop).plan("prod").is_empty
+    assert open_workspace(published).plan("prod").is_empty
 
 
 def test_a_new_environment_without_changes_moves_no_data_and_starts_no_engine(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    workspace = open_workspace(shop)
-    apply(workspace)
-    dev = open_workspace(shop)
+    dev = open_workspace(published)
     plan = dev.plan("dev")
     assert not plan.builds
     assert len(plan.views.created) == 5
     assert dev.apply(plan).published
     assert not dev.started_engine
-    assert rows(workspace, "SELECT count(*) FROM marts.top", "dev") == [(3,)]
+    assert rows(dev, "SELECT count(*) FROM marts.top", "dev") == [(3,)]
 
 
 def test_development_is_isolated_and_promotion_computes_nothing(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    shop.edit("models/marts/customers.sql", "sum(amount) AS revenue", "sum(amount) * 2 AS revenue")
-    workspace = open_workspace(shop)
+    published.edit(
+        "models/marts/customers.sql", "sum(amount) AS revenue", "sum(amount) * 2 AS revenue"
+    )
+    workspace = open_workspace(published)
     plan = apply(workspace, "dev")
     assert builds(plan) == {"marts.customers", "marts.top"}
     assert rows(workspace, "SELECT max(revenue) FROM marts.top", "dev") == [(40.0,)]
     assert rows(workspace, "SELECT max(revenue) FROM marts.top", "prod") == [(20.0,)]
-    promotion = open_workspace(shop)
+    promotion = open_workspace(published)
     plan = promotion.plan("prod")
     assert not plan.builds
     promotion.apply(plan)
@@ -141,26 +140,24 @@ def test_development_is_isolated_and_promotion_computes_nothing(
     assert rows(workspace, "SELECT max(revenue) FROM marts.top", "prod") == [(40.0,)]
 
 
-def test_a_new_column_builds_its_model_only(shop: ProjectFolder, open_workspace: Open) -> None:
-    apply(open_workspace(shop))
-    shop.edit(
+def test_a_new_column_builds_its_model_only(published: ProjectFolder, open_workspace: Open) -> None:
+    published.edit(
         "models/marts/customers.sql",
         "sum(amount) AS revenue",
         "sum(amount) AS revenue, max(day) AS last_day",
     )
-    workspace = open_workspace(shop)
+    workspace = open_workspace(published)
     plan = apply(workspace)
     assert builds(plan) == {"marts.customers"}
     assert rows(workspace, "SELECT count(last_day) FROM marts.customers") == [(3,)]
 
 
 def test_a_dropped_or_renamed_column_builds_nothing(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    shop.edit("models/marts/daily.sql", "count(*) AS orders, ", "")
-    shop.edit("models/marts/top.sql", "AS place", "AS position")
-    workspace = open_workspace(shop)
+    published.edit("models/marts/daily.sql", "count(*) AS orders, ", "")
+    published.edit("models/marts/top.sql", "AS place", "AS position")
+    workspace = open_workspace(published)
     plan = apply(workspace)
     assert builds(plan) == set()
     columns = [name for name, _ in workspace.query("prod", "SELECT * FROM marts.top").columns]
@@ -169,33 +166,30 @@ def test_a_dropped_or_renamed_column_builds_nothing(
     assert columns == ["day", "revenue"]
 
 
-def test_a_reverted_change_builds_nothing(shop: ProjectFolder, open_workspace: Open) -> None:
-    apply(open_workspace(shop))
-    shop.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 2 AS")
-    apply(open_workspace(shop))
-    shop.edit("models/marts/customers.sql", "sum(amount) * 2 AS", "sum(amount) AS")
-    workspace = open_workspace(shop)
+def test_a_reverted_change_builds_nothing(published: ProjectFolder, open_workspace: Open) -> None:
+    published.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 2 AS")
+    apply(open_workspace(published))
+    published.edit("models/marts/customers.sql", "sum(amount) * 2 AS", "sum(amount) AS")
+    workspace = open_workspace(published)
     assert builds(apply(workspace)) == set()
     assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
 
 
 def test_an_edited_view_reaches_the_tables_that_read_it(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    shop.edit(
+    published.edit(
         "models/staging/orders.sql", "status <> 'cancelled'", "status = 'paid' AND amount > 1"
     )
-    workspace = open_workspace(shop)
+    workspace = open_workspace(published)
     plan = apply(workspace)
     assert builds(plan) == {"marts.daily", "marts.customers", "marts.top"}
     assert rows(workspace, "SELECT revenue FROM marts.customers WHERE customer = 10") == [(5.0,)]
 
 
-def test_a_removed_model_loses_its_view(shop: ProjectFolder, open_workspace: Open) -> None:
-    apply(open_workspace(shop))
-    shop.remove("models/marts/top.sql")
-    workspace = open_workspace(shop)
+def test_a_removed_model_loses_its_view(published: ProjectFolder, open_workspace: Open) -> None:
+    published.remove("models/marts/top.sql")
+    workspace = open_workspace(published)
     plan = apply(workspace)
     assert [str(ref) for ref in plan.views.dropped] == ["marts.top"]
     with pytest.raises(UsageError, match="neither a model"):
@@ -203,32 +197,30 @@ def test_a_removed_model_loses_its_view(shop: ProjectFolder, open_workspace: Ope
 
 
 def test_a_failing_model_leaves_the_environment_and_keeps_what_was_finished(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    shop.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 3 AS")
-    shop.edit(
+    published.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 3 AS")
+    published.edit(
         "models/marts/top.sql", "rank() OVER", "CAST(raise_error('boom') AS INT) + rank() OVER"
     )
-    workspace = open_workspace(shop)
+    workspace = open_workspace(published)
     with pytest.raises(ExecutionError, match=r"marts\.top"):
         apply(workspace)
     current = workspace.store.environments.get("prod")
     assert current is not None
     assert current.version == 1
     assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
-    shop.edit("models/marts/top.sql", "CAST(raise_error('boom') AS INT) + ", "")
-    workspace = open_workspace(shop)
+    published.edit("models/marts/top.sql", "CAST(raise_error('boom') AS INT) + ", "")
+    workspace = open_workspace(published)
     assert builds(apply(workspace)) == {"marts.top"}
     assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(60.0,)]
 
 
 def test_rows_that_fail_a_blocking_audit_never_become_visible(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    shop.edit("models/marts/customers.sql", "GROUP BY customer", "GROUP BY customer, day")
-    workspace = open_workspace(shop)
+    published.edit("models/marts/customers.sql", "GROUP BY customer", "GROUP BY customer, day")
+    workspace = open_workspace(published)
     plan = workspace.plan("prod")
     with pytest.raises(AuditFailedError, match="unique_values"):
         workspace.apply(plan)
@@ -265,13 +257,12 @@ def test_a_stored_plan_is_applied_by_another_process(
 
 
 def test_rollback_publishes_the_earlier_version_without_an_engine(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    apply(open_workspace(shop))
-    shop.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 2 AS")
-    workspace = open_workspace(shop)
+    published.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 2 AS")
+    workspace = open_workspace(published)
     apply(workspace)
-    back = open_workspace(shop)
+    back = open_workspace(published)
     result = back.environments.rollback("prod")
     assert result.restored == 1
     assert not back.started_engine
@@ -369,10 +360,9 @@ def overwrite(path: Path) -> None:
 
 
 def test_a_query_on_a_damaged_file_names_it_and_says_restore_it(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    workspace = open_workspace(shop)
-    apply(workspace)
+    workspace = open_workspace(published)
     asked = "SELECT * FROM marts.customers"
     warehouse = Path(workspace.lakehouse.warehouse.removeprefix("file:"))
     (folder,) = [path for path in warehouse.rglob("*customers*") if (path / "data").is_dir()]

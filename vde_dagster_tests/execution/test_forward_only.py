@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.projects import Kept, ProjectFolder
 
 pytestmark = pytest.mark.spark
 
@@ -44,11 +44,6 @@ FILES = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project", FILES)
-
-
 def plan(
     workspace: Workspace, environment: str = "prod", now: datetime = FIRST, **said: Any
 ) -> Plan:
@@ -60,6 +55,20 @@ def apply(
     workspace: Workspace, environment: str = "prod", now: datetime = FIRST, **said: Any
 ) -> Plan:
     return workspace.apply(plan(workspace, environment, now, **said)).plan
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> Kept:
+    made = ProjectFolder(tmp_path_factory.mktemp("forward_only") / "project", FILES)
+    with Workspace.open(made.root) as workspace:
+        apply(workspace)
+    return Kept(made.root)
+
+
+@pytest.fixture
+def folder(kept: Kept) -> ProjectFolder:
+    """The project, published to production."""
+    return kept.again()
 
 
 def rows(
@@ -81,7 +90,6 @@ def test_a_change_is_previewed_beside_production_and_deployed_in_place(
     folder: ProjectFolder, open_workspace: Open
 ) -> None:
     workspace = open_workspace(folder)
-    apply(workspace)
     before = shown(workspace)
     folder.edit("models/daily.sql", "id, v FROM", "id, v + 1 AS v, s FROM")
 
@@ -118,7 +126,6 @@ def test_rows_from_an_instant_on_are_computed_again_at_the_deployment(
     folder: ProjectFolder, open_workspace: Open
 ) -> None:
     workspace = open_workspace(folder)
-    apply(workspace)
     folder.edit("models/daily.sql", "id, v FROM", "id, v + 1 AS v, s FROM")
     since = datetime(2024, 1, 2, tzinfo=timezone.utc)
     apply(workspace, effective_from=since)
@@ -129,7 +136,6 @@ def test_production_is_rolled_back_over_a_deployment_and_goes_on(
     folder: ProjectFolder, open_workspace: Open
 ) -> None:
     workspace = open_workspace(folder)
-    apply(workspace)
     folder.edit("models/daily.sql", "id, v FROM", "v + 1 AS v, id AS number, id FROM")
     folder.edit("models/daily.sql", "number, id FROM", "number, s FROM")
     refused = pytest.raises(ProjectError, match="column id INT is no longer shown")
@@ -157,7 +163,6 @@ def test_types_widen_with_the_deployment_and_not_before(
     folder: ProjectFolder, open_workspace: Open
 ) -> None:
     workspace = open_workspace(folder)
-    apply(workspace)
     folder.edit("models/daily.sql", "id, v FROM", "id, CAST(v AS BIGINT) * 1000000000 AS v FROM")
     with pytest.raises(ExecutionError):
         apply(workspace, "dev")
@@ -182,7 +187,6 @@ def test_two_environments_preview_one_table_and_leave_no_branch(
     folder: ProjectFolder, open_workspace: Open
 ) -> None:
     workspace = open_workspace(folder)
-    apply(workspace)
     folder.edit("models/daily.sql", "id, v FROM", "id, v, s FROM")
     apply(workspace, "dev")
     folder.edit("models/daily.sql", "id, v, s FROM", "id, v, length(s) AS s FROM")

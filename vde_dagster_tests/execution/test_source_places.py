@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
@@ -16,9 +15,10 @@ from vde_dagster.project.kinds import Full
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.spark.session.failures import query_place
+from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURE = Path(__file__).parents[1] / "fixtures/failures/messages.yaml"
-CASES: list[dict[str, Any]] = yaml.safe_load(FIXTURE.read_text("utf-8"))
+CASES: list[dict[str, Any]] = read_yaml(FIXTURE)
 
 
 def model(source: str, query: str | None = None) -> Model:

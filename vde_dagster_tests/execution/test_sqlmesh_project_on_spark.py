@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.yaml_files import read_yaml
 
 pytestmark = pytest.mark.spark
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-ROWS = yaml.safe_load((FIXTURES / "sqlmesh_project_rows.yaml").read_text())
+ROWS = read_yaml(FIXTURES / "sqlmesh_project_rows.yaml")
 
 
 @pytest.fixture(scope="module")

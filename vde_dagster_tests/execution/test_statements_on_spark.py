@@ -21,10 +21,10 @@ def rows(workspace: Workspace, sql: str, environment: str = "prod") -> list[tupl
 
 
 def test_temporary_views_read_the_environments_tables_and_never_meet(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
     for number, name in enumerate(("one", "two"), 1):
-        shop.write(
+        published.write(
             f"models/{name}.sql",
             f"""
             MODEL (name marts.{name}, kind {"FULL" if number == 1 else "VIEW"});
@@ -32,7 +32,7 @@ def test_temporary_views_read_the_environments_tables_and_never_meet(
             SELECT customer, revenue FROM best;
             """,
         )
-    shop.write(
+    published.write(
         "tests/test_one.yaml",
         """
         test_one:
@@ -50,14 +50,14 @@ def test_temporary_views_read_the_environments_tables_and_never_meet(
               rows: [{customer: 1, revenue: 2.0}]
         """,
     )
-    workspace = open_workspace(shop)
+    workspace = open_workspace(published)
     workspace.apply(workspace.plan("prod"))
     assert rows(workspace, "SELECT * FROM marts.one") == [(12, 20.0)]
     assert rows(workspace, "SELECT * FROM marts.two") == [(11, 7.5)]
     assert "best AS (SELECT" in workspace.models.render("marts.one")
 
-    shop.edit("models/marts/customers.sql", "sum(amount)", "sum(-amount)")
-    again = open_workspace(shop)
+    published.edit("models/marts/customers.sql", "sum(amount)", "sum(-amount)")
+    again = open_workspace(published)
     again.apply(again.plan("dev"))
     assert rows(again, "SELECT * FROM marts.one", "dev") == [(10, -6.0)]
     assert rows(again, "SELECT * FROM marts.two", "dev") == [(11, -7.5)]
@@ -65,13 +65,12 @@ def test_temporary_views_read_the_environments_tables_and_never_meet(
 
 
 def test_a_view_that_a_later_statement_reads_is_there_in_the_session(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    workspace = open_workspace(shop)
-    workspace.apply(workspace.plan("prod"))
+    workspace = open_workspace(published)
     session = workspace.engine().guest_session
     session.sql("CREATE TABLE lakehouse.marts.log (customer INT) USING iceberg")
-    shop.write(
+    published.write(
         "models/one.sql",
         """
         MODEL (name marts.one, kind FULL);
@@ -80,20 +79,19 @@ def test_a_view_that_a_later_statement_reads_is_there_in_the_session(
         INSERT INTO lakehouse.marts.log SELECT max(customer) FROM best;
         """,
     )
-    again = open_workspace(shop)
+    again = open_workspace(published)
     again.apply(again.plan("prod"))
     assert rows(again, "SELECT count(*) FROM marts.one") == [(2,)]
     assert [row.customer for row in session.table("lakehouse.marts.log").collect()] == [12]
 
 
 def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    workspace = open_workspace(shop)
-    workspace.apply(workspace.plan("prod"))
+    workspace = open_workspace(published)
     engine = workspace.engine()
     engine.guest_session.sql("CREATE TABLE lakehouse.marts.log (what STRING) USING iceberg")
-    shop.write(
+    published.write(
         "models/shown.sql",
         """
         MODEL (name marts.shown, kind VIEW, audits (forall(criteria := ('${own.key}' = '5'))));
@@ -105,7 +103,7 @@ def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
         INSERT INTO lakehouse.marts.log SELECT 'ansi' WHERE 'true' = '${spark.sql.ansi.enabled}';
         """,
     )
-    again = open_workspace(shop)
+    again = open_workspace(published)
     again.apply(again.plan("prod"))
     log = "SELECT what FROM lakehouse.marts.log ORDER BY what"
 
@@ -116,25 +114,24 @@ def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
     assert said() == once
     assert rows(again, "SELECT count(*) FROM marts.shown") == [(3,)]
 
-    shop.write("models/other.sql", "MODEL (name marts.other, kind VIEW);\nSELECT 1 AS a")
-    again = open_workspace(shop)
+    published.write("models/other.sql", "MODEL (name marts.other, kind VIEW);\nSELECT 1 AS a")
+    again = open_workspace(published)
     again.apply(again.plan("dev"))
     assert rows(again, "SELECT count(*) FROM marts.shown", "dev") == [(3,)]
     assert said() == once
-    shop.edit("models/marts/customers.sql", "sum(amount)", "sum(amount * 2)")
-    third = open_workspace(shop)
+    published.edit("models/marts/customers.sql", "sum(amount)", "sum(amount * 2)")
+    third = open_workspace(published)
     third.apply(third.plan("prod"))
     assert said() == sorted(once * 2), "the view's version is another one, as its parent's is"
 
 
 def test_statements_on_virtual_update_run_on_the_views_of_the_environment(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    workspace = open_workspace(shop)
-    workspace.apply(workspace.plan("prod"))
+    workspace = open_workspace(published)
     session = workspace.engine().guest_session
     session.sql("CREATE TABLE lakehouse.marts.log (what STRING, n BIGINT) USING iceberg")
-    shop.write(
+    published.write(
         "models/top_two.sql",
         """
         MODEL (name marts.top_two, kind FULL);
@@ -146,7 +143,7 @@ def test_statements_on_virtual_update_run_on_the_views_of_the_environment(
         ON_VIRTUAL_UPDATE_END;
         """,
     )
-    again = open_workspace(shop)
+    again = open_workspace(published)
     result = again.apply(again.plan("dev"))
     assert result.published
     assert rows(again, "SELECT count(*) FROM marts.top_two", "dev") == [(2,)]
@@ -159,9 +156,9 @@ def test_statements_on_virtual_update_run_on_the_views_of_the_environment(
 
 
 def test_python_models_have_statements_blueprints_and_unit_tests_of_both(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    shop.write(
+    published.write(
         "models/python.py",
         """
         from vde_dagster import model
@@ -182,7 +179,7 @@ def test_python_models_have_statements_blueprints_and_unit_tests_of_both(
             return " UNION ALL ".join(f"SELECT * FROM marts.place_{n}" for n in (1, 2))
         """,
     )
-    shop.write(
+    published.write(
         "tests/test_place.yaml",
         """
         test_place:
@@ -197,16 +194,16 @@ def test_python_models_have_statements_blueprints_and_unit_tests_of_both(
               rows: [{customer: 8, number: 2}]
         """,
     )
-    workspace = open_workspace(shop)
+    workspace = open_workspace(published)
     workspace.apply(workspace.plan("prod"))
     assert sorted(rows(workspace, "SELECT * FROM marts.places")) == [(11, 2), (12, 1)]
 
 
 def test_statements_around_a_seed_run_when_its_rows_are_written(
-    shop: ProjectFolder, open_workspace: Open
+    published: ProjectFolder, open_workspace: Open
 ) -> None:
-    shop.write("seeds/letters.csv", "letter\na\nb\n")
-    shop.write(
+    published.write("seeds/letters.csv", "letter\na\nb\n")
+    published.write(
         "models/letters.sql",
         """
         MODEL (name raw.letters, kind SEED (path '../seeds/letters.csv'));
@@ -215,12 +212,12 @@ def test_statements_around_a_seed_run_when_its_rows_are_written(
         DROP TABLE @{nowhere}.table_of_letters;
         """,
     )
-    shop.write("pyproject.toml", '[tool.vde.variables]\nnowhere = "raw_of_nobody"\n')
-    workspace = open_workspace(shop)
+    published.write("pyproject.toml", '[tool.vde.variables]\nnowhere = "raw_of_nobody"\n')
+    workspace = open_workspace(published)
     with pytest.raises(ExecutionError, match="table_of_letters"):
         workspace.apply(workspace.plan("prod"))
 
-    shop.edit("models/letters.sql", "DROP TABLE", "DROP TABLE IF EXISTS")
-    again = open_workspace(shop)
+    published.edit("models/letters.sql", "DROP TABLE", "DROP TABLE IF EXISTS")
+    again = open_workspace(published)
     again.apply(again.plan("prod"))
     assert rows(again, "SELECT letter FROM raw.letters ORDER BY letter") == [("a",), ("b",)]

@@ -16,7 +16,7 @@ from vde_dagster_tests.projects import ProjectFolder
 pytestmark = [pytest.mark.server]
 
 
-@pytest.mark.turns(2, "Dagster's servers")
+@pytest.mark.turns(5, "Dagster's servers")
 def test_a_person_finds_the_plan_the_missing_intervals_and_the_forms(
     built: ProjectFolder, tmp_path: Path, page: Page
 ) -> None:

@@ -104,7 +104,7 @@ class Shop:
         return Counter(day for found, day in keys if found == version)
 
 
-@pytest.mark.turns(2, "Dagster's servers")
+@pytest.mark.turns(5, "Dagster's servers")
 def test_a_person_approves_backfills_recomputes_rolls_back_and_drops_by_clicks(
     built: ProjectFolder, tmp_path: Path, page: Page
 ) -> None:

@@ -53,7 +53,7 @@ FILES = {
 }
 
 
-@pytest.mark.turns(2, "Dagster's servers")
+@pytest.mark.turns(5, "Dagster's servers")
 def test_a_person_cancels_an_apply_and_fills_the_rest_from_the_lineage(
     tmp_path: Path, page: Page
 ) -> None:

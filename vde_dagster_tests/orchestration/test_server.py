@@ -28,7 +28,7 @@ SETTINGS = """
 """
 
 
-@pytest.mark.turns(2, "Dagster's servers")
+@pytest.mark.turns(5, "Dagster's servers")
 def test_edit_sensor_plan_approve_apply_undo_and_the_pages_follow(
     built: ProjectFolder, tmp_path: Path
 ) -> None:
@@ -87,7 +87,7 @@ def production(dagster: Dagster) -> tuple[int, set[str]]:
     return node["partitionStats"]["numMaterialized"], found
 
 
-@pytest.mark.turns(2, "Dagster's servers")
+@pytest.mark.turns(5, "Dagster's servers")
 def test_killed_run_is_started_again_and_goes_on(built: ProjectFolder, tmp_path: Path) -> None:
     built.write("pyproject.toml", SETTINGS)
     with running_dagster(built.root, tmp_path / "home") as dagster:

@@ -13,8 +13,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.plan.plan import Change
 from vde_dagster.project.loading.loader import load_project
@@ -28,6 +26,7 @@ from vde_dagster_tests.planning.oracle_lake import ExternalTable, Lake
 from vde_dagster_tests.planning.oracle_world import could_serve
 from vde_dagster_tests.planning.simulate import NOW, MemoryMemo, Warehouse
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.yaml_files import read_yaml
 
 DATA = Path(__file__).with_name("edit_classes.yaml")
 Rule = Callable[[Project, Project], set[str]]
@@ -64,7 +63,7 @@ class Measured:
 
 def measure_all() -> list[Measured]:
     """Measure every edit of the data file, each from the same published project."""
-    document = yaml.safe_load(DATA.read_text())
+    document = read_yaml(DATA)
     with tempfile.TemporaryDirectory() as folder:
         shop = _Shop(document, Path(folder))
         first = shop.read()

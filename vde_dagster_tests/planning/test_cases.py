@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
@@ -16,6 +15,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.planning.simulate import NOW, Warehouse
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "planning"
 
@@ -37,7 +37,7 @@ _OPTIONS = (
 def load_cases() -> list[Any]:
     cases = []
     for path in sorted(FIXTURES.glob("*.yaml")):
-        document = yaml.safe_load(path.read_text())
+        document = read_yaml(path)
         for case in document["cases"]:
             case["models"] = {**document.get("models", {}), **case.get("models", {})}
             case["external"] = document.get("external", {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
@@ -15,10 +14,11 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.project.test_query_text import QUERIES
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 TABLE = "SELECT * FROM `lake`.`p`.`t1`"
-CASES = yaml.safe_load((FIXTURES.parent / "rendering" / "queries.yaml").read_text())
+CASES = read_yaml(FIXTURES.parent / "rendering" / "queries.yaml")
 QUERY = "SELECT `x` AS `a` FROM `lake`.`p`.`t1`"
 PHYSICAL = "`lake`.`p`.`t1`"
 
@@ -26,7 +26,7 @@ PHYSICAL = "`lake`.`p`.`t1`"
 def _queries() -> list[str]:
     found = list(QUERIES)
     for name in ("same.yaml", "spark_differs.yaml", "rows.yaml"):
-        for cases in yaml.safe_load((FIXTURES / name).read_text()).values():
+        for cases in read_yaml(FIXTURES / name).values():
             found += [text for case in cases for text in case[:2]]
     return [text for text in dict.fromkeys(found) if "QUALIFY" not in text]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from sqlglot import parse_one
 
 from vde_dagster.errors import ProjectError
@@ -15,10 +14,9 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.rendering.render import render_statements
 from vde_dagster.project.macros.variables import sql_literal
 from vde_dagster_tests.project.conftest import LoadModel
+from vde_dagster_tests.yaml_files import read_yaml
 
-GROUPS: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent.parent / "fixtures" / "macros.yaml").read_text()
-)
+GROUPS: list[dict[str, Any]] = read_yaml(Path(__file__).parent.parent / "fixtures" / "macros.yaml")
 CASES = [(group["variables"], case) for group in GROUPS for case in group["cases"]]
 
 MACROS = """

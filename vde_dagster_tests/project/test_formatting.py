@@ -12,9 +12,10 @@ import yaml
 from vde_dagster.plugins.formatter.files import format_text, laid_out
 from vde_dagster.project.settings import LayoutOptions, Settings
 from vde_dagster.sql.scanner import SourceText
+from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-CASES = yaml.safe_load((FIXTURES / "layout.yaml").read_text())
+CASES = read_yaml(FIXTURES / "layout.yaml")
 FILE = Path("models/m.sql")
 OPTIONS = LayoutOptions()
 

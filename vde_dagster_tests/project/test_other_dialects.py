@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from sqlglot import parse_one
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster_tests.yaml_files import read_yaml
 
-CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
-    (Path(__file__).parent.parent / "fixtures" / "other_dialects.yaml").read_text()
+CASES: dict[str, list[dict[str, Any]]] = read_yaml(
+    Path(__file__).parent.parent / "fixtures" / "other_dialects.yaml"
 )
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.errors import ProjectError
 from vde_dagster_tests.project.conftest import LoadModel
+from vde_dagster_tests.yaml_files import read_yaml
 
-FORMS: dict[str, list[dict[str, Any]]] = yaml.safe_load(
-    (Path(__file__).parent.parent / "fixtures" / "spark_forms.yaml").read_text()
+FORMS: dict[str, list[dict[str, Any]]] = read_yaml(
+    Path(__file__).parent.parent / "fixtures" / "spark_forms.yaml"
 )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from vde_dagster_tests.yaml_files import read_yaml
 
 _FILE = Path(__file__).parents[1] / "fixtures" / "semantics" / "spark_optimizer.yaml"
 _FORMS = {"value": "SELECT {} AS x FROM t", "where": "SELECT id FROM t WHERE {}", "query": "{}"}
@@ -40,6 +40,6 @@ def _pairs(sections: dict[str, list[dict[str, Any]]]) -> list[Pair]:
     return made
 
 
-_READ: dict[str, Any] = yaml.safe_load(_FILE.read_text())
+_READ: dict[str, Any] = read_yaml(_FILE)
 SCHEMA: dict[str, dict[str, str]] = _READ["tables"]
 PAIRS = _pairs(_READ["pairs"])

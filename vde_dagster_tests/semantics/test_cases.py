@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.semantics import SemanticError, SemanticVersion, leaf_version, semantic_version
+from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
-TABLES: dict[str, Any] = yaml.safe_load((FIXTURES / "schema.yaml").read_text())
+TABLES: dict[str, Any] = read_yaml(FIXTURES / "schema.yaml")
 SCHEMA: dict[str, dict[str, str]] = TABLES["tables"]
 PARENTS = {
     name: leaf_version(name, SCHEMA[name]).with_unique_keys(keys)
@@ -21,7 +21,7 @@ PARENTS = {
 
 def load(name: str) -> list[Any]:
     """The cases of a file, with ids made of their section and number."""
-    sections = yaml.safe_load((FIXTURES / name).read_text())
+    sections = read_yaml(FIXTURES / name)
     return [
         pytest.param(case, id=f"{section}-{i}".replace(" ", "-"))
         for section, cases in sections.items()
@@ -72,7 +72,7 @@ def test_opaque(case: dict[str, str]) -> None:
         assert version(case["same"]) == before
 
 
-@pytest.mark.parametrize("case", yaml.safe_load((FIXTURES / "errors.yaml").read_text()))
+@pytest.mark.parametrize("case", read_yaml(FIXTURES / "errors.yaml"))
 def test_mistakes(case: dict[str, Any]) -> None:
     with pytest.raises(SemanticError) as caught:
         version(case["query"])

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.semantics import SemanticError, analyze
 from vde_dagster_tests.semantics import corpus, random_queries
 from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
+from vde_dagster_tests.yaml_files import read_yaml
 
 EXPECTED = {
     "Spark has no function 'my_udf'",
@@ -59,7 +59,7 @@ def test_nothing_is_said_of_right_queries() -> None:
     count = 0
     for path in FIXTURES.glob("*.yaml"):
         if path.stem != "schema" and not path.stem.startswith("python"):
-            for query in _queries(yaml.safe_load(path.read_text())):
+            for query in _queries(read_yaml(path)):
                 count += 1
                 said.update(messages(query, SCHEMA))
     assert said == EXPECTED

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.errors import VdeError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
@@ -20,6 +19,7 @@ from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.semantics import corpus, random_queries
 from vde_dagster_tests.semantics.mutations import mutate
 from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
+from vde_dagster_tests.yaml_files import read_yaml
 
 Schema = Mapping[str, Mapping[str, str]]
 
@@ -48,7 +48,7 @@ def _both(text: str, schema: Schema) -> tuple[Analysis, Analysis] | None:
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_fixture_is_read_alike_from_its_tree(path: Path) -> None:
-    texts = list(_texts(yaml.safe_load(path.read_text())))
+    texts = list(_texts(read_yaml(path)))
 
     found = [both for text in texts if (both := _both(text, SCHEMA)) is not None]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.base.outside import read_outside
 from vde_dagster.project.files import Hasher
 from vde_dagster.project.model import PythonSource
 from vde_dagster.project.python.files import run_source, with_local_imports
 from vde_dagster.project.python.versions import python_version
+from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 
@@ -128,7 +128,7 @@ def test_what_is_reported(tmp_path: Path) -> None:
 
 def load(name: str) -> list[Any]:
     """The cases of a file, with ids made of their section and case."""
-    sections = yaml.safe_load((FIXTURES / name).read_text())
+    sections = read_yaml(FIXTURES / name)
     return [
         pytest.param(case, id=f"{section}: {case['case']}")
         for section, cases in sections.items()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.spark import SparkEngine
@@ -14,10 +13,11 @@ from vde_dagster.sql.edits import apply_edits
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster_tests.project.test_other_dialects import CASES, written
 from vde_dagster_tests.spark.random_pairs import quick_session
+from vde_dagster_tests.yaml_files import read_yaml
 
 pytestmark = pytest.mark.spark
 
-FORMS = yaml.safe_load((Path(__file__).parents[1] / "fixtures" / "spark_forms.yaml").read_text())
+FORMS = read_yaml(Path(__file__).parents[1] / "fixtures" / "spark_forms.yaml")
 VIEWS = {
     "t": "VALUES (1, 'a', ARRAY(1, 2)), (2, 'b', CAST(ARRAY() AS ARRAY<INT>)) AS t(a, b, ar)",
     "u": "VALUES (1, 'x'), (2, 'y') AS u(a, c)",

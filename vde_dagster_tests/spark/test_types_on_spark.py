@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.errors import VdeError
 from vde_dagster.semantics import analyze
@@ -16,6 +15,7 @@ from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
 from vde_dagster_tests.spark.answers import plain
 from vde_dagster_tests.spark.registry import EVERYTHING, settings
 from vde_dagster_tests.spark.spark_examples import documented_examples
+from vde_dagster_tests.yaml_files import read_yaml
 
 pytestmark = pytest.mark.spark
 
@@ -102,7 +102,7 @@ def test_types_of_expressions_over_tables_are_those_of_spark(spark_engine: Spark
     texts = [f"SELECT {part} AS x FROM orders" for part in [*parts, *EXACT] if part]
     texts += [
         query
-        for cases in yaml.safe_load((FIXTURES / "same.yaml").read_text()).values()
+        for cases in read_yaml(FIXTURES / "same.yaml").values()
         for case in cases
         for query in case
     ]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.semantics import SemanticVersion, semantic_version
@@ -20,6 +19,7 @@ from vde_dagster_tests.spark.random_pairs import (
     quick_session,
     shared,
 )
+from vde_dagster_tests.yaml_files import read_yaml
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def session(spark_engine: SparkEngine) -> Any:
 
 
 def _cases(name: str) -> list[tuple[str, str, str]]:
-    sections = yaml.safe_load((FIXTURES / name).read_text())
+    sections = read_yaml(FIXTURES / name)
     return [(section, *case[:2]) for section, cases in sections.items() for case in cases]
 
 
