@@ -7,7 +7,7 @@ ENVIRONMENT ?= prod
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test test-fast test-proof test-sqlglot test-slow sweep trino check format bench docs pictures lock clean machine
+.PHONY: run ui test test-fast test-sqlglot test-slow sweep trino check format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -15,13 +15,10 @@ run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, t
 ui: $(STAMP)  ## Open Dagster on the example: http://127.0.0.1:3000
 	@$(BIN)/vde ui
 
-test: test-fast test-proof test-sqlglot test-slow  ## All tests, the fast ones first
+test: test-fast test-sqlglot test-slow  ## All tests, the fast ones first
 
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not server and not proof"
-
-test-proof: $(STAMP)
-	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n auto -m "proof and not spark and not server"
 
 # The lock has the newest SQLGlot with its compiled build; these are the lowest one that is allowed,
 # and the newest in pure Python.
@@ -44,11 +41,11 @@ test-sqlglot: $(STAMP)
 # that, and another one too. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
 # Of searches and crash sweeps (marked `turns`) each commit runs another part; `make sweep` runs all.
 test-slow: $(STAMP)
-	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
-		-m "spark or server"
+	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadgroup --no-loadscope-reorder \
+		-m "proof or spark or server"
 
 sweep: $(STAMP)  ## All variations of the searches and crash sweeps of which a commit has a part
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m turns
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --no-loadscope-reorder -m turns
 
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)

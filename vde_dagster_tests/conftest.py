@@ -89,25 +89,29 @@ PROOFS = frozenset(
 """Modules that search many cases or start many processes; they need nothing but time."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run what is fast first, then what searches, then servers, then what needs Spark.
+    """Run what is fast first, then servers, then what needs Spark, then what searches.
 
     Where a test is marked `turns(n)`, `VDE_SWEEP_TURN`, a number, chooses an n-th of its variations
     and at least one: each commit has other ones, and `make sweep` has all.
 
     Files of tests with servers take minutes each: begun last, one worker would end long after the
-    others.
+    others. A file of them is one worker's, which has started what it needs; searches come one by
+    one, and fill what others leave.
     """
     for item in items:
         if item.path.stem in PROOFS:
             item.add_marker(pytest.mark.proof)
+        if any(item.get_closest_marker(name) for name in ("server", "spark")):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
     def cost(item: pytest.Item) -> int:
         if item.get_closest_marker("server"):
-            return 2
+            return 1
         if item.get_closest_marker("spark"):
-            return 3
-        return 1 if item.get_closest_marker("proof") else 0
+            return 2
+        return 3 if item.get_closest_marker("proof") else 0
 
     items.sort(key=cost)
     turn = os.environ.get("VDE_SWEEP_TURN")

@@ -23,7 +23,7 @@ from vde_dagster_tests.faults import Fault
 from vde_dagster_tests.lakehouse.oracle import Elsewhere, Pointers
 from vde_dagster_tests.lakehouse.rest_process import names_in, new_part, pointers_in
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.serve.served_process import serving
+from vde_dagster_tests.serve.served_process import serving_here
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 SAMPLES = 3
@@ -154,6 +154,7 @@ def test_with_the_state_in_postgresql_a_repeated_command_finishes_and_views_foll
     stage.close()
 
 
+@pytest.mark.turns(4, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_reads_mirrored_views(
@@ -174,6 +175,7 @@ def test_spark_reads_mirrored_views(
     assert [tuple(row) for row in again.engine().session.sql(read).collect()] == [("2024-01-01", 1)]
 
 
+@pytest.mark.turns(4, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(
@@ -215,7 +217,7 @@ def views_in(uri: str) -> set[tuple[str, str]]:
 
 def served_rows(workspace: Workspace, warehouse: str) -> list[str]:
     """Read a model through `vde serve`, with PyIceberg."""
-    with serving(workspace.root) as served:
+    with serving_here(workspace.root) as served:
         catalog = load_catalog("c", type="rest", uri=served.url, warehouse=warehouse)
         rows = catalog.load_table("sales.newest").scan().to_arrow().to_pylist()
     return [str(row["d"]) for row in rows]

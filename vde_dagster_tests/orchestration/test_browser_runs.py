@@ -47,8 +47,8 @@ FILES = {
     SLOW: """
         MODEL (name marts.slow, kind FULL);
         SELECT max(day) AS last, count(*) AS n
-        FROM marts.days CROSS JOIN range(0, 600000000L, 1, 2) AS numbers
-        WHERE hash(sha2(CAST(numbers.id AS STRING), 512)) <> 7
+        FROM marts.days CROSS JOIN range(6)
+        WHERE concat('', java_method('java.lang.Thread', 'sleep', 600000L)) IS DISTINCT FROM 'no'
     """,
 }
 
@@ -91,7 +91,7 @@ def cancel_an_apply_that_takes_too_long(folder: ProjectFolder, dagster: Dagster,
 def approve_the_plan_of_the_mended_model(
     folder: ProjectFolder, dagster: Dagster, page: Page, cancelled: str
 ) -> None:
-    folder.edit(SLOW, "600000000L", "6L")
+    folder.edit(SLOW, "600000L", "6L")
     (plan,) = wait_for(lambda: set(dagster.plans()) - {cancelled}, "the next plan")
     wait_for(lambda: plan in dagster.filled("vde/plan"), "its page")
     open_partitions(page, dagster, "vde/apply", plan)

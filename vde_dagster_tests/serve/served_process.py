@@ -1,19 +1,27 @@
-"""`vde serve` as a process of its own, and plain HTTP to ask it."""
+"""`vde serve` as a process of its own or in a thread of this one, and plain HTTP to ask it."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import uvicorn
+
+from vde_dagster.cli.app import call
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.serve.server import Limits, Server, configured
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VDE = [sys.executable, "-m", "vde_dagster.cli"]
@@ -71,15 +79,11 @@ def _answer(answer: Any) -> Answer:
 
 
 def vde(*arguments: str, root: Path) -> Any:
-    """Run a `vde` command in a process, and return its JSON."""
-    done = subprocess.run(
-        [*VDE, *arguments, "--project", str(root), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
-    return json.loads(done.stdout)
+    """Run a `vde` command, and return its JSON."""
+    told = io.StringIO()
+    with redirect_stdout(told):
+        call([*arguments, "--project", str(root), "--json"])
+    return json.loads(told.getvalue())
 
 
 def refused(*arguments: str, root: Path, path: Path = REPOSITORY) -> str:
@@ -117,3 +121,22 @@ def serving(root: Path, *arguments: str) -> Iterator[Served]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
+
+
+@contextmanager
+def serving_here(
+    root: Path, *, log: Path | None = None, writes_metadata: bool = False
+) -> Iterator[Served]:
+    """Serve a project as `vde serve` does, from a thread: a process takes seconds to import it."""
+    with (
+        Workspace.open(root) as workspace,
+        Server(workspace.warehouse, "127.0.0.1", 0, log, writes_metadata) as listening,
+    ):
+        server = uvicorn.Server(configured(listening._app, Limits()))
+        thread = threading.Thread(target=server.run, args=([listening._socket],))
+        thread.start()
+        try:
+            yield Served(listening.url)
+        finally:
+            server.should_exit = True
+            thread.join()

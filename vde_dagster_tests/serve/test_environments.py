@@ -16,7 +16,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from vde_dagster_tests.execution.conftest import empty_postgres, postgres
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import open_duck
-from vde_dagster_tests.serve.served_process import REPOSITORY, VDE, refused, serving, vde
+from vde_dagster_tests.serve.served_process import REPOSITORY, VDE, refused, serving_here, vde
 from vde_dagster_tests.serve.shops import FILES, publish, publish_twice, run
 from vde_dagster_tests.serve.test_pyiceberg import connect
 from vde_dagster_tests.state.postgres_server import PostgresServer
@@ -35,7 +35,7 @@ def test_a_frozen_environment_is_read_as_its_version_was(tmp_path: Path) -> None
     folder = publish_twice(tmp_path / "shop")
     vde("freeze", "prod@1", "year", root=folder.root)
     run(folder, 6)
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         year, first = (connect(server, warehouse) for warehouse in ("year", "prod@1"))
         for model, count in (("raw.orders", 4), ("marts.daily", 8)):
             assert shown(year, model) == shown(first, model)
@@ -54,7 +54,7 @@ def test_a_preview_is_read_by_those_who_ask_for_its_environment(tmp_path: Path) 
         assert current is not None
         tables = workspace.store.tables.load(current.tables)
         assert any(table.preview is not None for table in tables.values())
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         assert shown(connect(server, "prod"), "marts.daily") == (["day", "id", "amount"], 8)
         columns, count = shown(connect(server, "dev"), "marts.daily")
         # The third day waits for the orders, which production makes.
@@ -66,7 +66,7 @@ def test_what_was_published_before_a_column_came_is_read_without_it(tmp_path: Pa
     publish(folder)
     folder.edit("models/daily.sql", "SELECT CAST", "SELECT id * 2 AS more, CAST")
     publish(folder, 4, forward_only=True)
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         assert shown(connect(server, "prod@1"), "marts.daily") == (["day", "id", "amount"], 8)
         assert shown(connect(server, "prod"), "marts.daily")[0][0] == "more"
 
@@ -75,7 +75,7 @@ def test_a_dropped_environment_is_no_warehouse_and_a_new_one_of_its_name_is(tmp_
     folder = ProjectFolder(tmp_path / "shop", FILES)
     publish(folder)
     publish(folder, environment="dev")
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         assert server.ask("/v1/config?warehouse=dev").json["overrides"] == {"prefix": "dev@1"}
         vde("drop", "dev", root=folder.root)
         vde("janitor", root=folder.root)
@@ -97,7 +97,7 @@ def test_a_state_on_postgresql_is_served(
     run(folder, 4)
     token = vde("token", "create", "prod", "--filter", "tenant = 7", root=folder.root)["token"]
     whole = vde("token", "create", "prod", root=folder.root)["token"]
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         for warehouse, count in (("prod@1", 8), ("prod", 12)):
             catalog = connect(server, warehouse, token=whole)
             assert shown(catalog, "marts.daily")[1] == count
@@ -115,7 +115,7 @@ def test_while_the_state_is_away_clients_are_told_so_and_not_where_it_is(
         folder = ProjectFolder(tmp_path / "shop", FILES)
         folder.write("pyproject.toml", f'[tool.vde]\nstate_url = "{url}"')
         publish(folder)
-        with serving(folder.root) as server:
+        with serving_here(folder.root) as server:
             paths = ("/v1/config?warehouse=prod", "/data/prod/raw.orders", "/data/prod")
             first = [server.ask(path).json for path in paths]
             away.end()
@@ -178,7 +178,7 @@ def test_clients_are_told_of_the_storage_what_is_configured(
         """,
     )
     monkeypatch.setenv("READER_KEY", "reads-only")
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         table = connect(server, "prod").load_table("raw.orders")
         assert table.io.properties["s3.access-key-id"] == "reads-only"
         answer = server.ask("/v1/prod@1/namespaces/raw/tables/orders")
@@ -202,7 +202,7 @@ def test_production_with_tables_in_place_of_views_is_served_alike(tmp_path: Path
     folder.write("pyproject.toml", '[tool.vde]\nvirtual_environment_mode = "dev_only"')
     publish(folder)
     run(folder, 4)
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         assert shown(connect(server, "prod@1"), "marts.daily")[1] == 8
         assert shown(connect(server, "prod"), "marts.daily") == (["day", "id", "amount"], 12)
 
@@ -221,7 +221,7 @@ def test_a_table_that_others_write_is_there_as_it_is_now(tmp_path: Path) -> None
         theirs = catalog.create_table("lake.rates", schema=rates.schema)
         theirs.append(rates)
         publish(folder)
-        with serving(folder.root) as server:
+        with serving_here(folder.root) as server:
             page = server.ask("/data/prod/lake.rates?limit=1&sort=rate")
             assert page.json["rows"] == [{"rate": 1}]
             tag = page.headers["etag"]

@@ -8,7 +8,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.serve.served_process import Served, serving
+from vde_dagster_tests.serve.served_process import Served, serving_here
 from vde_dagster_tests.serve.shops import publish_twice, run
 
 pytestmark = pytest.mark.server
@@ -57,7 +57,7 @@ def test_a_session_goes_on_with_its_publication_and_a_live_one_follows(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder: ProjectFolder = publish_twice(tmp_path_factory.mktemp("later") / "shop")
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         before, live = connect(server, "prod"), connect(server, "prod+live")
         followed = live.load_table("marts.daily")
 

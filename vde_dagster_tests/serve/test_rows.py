@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.serve.served_process import Served, serving
+from vde_dagster_tests.serve.served_process import Served, serving_here
 from vde_dagster_tests.serve.shops import publish_twice, run
 
 pytestmark = pytest.mark.server
@@ -65,7 +65,7 @@ def test_pages_are_of_one_version_whatever_is_published(
     tmp_path_factory: pytest.TempPathFactory, sort: str
 ) -> None:
     folder: ProjectFolder = publish_twice(tmp_path_factory.mktemp("pages") / "shop")
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         whole = rows(server, f"limit=1000{sort}", "/data/prod/marts.daily")
         path, found = f"/data/prod/marts.daily?limit=5{sort}", []
         while path:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import StaticTable
 
-from vde_dagster_tests.serve.served_process import serving, vde
+from vde_dagster_tests.serve.served_process import serving_here, vde
 from vde_dagster_tests.serve.shops import publish_twice, run
 
 pytestmark = pytest.mark.server
@@ -23,12 +23,12 @@ def test_metadata_is_a_file_only_where_the_server_is_told_so(tmp_path: Path) -> 
     def place(answer: Any) -> Path:
         return Path(answer.json["metadata-location"].removeprefix("file://"))
 
-    with serving(folder.root) as server:
+    with serving_here(folder.root) as server:
         for path in paths.values():
             assert not place(server.ask(path)).exists()
     assert set(folder.root.rglob("*.metadata.json")) == before
     for _ in range(2):  # Another server finds what the first one wrote.
-        with serving(folder.root, "--write-metadata") as server:
+        with serving_here(folder.root, writes_metadata=True) as server:
             for version, path in paths.items():
                 answer = server.ask(path)
                 assert json.loads(place(answer).read_text()) == answer.json["metadata"]
@@ -53,10 +53,10 @@ def test_metadata_is_a_file_only_where_the_server_is_told_so(tmp_path: Path) -> 
 def test_a_file_that_is_damaged_is_told(tmp_path: Path) -> None:
     folder = publish_twice(tmp_path / "shop")
     path = "/v1/prod@1/namespaces/raw/tables/orders"
-    with serving(folder.root, "--write-metadata") as server:
+    with serving_here(folder.root, writes_metadata=True) as server:
         location = server.ask(path).json["metadata-location"].removeprefix("file://")
     Path(location).write_text('{"half": ')
-    with serving(folder.root, "--write-metadata") as server:
+    with serving_here(folder.root, writes_metadata=True) as server:
         answer = server.ask(path)
         assert answer.status == 503
         assert "remove it" in answer.json["error"]["message"]
