@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
@@ -19,6 +20,7 @@ from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
 from vde_dagster.state.db import database
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.shortcuts import (
     read_in_fork,
     scripts_as_before,
@@ -186,6 +188,28 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     assert engine.session is not None, "starts it, with every package that a test needs"
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def prepared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Prepared:
+    """Return a project as a function leaves it in a new folder, which it is given once only.
+
+    For every test it is put back in its place; files of a lakehouse name each other in full.
+    """
+    kept: dict[Callable[[Path], None], Path] = {}
+
+    def again(prepare: Callable[[Path], None]) -> ProjectFolder:
+        if prepare not in kept:
+            kept[prepare] = tmp_path_factory.mktemp("prepared") / "kept"
+            prepare(kept[prepare].with_name("shop"))
+            shutil.copytree(kept[prepare].with_name("shop"), kept[prepare])
+        root = kept[prepare].with_name("shop")
+        shutil.rmtree(root)
+        return ProjectFolder(Path(shutil.copytree(kept[prepare], root)))
+
+    return again
 
 
 @pytest.fixture(scope="session")

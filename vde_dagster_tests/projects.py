@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 START = "2024-01-01"
@@ -78,22 +78,5 @@ class ProjectFolder:
         (self.root / path).unlink()
 
 
-class Kept:
-    """A project that is prepared once, and is put back as it was for every test.
-
-    In its own place: locations of files are absolute.
-
-    Args:
-        root: Its folder, which nobody has open.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._kept = root.with_name(f"{root.name}-kept")
-        shutil.copytree(root, self._kept)
-
-    def again(self) -> ProjectFolder:
-        """Put it back."""
-        shutil.rmtree(self._root)
-        shutil.copytree(self._kept, self._root)
-        return ProjectFolder(self._root)
+Prepared = Callable[[Callable[[Path], None]], ProjectFolder]
+"""Returns a project as a function left it in a new folder."""

@@ -14,7 +14,7 @@ from vde_dagster.cli.app import call
 from vde_dagster.cli.commands.project import new_project
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,18 @@ def template(tmp_path: Path) -> ProjectFolder:
 def unchanged(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> ProjectFolder:
     """The template's project, published to production; for tests that change nothing."""
     root = tmp_path_factory.mktemp("unchanged") / "shop"
-    new_project(root)
-    with Workspace.open(root) as workspace:
-        workspace.apply(workspace.plan("prod"))
+    publish_template(root)
     return ProjectFolder(root)
 
 
 @pytest.fixture
-def published(template: ProjectFolder, vde: Vde, spark_engine: SparkEngine) -> ProjectFolder:
-    """The template's project, published to production."""
-    done = vde("apply", "prod", "--project", template.root, "--json")
-    assert done.code == 0, done.err
-    return template
+def published(prepared: Prepared, spark_engine: SparkEngine) -> ProjectFolder:
+    """The same, for tests that change it."""
+    return prepared(publish_template)
+
+
+def publish_template(root: Path) -> None:
+    """Publish the template's project."""
+    new_project(root)
+    with Workspace.open(root) as workspace:
+        workspace.apply(workspace.plan("prod"))

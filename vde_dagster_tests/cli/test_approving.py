@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
 from vde_dagster.base.suggestions import one_letter_away
 from vde_dagster.cli import applying
 from vde_dagster_tests.cli.conftest import Vde
-from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.execution.fake_workspace import publish_shop
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 TOP = "models/marts/top.sql"
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> ProjectFolder:
+def shop(prepared: Prepared) -> ProjectFolder:
     """A project that was published, without Spark."""
-    folder = ProjectFolder(tmp_path / "shop", SHOP)
-    with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-    return folder
+    return prepared(publish_shop)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.cli.conftest import Vde
-from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
+from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 from vde_dagster_tests.state.builders import view
 
 
@@ -29,11 +29,9 @@ def shop(tmp_path: Path) -> ProjectFolder:
 
 
 @pytest.fixture
-def published_shop(shop: ProjectFolder) -> ProjectFolder:
+def published_shop(prepared: Prepared) -> ProjectFolder:
     """The same, published to production without Spark."""
-    with open_fake(shop.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-    return shop
+    return prepared(publish_shop)
 
 
 DAG = """\

@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.projects import SHOP, Kept, ProjectFolder
+from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 from vde_dagster_tests.state.conftest import empty_database, empty_postgres, postgres
 
 __all__ = ["empty_database", "empty_postgres", "postgres"]
@@ -21,19 +21,16 @@ def shop(tmp_path: Path) -> ProjectFolder:
     return ProjectFolder(tmp_path / "shop", SHOP)
 
 
-@pytest.fixture(scope="session")
-def kept_shop(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> Kept:
-    """The shop when Spark has published it to production once."""
-    folder = ProjectFolder(tmp_path_factory.mktemp("published") / "shop", SHOP)
-    with Workspace.open(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-    return Kept(folder.root)
-
-
 @pytest.fixture
-def published(kept_shop: Kept) -> ProjectFolder:
-    """The shop, published to production."""
-    return kept_shop.again()
+def published(prepared: Prepared, spark_engine: SparkEngine) -> ProjectFolder:
+    """The shop, published to production by Spark."""
+    return prepared(publish_shop)
+
+
+def publish_shop(root: Path) -> None:
+    """Publish the shop."""
+    with Workspace.open(ProjectFolder(root, SHOP).root) as workspace:
+        workspace.apply(workspace.plan("prod"))
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster_tests.lakehouse.fake_engine import list_of_nothing
+from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 _READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")
 _LIST = re.compile(r"\bSELECT\b(.*?)\bFROM\b", re.IGNORECASE | re.DOTALL)
@@ -306,3 +307,9 @@ def open_fake(
             own.dispose()
     engine.attach(workspace.lakehouse)
     return workspace
+
+
+def publish_shop(root: Path) -> None:
+    """Make the shop, and publish it to production."""
+    with open_fake(ProjectFolder(root, SHOP).root) as workspace:
+        workspace.apply(workspace.plan("prod"))

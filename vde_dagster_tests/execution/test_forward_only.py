@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.projects import Kept, ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 pytestmark = pytest.mark.spark
 
@@ -57,18 +58,15 @@ def apply(
     return workspace.apply(plan(workspace, environment, now, **said)).plan
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> Kept:
-    made = ProjectFolder(tmp_path_factory.mktemp("forward_only") / "project", FILES)
-    with Workspace.open(made.root) as workspace:
-        apply(workspace)
-    return Kept(made.root)
-
-
 @pytest.fixture
-def folder(kept: Kept) -> ProjectFolder:
+def folder(prepared: Prepared, spark_engine: SparkEngine) -> ProjectFolder:
     """The project, published to production."""
-    return kept.again()
+    return prepared(published)
+
+
+def published(root: Path) -> None:
+    with Workspace.open(ProjectFolder(root, FILES).root) as workspace:
+        apply(workspace)
 
 
 def rows(

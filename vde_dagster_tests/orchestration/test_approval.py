@@ -24,23 +24,24 @@ from vde_dagster.orchestration.main_job import QUIET, run_main_job
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
 from vde_dagster_tests.orchestration.test_new_plan import refusal
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 TOP = "models/marts/top.sql"
 REJECT_KEY = SHORT.reject_key
 
 
+def published_and_edited(root: Path) -> None:
+    publish_shop(root)
+    ProjectFolder(root).edit(TOP, "customer, revenue,", "revenue, customer,")
+
+
 @pytest.fixture
-def shop(tmp_path: Path) -> ProjectFolder:
+def shop(prepared: Prepared) -> ProjectFolder:
     """A project that was published, without Spark, and edited since: a plan computes nothing."""
-    folder = ProjectFolder(tmp_path / "shop", SHOP)
-    with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-    folder.edit(TOP, "customer, revenue,", "revenue, customer,")
-    return folder
+    return prepared(published_and_edited)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import load_catalog, version_of
 from vde_dagster_tests.orchestration.test_news import events_of, must, tick
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")
 TIMES = "kind INCREMENTAL_BY_TIME_RANGE (time_column day), start '2024-01-01', end '2024-01-03'"
@@ -53,16 +53,21 @@ WITH_MORE = {
 FRESH = dict.fromkeys((*(f"marts.daily {day}" for day in DAYS), "marts.total"), True)
 
 
+def published(root: Path) -> None:
+    with open_fake(ProjectFolder(root, FILES).root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project", FILES)
+def folder(prepared: Prepared) -> ProjectFolder:
+    """The project, applied."""
+    return prepared(published)
 
 
 @pytest.fixture
 def outside(folder: ProjectFolder) -> Iterator[Workspace]:
-    """The project as the command line has it open, applied."""
+    """The project as the command line has it open."""
     with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
         yield workspace
 
 

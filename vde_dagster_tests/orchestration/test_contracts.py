@@ -14,10 +14,10 @@ from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PLANS, SHO
 from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import asset_readers, breaking_check
 from vde_dagster.reports.plan import plan_report
-from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.fake_workspace import publish_shop
 from vde_dagster_tests.orchestration.conftest import load_catalog
 from vde_dagster_tests.orchestration.test_sensor import tick
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 TOP = "models/marts/top.sql"
 CUSTOMERS = "models/marts/customers.sql"
@@ -25,14 +25,15 @@ RENAME = {CUSTOMERS: ("AS revenue", "AS turnover"), TOP: ("customer, revenue,", 
 ORDER = (TOP, "ORDER BY revenue", "ORDER BY turnover")
 
 
+def published(root: Path) -> None:
+    publish_shop(root)
+    ProjectFolder(root).write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
+
+
 @pytest.fixture
-def shop(tmp_path: Path) -> ProjectFolder:
+def shop(prepared: Prepared) -> ProjectFolder:
     """A project that was published, without Spark."""
-    folder = ProjectFolder(tmp_path / "shop", SHOP)
-    folder.write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
-    with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-    return folder
+    return prepared(published)
 
 
 def rename(folder: ProjectFolder) -> None:

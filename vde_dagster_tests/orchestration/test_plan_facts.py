@@ -15,7 +15,7 @@ from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 NOW = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
 DAILY = """
@@ -31,16 +31,18 @@ READER = """
 TOTAL = "MODEL (name db.total, kind FULL); SELECT max(n) AS n FROM db.daily"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    """A project that production and dev show, dev with a reader of its own."""
-    found = ProjectFolder(
-        tmp_path / "project",
-        {"models/daily.sql": DAILY, "models/reader.sql": READER, "models/total.sql": TOTAL},
+def published(root: Path) -> None:
+    ProjectFolder(
+        root, {"models/daily.sql": DAILY, "models/reader.sql": READER, "models/total.sql": TOTAL}
     )
-    with open_fake(found.root) as workspace:
+    with open_fake(root) as workspace:
         workspace.apply(workspace.plan("prod", now=NOW))
-    return found
+
+
+@pytest.fixture
+def folder(prepared: Prepared) -> ProjectFolder:
+    """A project that production shows."""
+    return prepared(published)
 
 
 def page(workspace: Workspace, plan: Plan) -> tuple[str, dict[str, str], str]:

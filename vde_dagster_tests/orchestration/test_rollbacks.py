@@ -22,7 +22,7 @@ from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import at, restate, run
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.orchestration.conftest import load_catalog, run_job
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 FILES = {
     "models/daily.sql": """
@@ -45,9 +45,15 @@ RollBack = Callable[[int], None]
 """Takes production back to a version, and lets Dagster hear of it."""
 
 
+def published(root: Path) -> None:
+    with open_fake(ProjectFolder(root, FILES).root) as workspace:
+        workspace.apply(workspace.plan("prod", now=at(4)))
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project", FILES)
+def folder(prepared: Prepared) -> ProjectFolder:
+    """The project with its first three days."""
+    return prepared(published)
 
 
 @pytest.fixture
@@ -57,9 +63,8 @@ def engine() -> FakeSpark:
 
 @pytest.fixture
 def outside(folder: ProjectFolder, engine: FakeSpark) -> Iterator[Workspace]:
-    """The project as the command line has it open, with its first three days."""
+    """The project as the command line has it open."""
     with open_fake(folder.root, engine) as workspace:
-        workspace.apply(workspace.plan("prod", now=at(4)))
         yield workspace
 
 

@@ -21,22 +21,27 @@ from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.reports.plan import plan_report, summary
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.test_news import FILES, events_of, must, tick
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 FIRST = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
 NEXT = FIRST + timedelta(days=1)
 
 
+def published(root: Path) -> None:
+    with open_fake(ProjectFolder(root, FILES).root) as workspace:
+        workspace.apply(workspace.plan("prod", now=FIRST))
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project", FILES)
+def folder(prepared: Prepared) -> ProjectFolder:
+    """A project of which only `db.last` is due on the next day, with nothing new to read."""
+    return prepared(published)
 
 
 @pytest.fixture
 def applied(folder: ProjectFolder) -> Iterator[Workspace]:
-    """A project of which only `db.last` is due on the next day, with nothing new to read."""
+    """The project as the command line has it open."""
     with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod", now=FIRST))
         yield workspace
 
 
