@@ -202,6 +202,7 @@ def test_a_model_with_a_column_of_theirs_has_none(
     assert "marts.odd has a column '_change_type'" in caplog.text
 
 
+@pytest.mark.proof
 def test_a_catalog_that_takes_no_part_in_the_transaction_follows_whoever_dies(
     tmp_path: Path, empty_database: Path
 ) -> None:
@@ -242,6 +243,7 @@ def test_these_are_all_points_of_failure(shop: Watched) -> None:
     assert tuple(dict.fromkeys(p for p in listed.passed if "change_views" in p)) == POINTS
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "stall"])
 def test_after_a_failure_at_any_point_views_are_those_of_before_or_after(
     mode: str, shop: Watched

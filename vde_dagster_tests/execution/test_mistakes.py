@@ -8,6 +8,7 @@ makes sense `=== right path` with the same files as they were meant, which give 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,28 +61,41 @@ def _no_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all cases share, planned: what is read of files that a case leaves is remembered."""
+    root = tmp_path_factory.mktemp("planned") / "shop"
+    write(root, base())
+    assert plan_of(root) == []
+    return root
+
+
+@pytest.fixture
+def shop(planned: Path, tmp_path: Path) -> Path:
+    """A copy."""
+    return Path(shutil.copytree(planned, tmp_path / "shop"))
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_typical_mistake_is_found_when_planning(path: Path, tmp_path: Path) -> None:
+def test_a_typical_mistake_is_found_when_planning(path: Path, shop: Path) -> None:
     case = sections(path)
     expected = case.pop("finds").splitlines()
-    files = {name: text for name, text in case.items() if not name.startswith(RIGHT)}
-    write(tmp_path, {**base(), **files})
-    assert plan_of(tmp_path) == expected
+    write(shop, {name: text for name, text in case.items() if not name.startswith(RIGHT)})
+    assert plan_of(shop) == expected
     assert expected
     for line in expected:
         assert re.match(r"(error|warning) [\w./]+:\d", line) or "pyproject.toml" in line
     # What a process has remembered is told again by the next one.
-    assert plan_of(tmp_path) == expected
+    assert plan_of(shop) == expected
 
 
 @pytest.mark.parametrize(
     "path", [p for p in CASES if "\n=== right " in p.read_text()], ids=lambda path: path.stem
 )
-def test_what_was_meant_gives_no_message(path: Path, tmp_path: Path) -> None:
+def test_what_was_meant_gives_no_message(path: Path, shop: Path) -> None:
     case = sections(path)
-    right = {n.removeprefix(RIGHT): t for n, t in case.items() if n.startswith(RIGHT)}
-    write(tmp_path, {**base(), **right})
-    assert plan_of(tmp_path) == []
+    write(shop, {n.removeprefix(RIGHT): t for n, t in case.items() if n.startswith(RIGHT)})
+    assert plan_of(shop) == []
 
 
 def test_there_are_fifty_typical_mistakes() -> None:

@@ -53,6 +53,7 @@ def ticks(cron: str, zone: str, start: datetime, end: datetime) -> list[datetime
 instants = st.datetimes(datetime(2019, 1, 1), datetime(2027, 1, 1), timezones=st.just(timezone.utc))
 
 
+@pytest.mark.proof
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(CRONS), st.sampled_from(ZONES), instants, st.integers(0, 400))
 def test_partitions_of_what_is_due_are_the_intervals_that_planning_fills(
@@ -78,6 +79,7 @@ def test_partitions_of_what_is_due_are_the_intervals_that_planning_fills(
     assert until <= listed.end <= now
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", CRONS)
 def test_a_schedule_with_a_models_cron_finds_it_due_at_every_tick(cron: str, zone: str) -> None:

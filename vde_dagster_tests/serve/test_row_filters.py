@@ -139,6 +139,7 @@ def test_a_filter_of_many_conditions_is_no_deep_one() -> None:
     assert tenants(" OR ".join(["tenant=7"] * 160)) == [7]
 
 
+@pytest.mark.proof
 def test_random_filters_let_the_rows_through_that_duckdb_does(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
