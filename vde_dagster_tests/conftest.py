@@ -30,7 +30,7 @@ from vde_dagster_tests.shortcuts import (
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
 
-# A JVM that lives for a minute gains nothing from the second compiler, and nobody doubts the classes
+# A JVM that lives for a minute gains nothing from the second compiler, nor by verifying the classes
 # of Spark. By a variable, because those of clusters, of other catalogs and of Dagster's runs are
 # started by others; `make run` has none.
 os.environ.setdefault(
