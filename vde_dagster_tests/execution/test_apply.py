@@ -367,7 +367,8 @@ def test_a_query_on_a_damaged_file_names_it_and_says_restore_it(
     warehouse = Path(workspace.lakehouse.warehouse.removeprefix("file:"))
     (folder,) = [path for path in warehouse.rglob("*customers*") if (path / "data").is_dir()]
     kinds = ("data/*.parquet", "metadata/*-m0.avro", "metadata/snap-*.avro")
-    for path in [next(folder.glob(kind)) for kind in kinds]:
+    newest = [max(folder.glob(kind), key=lambda path: path.stat().st_mtime_ns) for kind in kinds]
+    for path in newest:
         kept = path.read_bytes()
         for damage in (Path.unlink, cut, overwrite):
             damage(path)
