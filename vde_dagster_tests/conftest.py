@@ -104,13 +104,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     and at least one: each commit has other ones, and `make sweep` has all.
 
     Files of tests with servers take minutes each: begun last, one worker would end long after the
-    others. A file of them is one worker's, which has started what it needs; searches come one by
-    one, and fill what others leave.
+    others. A file of them is one worker's, which has started what it needs, or files that name a
+    group; searches come one by one, and fill what others leave.
     """
     for item in items:
         if item.path.stem in PROOFS:
             item.add_marker(pytest.mark.proof)
-        if any(item.get_closest_marker(name) for name in ("server", "spark")):
+        heavy = any(item.get_closest_marker(name) for name in ("server", "spark"))
+        if heavy and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
     def cost(item: pytest.Item) -> int:

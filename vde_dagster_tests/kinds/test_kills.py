@@ -58,7 +58,7 @@ def test_every_kind_that_owns_a_table_is_lived() -> None:
     assert lived == {name for name, kind in KINDS.by_name.items() if kind.owns_table}
 
 
-@pytest.mark.turns(8)
+@pytest.mark.turns(16)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("life", "operation"), CASES, ids=lambda value: getattr(value, "name", "").replace(" ", "_")
