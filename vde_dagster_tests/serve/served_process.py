@@ -130,7 +130,7 @@ def serving_here(
     """Serve a project as `vde serve` does, from a thread: a process takes seconds to import it."""
     with (
         Workspace.open(root) as workspace,
-        Server(workspace.warehouse, "127.0.0.1", 0, log, writes_metadata) as listening,
+        Server(workspace, "127.0.0.1", 0, log, writes_metadata) as listening,
     ):
         server = uvicorn.Server(configured(listening._app, Limits()))
         thread = threading.Thread(target=server.run, args=([listening._socket],))
