@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: run ui test test-fast test-sqlglot test-slow sweep trino check format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
-	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
+	@$(BIN)/python -m vde_dagster.cli.main_job --project . --environment $(ENVIRONMENT)
 
 ui: $(STAMP)  ## Open Dagster on the example: http://127.0.0.1:3000
 	@$(BIN)/vde ui

@@ -11,6 +11,24 @@ from pydantic import Field, create_model
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
 
 
+def _concurrency() -> Any:
+    said = "Models and batches worked on at once; the project's setting when empty."
+    return Field(default=None, ge=1, description=said)
+
+
+def _skip_tests() -> Any:
+    said = "Publish without running the unit tests of the models that changed."
+    return Field(default=False, description=said)
+
+
+def _plan(verb: str) -> Any:
+    said = (
+        f"The plan's id, to {verb} it with other assets beside it; not needed where its partition "
+        "is materialised by itself."
+    )
+    return Field(default=None, description=said)
+
+
 class _Target(dg.Config):
     environment: str = Field(
         default="prod",
@@ -59,34 +77,19 @@ class PlanConfig(_Asked):
 class ApplyConfig(dg.Config):
     """How to apply a plan."""
 
-    plan: str | None = Field(
-        default=None,
-        description="The plan's id, to approve it with other assets beside it; not needed where "
-        "its partition is materialised by itself.",
-    )
-    concurrency: int | None = Field(
-        default=None,
-        ge=1,
-        description="Models and batches worked on at once; the project's setting when empty.",
-    )
+    plan: str | None = _plan("approve")
+    concurrency: int | None = _concurrency()
     who: str | None = Field(
         default=None,
         description="Who is to stand in the environment's history; the system user when empty.",
     )
-    skip_tests: bool = Field(
-        default=False,
-        description="Publish without running the unit tests of the models that changed.",
-    )
+    skip_tests: bool = _skip_tests()
 
 
 class RejectConfig(dg.Config):
     """Why a plan is rejected."""
 
-    plan: str | None = Field(
-        default=None,
-        description="The plan's id, to reject it with other assets beside it; not needed where "
-        "its partition is materialised by itself.",
-    )
+    plan: str | None = _plan("reject")
     reason: str = Field(default="", description="What the author of the change should know.")
     who: str | None = Field(
         default=None,
@@ -106,15 +109,8 @@ class PlanAndApplyConfig(PlanConfig):
         "production and in environments that the setting `protected` lists.",
     )
 
-    concurrency: int | None = Field(
-        default=None,
-        ge=1,
-        description="Models and batches worked on at once; the project's setting when empty.",
-    )
-    skip_tests: bool = Field(
-        default=False,
-        description="Publish without running the unit tests of the models that changed.",
-    )
+    concurrency: int | None = _concurrency()
+    skip_tests: bool = _skip_tests()
 
 
 class FillConfig(dg.Config):
@@ -137,11 +133,7 @@ class RunConfig(dg.Config):
         default=False,
         description=_ASKED["full"].help,
     )
-    concurrency: int | None = Field(
-        default=None,
-        ge=1,
-        description="Models and batches worked on at once; the project's setting when empty.",
-    )
+    concurrency: int | None = _concurrency()
 
 
 class RollbackConfig(dg.Config):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,8 @@ from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
 from vde_dagster.orchestration.jobs.outbox_sensor import news_sensor
 from vde_dagster.orchestration.jobs.project_sensor import code_sensor
 from vde_dagster.orchestration.jobs.schedules import Notification, notification_hooks, schedules
-from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
-from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.models.load_live import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.resource import workspace_resource
@@ -69,10 +68,9 @@ def vde_definitions(
     root = Path(project_root).resolve()
     with Workspace.open(root) as workspace:
         settings = workspace.settings
-        now = datetime.now(timezone.utc)
         names = Names.of(settings)
         looks = (translator or VdeTranslator(root, settings.catalog)).of_project(names)
-        catalog = build_catalog(load_live(workspace, now), looks, now)
+        catalog = load_catalog(workspace, looks)
 
     hooks = notification_hooks(notify) if notify else frozenset()
     by_partition = asset_jobs(names, hooks)

@@ -29,9 +29,6 @@ def dagster_home(root: Path) -> Path:
     It is the folder in `DAGSTER_HOME`, or `.dagster_home` of the project. A new one gets the
     project's `dagster.yaml`, or the one for one machine that comes with the package; that of the
     project is copied again when it changed, unless `DAGSTER_HOME` names the folder.
-
-    Args:
-        root: The project's folder.
     """
     given = os.environ.get(HOME_VARIABLE)
     home = Path(given).expanduser().resolve() if given else root.resolve() / HOME_FOLDER
@@ -46,11 +43,7 @@ def dagster_home(root: Path) -> Path:
 
 
 def open_instance(root: Path) -> dg.DagsterInstance:
-    """Open the project's Dagster instance.
-
-    Args:
-        root: The project's folder.
-    """
+    """Open the project's Dagster instance."""
     import dagster as dg
 
     home = dagster_home(root)

@@ -85,7 +85,6 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
     """Run Dagster on a project; it answers when the block begins and is gone when it ended.
 
     Args:
-        root: The project's folder.
         host: The address to listen on.
         port: The port to listen on.
 

@@ -50,7 +50,6 @@ def refresh(
     Args:
         instance: Keeps what the location was loaded with.
         log: Takes a warning when it does not work.
-        location: The location's name.
 
     Returns:
         The warning, if there was one.

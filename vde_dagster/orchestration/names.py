@@ -23,6 +23,8 @@ TESTS_CHECK = "unit_tests_pass"
 
 PUBLISHED = "published"
 """Label on the page of a plan that was published: by whom, and when."""
+EVALUATION = "vde/evaluation"
+"""What an event of a plan, a check or an observation tells, by which it is known again."""
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
 VERSION_TAG = "vde/version"

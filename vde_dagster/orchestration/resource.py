@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from vde_dagster.orchestration.events.plan_events import origin_of
+from vde_dagster.orchestration.events.consumer import origin_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +96,6 @@ def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDe
     `ConfigurableResource` stand in every run's configuration.
 
     Args:
-        root: The project's folder.
         spark: The key of a resource of dagster-pyspark whose session is joined.
     """
 

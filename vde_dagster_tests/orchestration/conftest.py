@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -11,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import parse_instant
+from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.orchestration.main_job import QUIET
+from vde_dagster.orchestration.events.fills import Filled, ServedModel, filled_event
+from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -116,6 +122,34 @@ def load_catalog(folder: ProjectFolder, translator: VdeTranslator | None = None)
     with Workspace.open(folder.root) as workspace:
         live = load_live(workspace, NOW)
     return build_catalog(live, translator or VdeTranslator(folder.root), NOW)
+
+
+def told_of(workspace: Workspace, instance: dg.DagsterInstance) -> ProjectionContext:
+    """Return what events are made in, for a project as it is now."""
+    catalog = build_catalog(load_live(workspace, NOW), VdeTranslator(workspace.root), NOW)
+    return ProjectionContext(workspace, instance, catalog, logging.getLogger("vde"))
+
+
+def fill_by_itself(
+    folder: ProjectFolder, instance: dg.DagsterInstance, model: str, day: str = "", commit: int = 42
+) -> None:
+    """Record that a table, or one day of it, was written again, and nothing that is made of it."""
+    start = parse_instant(day or "2024-01-01")
+    key = version_of(folder, model)
+    partition = dg.MultiPartitionKey({"snapshot": key, "time": day}) if day else key
+    filled = Filled(partition, Interval(start, start.replace(day=start.day + 1)), commit, 1)
+    with Workspace.open(folder.root) as workspace:
+        context = told_of(workspace, instance)
+        environment = workspace.store.environments.get("prod")
+        assert environment is not None
+        combination, name = context.combination(environment), ModelName.parse(model)
+        snapshot, table = combination.definition(name), combination.table(name)
+        assert snapshot is not None
+        assert table is not None
+        served = ServedModel(snapshot, table, combination, ("prod",))
+        inputs = combination.inputs(context, snapshot, None)
+        event = filled_event(context, served, filled, inputs)
+    instance.report_runless_asset_event(event)
 
 
 def run_job(

@@ -38,7 +38,7 @@ def main() -> None:
         project.mkdir()
         shutil.copytree(REPOSITORY / "models", project / "models")
         shutil.copy(REPOSITORY / "pyproject.toml", project)
-        build = [sys.executable, "-m", "vde_dagster.orchestration.main_job"]
+        build = [sys.executable, "-m", "vde_dagster.cli.main_job"]
         subprocess.run(
             build, cwd=project, check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}
         )

@@ -12,15 +12,11 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.model_assets import model_specs
-from vde_dagster.orchestration.events.projection import Filled, filled_event
-from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.orchestration.conftest import load_catalog, version_of
+from vde_dagster_tests.orchestration.conftest import fill_by_itself, load_catalog, version_of
 from vde_dagster_tests.orchestration.test_news import events_of, must, tick
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
@@ -92,25 +88,6 @@ def fresh(
     return found
 
 
-def recompute(
-    folder: ProjectFolder, instance: dg.DagsterInstance, model: str, day: str = "", commit: int = 42
-) -> None:
-    """Record that a table, or one day of it, was written again, and nothing that is made of it."""
-    catalog, name = load_catalog(folder), ModelName.parse(model)
-    version = version_of(folder, model)
-    start = parse_instant(day or DAYS[0])
-    key = dg.MultiPartitionKey({"snapshot": version, "time": day}) if day else version
-    filled = Filled(key, Interval(start, start.replace(day=start.day + 1)), commit, 1)
-    with Workspace.open(folder.root) as workspace:
-        environment = workspace.store.environments.get("prod")
-        assert environment is not None
-        combination = combination_of(workspace.store, environment)
-    snapshot = combination.snapshots[environment.entries[name].snapshot_id]
-    inputs = combination.inputs(instance, catalog, snapshot, None)
-    event = filled_event(catalog, snapshot, version, filled, inputs)
-    instance.report_runless_asset_event(event)
-
-
 def test_assets_depend_on_the_tables_behind_views_and_views_on_what_they_name(
     folder: ProjectFolder,
 ) -> None:
@@ -162,14 +139,14 @@ def test_what_is_computed_anew_behind_views_makes_what_reads_it_stale_and_nothin
     for model, day in (("raw.names", ""), ("raw.events", DAYS[2])):
         last = events_of(instance, model.replace(".", "/"))[-1]
         commit = int((last.tags or {})["dagster/data_version"].rpartition("@")[2])
-        recompute(folder, instance, model, day, commit)
+        fill_by_itself(folder, instance, model, day, commit)
     assert fresh(folder, instance) == FRESH
 
-    recompute(folder, instance, "raw.events", DAYS[1])
+    fill_by_itself(folder, instance, "raw.events", DAYS[1])
     stale = {f"marts.daily {DAYS[1]}": False, "marts.total": False}
     assert fresh(folder, instance) == {**FRESH, **stale}
 
-    recompute(folder, instance, "raw.names")
+    fill_by_itself(folder, instance, "raw.names")
     assert fresh(folder, instance) == dict.fromkeys(FRESH, False)
 
 

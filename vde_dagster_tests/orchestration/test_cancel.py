@@ -10,11 +10,11 @@ import time
 import dagster as dg
 import pytest
 
+from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.events import Event, ModelStarted
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import watching
-from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.names import PLANS
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.spark import SparkEngine

@@ -7,9 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PLANS, SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import asset_readers, breaking_check
@@ -134,7 +134,7 @@ def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: Projec
     assert f"- marts.customers.revenue {said}" in text, "and vde/environment is none of them"
     assert "- column revenue is renamed to turnover\n" in text
     said = said.strip()
-    assert said in str(breaking_check(plan, readers)["metadata"]["vde/risks"].value)
+    assert said in str(breaking_check(plan, readers, PLAN_KEY).metadata["vde/risks"].value)
 
 
 def test_a_plan_made_from_the_launchpad_names_it_too(

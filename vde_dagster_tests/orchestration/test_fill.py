@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 import dagster as dg
 import pytest
 
+from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.orchestration.conftest import (
     apply_all,

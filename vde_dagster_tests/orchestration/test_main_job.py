@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 from rich.console import Console
 
+from vde_dagster.cli.main_job import apply_in_dagster
 from vde_dagster.orchestration.instance import open_instance
-from vde_dagster.orchestration.main_job import apply_in_dagster
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import partitions_of
 from vde_dagster_tests.orchestration.graphql import Location, open_location

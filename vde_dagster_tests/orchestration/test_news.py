@@ -16,8 +16,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.outbox import NewsCursor, Teller
-from vde_dagster.orchestration.events.plan_events import origin_of
+from vde_dagster.orchestration.events.consumer import NewsCursor, Teller, origin_of
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs import outbox_sensor as sensor_module
 from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
@@ -425,7 +424,7 @@ def test_a_tick_without_news_asks_a_few_questions_and_loads_no_project(
     def never(*_: object) -> None:
         raise AssertionError("the project was loaded")
 
-    monkeypatch.setattr(sensor_module, "load_live", never)
+    monkeypatch.setattr(sensor_module, "load_catalog", never)
     asked: list[str] = []
     opened = Workspace.open
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.plan_events import forget_past_plans
+from vde_dagster.orchestration.events.plans import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
 from vde_dagster.orchestration.jobs.project_sensor import evaluate

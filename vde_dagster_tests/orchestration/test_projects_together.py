@@ -10,10 +10,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.names import PROJECT_TAG, SHORT, Names
 from vde_dagster.orchestration.resource import lend
 from vde_dagster_tests.execution.fake_workspace import open_fake

@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 from dagster_pyspark import LazyPySparkResource, PySparkResource
 
+from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import VdePySparkResource, spark_config, vde_definitions
-from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.names import VERSION_TAG
 from vde_dagster.orchestration.resource import WorkspaceResource, lend
 from vde_dagster.spark import SparkEngine

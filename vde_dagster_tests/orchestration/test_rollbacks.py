@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.outbox import NewsCursor, Teller
+from vde_dagster.orchestration.events.consumer import NewsCursor, Teller
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
 from vde_dagster.orchestration.models.translator import VdeTranslator

@@ -20,14 +20,14 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.cli.app import call
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events.publication import environment_published
+from vde_dagster.orchestration.events.publication import environment_event
 from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.location_refresh import ATTEMPTS, refresh
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, Names
 from vde_dagster.orchestration.pages.markdown import MAX_LINE, MAX_NAME, folded, short_name
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.orchestration.conftest import load_catalog
+from vde_dagster_tests.orchestration.conftest import load_catalog, told_of
 from vde_dagster_tests.projects import ProjectFolder
 
 BASE, TOP = ModelName("db", "base"), ModelName("db", "top")
@@ -282,7 +282,10 @@ def test_a_development_environment_lists_its_versions_beside_productions(
 
 
 def test_one_short_hash_names_a_version_everywhere_with_who_shows_it(
-    folder: ProjectFolder, workspace: Workspace, capsys: pytest.CaptureFixture[str]
+    folder: ProjectFolder,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     workspace.apply(workspace.plan("prod"))
     (old,) = listed(folder, TOP)
@@ -301,7 +304,7 @@ def test_one_short_hash_names_a_version_everywhere_with_who_shows_it(
         entry = edited.store.environments.all()[0].entries[TOP]
         environment = next(e for e in edited.store.environments.all() if e.name == "dev")
         assert entry.snapshot_id[:12] != new, "the snapshot's own hash is for the state store"
-        event = environment_published(load_catalog(folder), edited.store, environment)
+        event = environment_event(told_of(edited, instance), environment)
         views = {record.data["view"]: record.data for record in event.metadata["vde/views"].records}
         assert views["db__dev.top"]["version"] == new
     assert set(listed(folder, TOP)) == {old, new}
@@ -325,7 +328,7 @@ def test_one_short_hash_names_a_version_everywhere_with_who_shows_it(
 
 
 def test_a_version_of_an_environment_says_what_changed_since_the_one_before(
-    folder: ProjectFolder, workspace: Workspace
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
     workspace.apply(workspace.plan("prod"))
     (old,) = listed(folder, TOP)
@@ -339,7 +342,7 @@ def test_a_version_of_an_environment_says_what_changed_since_the_one_before(
         for version in (1, 2):
             environment = edited.store.versions.at("prod", version)
             assert environment is not None
-            event = environment_published(load_catalog(folder), edited.store, environment)
+            event = environment_event(told_of(edited, instance), environment)
             pages.append(str(event.metadata["vde/changes"].value))
     assert pages[0] == "All 2 models are new."
     assert pages[1].splitlines()[2:] == [
@@ -349,7 +352,7 @@ def test_a_version_of_an_environment_says_what_changed_since_the_one_before(
 
 
 def test_the_page_of_an_environment_says_what_each_version_changed(
-    folder: ProjectFolder, workspace: Workspace
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
     workspace.apply(workspace.plan("prod"))
     folder.write("models/new.sql", "MODEL (name db.new, kind VIEW); SELECT n FROM db.base")
@@ -359,12 +362,12 @@ def test_the_page_of_an_environment_says_what_each_version_changed(
         edited.apply(edited.plan("prod", restate=[str(base)]))
         plan = edited.store.plans.recent("prod")[0].id
         edited.environments.freeze("prod@2", "close", who="ann")
-        catalog = load_catalog(folder)
+        context = told_of(edited, instance)
         pages = []
         for name, version in (("prod", 1), ("prod", 2), ("prod", 3), ("close", 1)):
             environment = edited.store.versions.at(name, version)
             assert environment is not None
-            pages.append(environment_published(catalog, edited.store, environment).metadata)
+            pages.append(environment_event(context, environment).metadata)
     data = [str(page["vde/data"].value) for page in pages]
     assert "| db.base | " in data[0]
     assert "new table" in data[0]

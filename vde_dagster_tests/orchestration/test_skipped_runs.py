@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -11,15 +10,13 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.applying import EventRecorder
-from vde_dagster.orchestration.models.catalog import build_catalog
-from vde_dagster.orchestration.models.load_live import load_live
-from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.reports.plan import plan_report, summary
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import told_of
 from vde_dagster_tests.orchestration.test_news import FILES, events_of, must, tick
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
@@ -72,11 +69,13 @@ def test_run_in_dagster_says_what_it_skips(
     folder: ProjectFolder, applied: Workspace, instance: dg.DagsterInstance
 ) -> None:
     plan = applied.plans.due("prod", now=NEXT)
-    live = load_live(applied, NEXT)
-    catalog = build_catalog(live, VdeTranslator(folder.root), NEXT)
-    recorder = EventRecorder(catalog, applied, instance, logging.getLogger("vde"))
+    projector = Projector(told_of(applied, instance), frozenset, is_live=True)
+    before = applied.store.news.place().newest
+    applied.apply(plan)
+    applied.store.news.place()
     told: list[object] = []
-    applied.apply(plan, on_event=lambda event: told.extend(recorder.record(event)))
+    for record in applied.store.news.since(before, 99):
+        told.extend(projector.project(record, is_own=True))
     (event,) = [
         one
         for one in told

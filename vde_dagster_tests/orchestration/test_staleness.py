@@ -5,13 +5,12 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.base.times import parse_instant
-from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.projection import Filled, filled_event
-from vde_dagster.orchestration.events.publication import combination_of
-from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster_tests.orchestration.conftest import apply_all, load_catalog, version_of
+from vde_dagster_tests.orchestration.conftest import (
+    apply_all,
+    fill_by_itself,
+    load_catalog,
+    version_of,
+)
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -103,29 +102,10 @@ def test_a_restated_interval_makes_only_its_readers_stale(
 ) -> None:
     apply_all(built, kept)
     versions = versions_of(built)
-    restate_alone(built, kept, "marts.daily", versions["marts.daily"], "2024-01-03")
+    fill_by_itself(built, kept, "marts.daily", "2024-01-03")
     with open_location(built.root, kept, monkeypatch) as location:
         keys = [f"{versions['marts.running']}|{day}" for day in DAYS]
         found = location.stale("marts/running", keys)
     assert [day for day, status in zip(DAYS, found.values(), strict=True) if status != "FRESH"] == [
         "2024-01-03"
     ]
-
-
-def restate_alone(
-    folder: ProjectFolder, instance: dg.DagsterInstance, model: str, version: str, day: str
-) -> None:
-    """Record that one day of a model was written again, and nothing that was made of it."""
-    catalog = load_catalog(folder)
-    name = ModelName.parse(model)
-    start = parse_instant(day)
-    interval = Interval(start, start.replace(day=start.day + 1))
-    partition = dg.MultiPartitionKey({"snapshot": version, "time": day})
-    with Workspace.open(folder.root) as workspace:
-        environment = workspace.store.environments.get("prod")
-        assert environment is not None
-        combination = combination_of(workspace.store, environment)
-    snapshot = combination.snapshots[environment.entries[name].snapshot_id]
-    inputs = combination.inputs(instance, catalog, snapshot, None)
-    event = filled_event(catalog, snapshot, version, Filled(partition, interval, 42, 1), inputs)
-    instance.report_runless_asset_event(event)

@@ -102,7 +102,7 @@ def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.orchestration.events.plan_events import telling
+        from vde_dagster.orchestration.events.consumer import telling
         from vde_dagster.orchestration.events.sync import sync as sync_instance
         from vde_dagster.orchestration.instance import open_instance
 

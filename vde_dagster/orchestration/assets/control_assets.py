@@ -8,25 +8,26 @@ import dagster as dg
 
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
 from vde_dagster.orchestration.events.applying import USER_TAG, Work, person_of
-from vde_dagster.orchestration.events.plan_events import forget_past_plans, require_proposed
+from vde_dagster.orchestration.events.plans import (
+    forget_past_plans,
+    page_events,
+    plan_tags,
+    require_proposed,
+)
+from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import delete_partition
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
-    ENVIRONMENT_TAG,
-    PLAN_TAG,
     POOL,
     QUERIES_CHECK,
     TESTS_CHECK,
 )
 from vde_dagster.orchestration.pages.markdown import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
-    breaking_check,
     checks_by_spark,
-    estimator,
-    plan_metadata,
     readers_of,
     rejection_metadata,
     waiting_plans,
@@ -66,7 +67,6 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
     Mistakes in files of which no model is known are said in its description, for all to see.
 
     Args:
-        catalog: The code location's models.
         check_queries: Whether Spark analyses what a plan changes, once its page is there.
     """
     text = "\n\n".join(
@@ -105,17 +105,14 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
         workspace = names.workspace(context)
         with as_failure():
             plan = workspace.store.plans.load(context.partition_key)
-            estimate = estimator(context.instance, catalog)
-            readers = readers_of(context, catalog, plan)
-            metadata = plan_metadata(workspace.store, plan, estimate, readers, names)
+            told = ProjectionContext(workspace, context.instance, catalog, context.log)
+            breaking, page = page_events(told, plan, readers_of(context, catalog, plan))
         yield dg.MaterializeResult(
-            metadata=metadata,
-            tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-            check_results=[dg.AssetCheckResult(**breaking_check(plan, readers, names.plan_key))],
+            metadata=page.metadata, tags=page.tags, check_results=[check_result(breaking)]
         )
         refresh_after(context, workspace)
         for check in checks_by_spark(workspace, plan, names.plan_key, queries=check_queries):
-            yield dg.AssetCheckResult(**check)
+            yield check_result(check)
 
     return vde__plan
 
@@ -150,18 +147,12 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         with as_failure():
             plan = workspace.store.plans.load(context.partition_key)
             require_proposed(workspace, plan)
-        work = Work(context, catalog, workspace)
-        yield from work.apply(
+        yield from Work(context, catalog, workspace).apply(
             plan,
             concurrency=config.concurrency,
             who=config.who or person_of(context.run.tags, plan),
             skip_tests=config.skip_tests,
         )
-        yield dg.MaterializeResult(
-            metadata=work.metadata(),
-            tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-        )
-        yield from work.page(plan)
         forget_past_plans(workspace, context.instance, names)
         refresh_after(context, workspace)
 
@@ -192,10 +183,7 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
                 config.reason,
                 who=config.who or context.run.tags.get(USER_TAG),
             )
-        yield dg.MaterializeResult(
-            metadata=rejection_metadata(record),
-            tags={PLAN_TAG: record.id, ENVIRONMENT_TAG: record.environment},
-        )
+        yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
         delete_partition(workspace.store.database.effects, context.instance, names.plans, record.id)
 
     return vde__reject
@@ -232,6 +220,18 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
             )
             if catalog.live.models[name].versions
         ],
+    )
+
+
+def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
+    """Return an evaluation as the result of a step."""
+    return dg.AssetCheckResult(
+        asset_key=evaluation.asset_key,
+        check_name=evaluation.check_name,
+        passed=evaluation.passed,
+        metadata=evaluation.metadata,
+        severity=evaluation.severity,
+        description=evaluation.description,
     )
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.checks import Audited, AuditEvents
-from vde_dagster.orchestration.events.projection import (
+from vde_dagster.orchestration.events.provenance import (
     Combination,
+    ProjectionContext,
     data_version,
-    newest_record,
     provenance_tags,
 )
-from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.unit_test_checks import (
     unit_test_checks,
     unit_test_evaluation,
@@ -34,7 +34,6 @@ from vde_dagster.orchestration.models.catalog import (
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion, without_circles
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
-from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -51,7 +50,6 @@ def model_specs(
     """Complete the translator's specs with parents, partitions and code versions.
 
     Args:
-        catalog: The code location's models.
         virtual_views: Whether assets of VIEW models are virtual.
     """
     out = {}
@@ -93,10 +91,6 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
     The decorators of Dagster look at the function's signature anew for each of a thousand
     models, which takes seconds; here one function serves them all.
-
-    Args:
-        catalog: The code location's models.
-        spec: The model's complete spec.
     """
     if spec.partitions_def is None:
         return spec
@@ -159,7 +153,6 @@ def fill_model(
 
     Args:
         config: Whether filled partitions are computed again.
-        catalog: The code location's models.
     """
     model = catalog.live.models[name]
     partitions = catalog.partitions[name]
@@ -178,12 +171,13 @@ def fill_model(
             allow_retries=False,
         )
     environment = catalog.live.environments[version.environments[0]]
+    told = ProjectionContext(workspace, context.instance, catalog, context.log)
     with as_failure():
-        combination = combination_of(workspace.store, environment)
-    pointer = newest_record(context.instance) if version.table else None
+        combination = told.combination(environment)
+    pointer = told.newest_record() if version.table else None
     snapshot = combination.snapshots[combination.entries[name].snapshot_id]
     commit = None
-    rows: dict[str, Any] = {}
+    facts: dict[str, Any] = {"vde/version": key}
     if version.table is None:
         context.log.info(f"{name} is a view: its parents' rows show at once")
     else:
@@ -191,22 +185,15 @@ def fill_model(
         work = Work(context, catalog, workspace, skip=catalog.key(name))
         restate = not config.only_missing
         yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
-        newest = next((f for f in reversed(work.recorder.skipped) if f.iceberg_snapshot_id), None)
         _check_filled(workspace, version, intervals)
-        if newest is not None:
-            commit = newest.iceberg_snapshot_id
-            table = combination.tables[version.table.id]
-            rows = preview(workspace, context.log, snapshot, table, commit, [newest.interval])
-    inputs = combination.inputs(context.instance, catalog, snapshot, pointer)
+        said = ("vde/iceberg_snapshot_id", "vde/preview")
+        for event in work.left_out:  # the newest comes last
+            facts |= {fact: event.metadata[fact] for fact in said if fact in event.metadata}
+        if said[0] in facts:
+            commit = int(str(facts[said[0]].value))
+    inputs = combination.inputs(told, snapshot, pointer)
     tags = provenance_tags(key, data_version(key, commit), inputs)
-    yield dg.MaterializeResult(
-        metadata={
-            "vde/version": key,
-            **({} if commit is None else {"vde/iceberg_snapshot_id": str(commit)}),
-            **rows,
-        },
-        tags={**tags, VERSION_TAG: key},
-    )
+    yield dg.MaterializeResult(metadata=facts, tags={**tags, VERSION_TAG: key})
 
 
 def _check_parents(
@@ -253,22 +240,17 @@ def execute_checks(
     """Run a model's chosen checks, and yield what they found.
 
     Args:
-        catalog: The code location's models.
         chosen: The checks' names.
     """
     audits = _audits(context, workspace, catalog, name, chosen)
     for evaluation in (*audits, *_unit_tests(workspace, catalog, name, chosen)):
-        yield _result(evaluation)
+        yield check_result(evaluation)
 
 
 def audit_checks(
     catalog: AssetCatalog, model: Model, asset: dg.AssetKey
 ) -> Iterator[dg.AssetCheckSpec]:
-    """Yield the check of each audit of a model.
-
-    Args:
-        catalog: The code location's models.
-    """
+    """Yield the check of each audit of a model."""
     names = check_names(model.audits)
     for audit in model.audits:
         said = "rows that fail it stop the publication" if audit.blocking else "warns"
@@ -287,10 +269,6 @@ def checks_alone(
     """Return the checks of a model that is never materialised, so that they can be executed.
 
     Unit tests are those of any model, audits those of what has no table of its own to fill.
-
-    Args:
-        catalog: The code location's models.
-        spec: The model's spec.
     """
     model = catalog.live.models[name].snapshot.model
     tests = catalog.live.tests.get(name, ())
@@ -315,17 +293,6 @@ def checks_alone(
     return steps
 
 
-def _result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=evaluation.asset_key,
-        check_name=evaluation.check_name,
-        passed=evaluation.passed,
-        metadata=evaluation.metadata,
-        severity=evaluation.severity,
-        description=evaluation.description,
-    )
-
-
 def _audits(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
     workspace: "Workspace",
@@ -341,9 +308,9 @@ def _audits(
     if environment is None or name not in environment.entries:
         context.log.warning(f"no environment shows {name}: there is nothing to audit")
         return
-    combination = combination_of(workspace.store, environment)
-    entry = environment.entries[name]
-    snapshot = combination.snapshots[entry.snapshot_id]
+    told = ProjectionContext(workspace, context.instance, catalog, context.log)
+    combination = told.combination(environment)
+    snapshot = combination.snapshots[environment.entries[name].snapshot_id]
     names = check_names(snapshot.model.audits)
     labels = {label for label, check in names.items() if check in chosen}
     if not labels:
@@ -352,16 +319,15 @@ def _audits(
         report = workspace.environments.audit(environment.name, select=[str(name)], labels=labels)
     audited = Audited(
         snapshot,
-        combination.tables[entry.table_id] if entry.table_id else None,
+        combination.table(name),
         workspace.store.audits.results(plan_id=report.run.id),
         environment.name,
         environment.version,
         report.run.id,
     )
-    events = AuditEvents(catalog, workspace.store, context.instance)
     for audit in snapshot.model.audits:
         if audit.label in labels:
-            yield from events.evaluation(audited, audit)
+            yield from AuditEvents(told).evaluation(audited, audit)
 
 
 def _unit_tests(

@@ -1,4 +1,7 @@
-"""Applying plans and filling versions inside a step, with Dagster's events as it happens.
+"""Work of a run, told from inside it: applies, fills, rollbacks, each in its run's own events.
+
+What is recorded of the work is in the state's outbox at once; the run reads it there as it goes on
+and hands the projector's events to its step, so that its page shows them.
 
 Dagster's log and its interrupts belong to the main thread; Spark must be started off it, since
 PySpark replaces the SIGINT handler of whichever process starts it from its main thread.
@@ -6,20 +9,17 @@ PySpark replaces the SIGINT handler of whichever process starts it from its main
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import dagster as dg
 from dagster._core.storage.tags import SENSOR_NAME_TAG
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import (
     ApplyStarted,
@@ -34,14 +34,18 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
-from vde_dagster.execution.unit_testing.test_report import ToldTest
-from vde_dagster.orchestration.events.checks import AuditEvents
-from vde_dagster.orchestration.events.fill_events import Fill, FillEvents
-from vde_dagster.orchestration.events.plan_events import failed_observation, published_page
-from vde_dagster.orchestration.events.projection import Filled, newest_record
-from vde_dagster.orchestration.events.publication import published_events
-from vde_dagster.orchestration.events.records import passing_events, plan_materializations
-from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents
+from vde_dagster.orchestration.events.consumer import Origins
+from vde_dagster.orchestration.events.plans import applied_event
+from vde_dagster.orchestration.events.projector import Projector
+from vde_dagster.orchestration.events.provenance import ProjectionContext
+from vde_dagster.orchestration.events.records import (
+    AssetEvent,
+    FailedWork,
+    ForgottenAsset,
+    PartitionChange,
+    Reporter,
+    passing_events,
+)
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
@@ -58,21 +62,18 @@ if TYPE_CHECKING:
 
 USER_TAG = "user"
 """Where a Dagster that knows people, or a proxy before it, says who launched a run."""
+RECORDED = (IntervalFilled, Published)
+"""Behind which the outbox may hold something new."""
 
 
 def person_of(tags: Mapping[str, str], plan: Plan) -> str | None:
-    """Return who stands behind a run: who launched it, or the author of what applies itself.
-
-    Args:
-        tags: The run's tags.
-    """
+    """Return who stands behind a run: who launched it, or the author of what applies itself."""
     by_itself = SENSOR_NAME_TAG in tags and plan.proposal is not None
     author = plan.proposal.author if by_itself and plan.proposal is not None else ""
     return tags.get(USER_TAG) or author or None
 
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
-DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]
 
 
 @dataclass
@@ -80,7 +81,6 @@ class Work:
     """Work of the execution layer in a step of a run.
 
     Args:
-        catalog: The code location's models.
         skip: An asset whose materialisations the step itself yields.
     """
 
@@ -90,18 +90,17 @@ class Work:
     skip: dg.AssetKey | None = None
 
     def __post_init__(self) -> None:
-        self.recorder = EventRecorder(
-            self.catalog, self.workspace, self.context.instance, self.context.log, self.skip
+        instance, store = self.context.instance, self.workspace.store
+        self.told = ProjectionContext(self.workspace, instance, self.catalog, self.context.log)
+        self.projector = Projector(
+            self.told, lambda: Origins(instance).busy_plans(store), is_live=True
         )
+        self.reporter = Reporter(store, instance, self.catalog.names)
+        self.left_out: list[dg.AssetMaterialization] = []
+        self._number = store.news.place().newest
         # The run before a retry may have been killed a moment ago; its lease ends by itself.
         is_retry = self.context.run.parent_run_id is not None
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
-        self.result: Streamed[ApplyResult] = Streamed()
-        self._plan_id: str | None = None
-        if self.workspace.settings.dagster.preview_rows > 0:
-            from vde_dagster.lakehouse.commit_rows import import_readers
-
-            import_readers()
 
     def apply(
         self,
@@ -110,9 +109,8 @@ class Work:
         concurrency: int | None = None,
         who: str | None = None,
         skip_tests: bool = False,
-    ) -> DagsterEvents:
+    ) -> Iterator[AssetEvent]:
         """Apply a plan, yielding Dagster's events as the work goes on."""
-        self._plan_id = plan.id
 
         def work(put: Callable[[Event], None]) -> ApplyResult:
             return self.workspace.apply(
@@ -124,272 +122,133 @@ class Work:
                 lease_wait_seconds=self._lease_wait_seconds,
             )
 
-        yield from self._stream(work)
+        result = yield from self._stream(work, plan.id)
+        if not result.published:  # it was before, by a run that may have died behind it
+            approved = applied_event(self.told, plan, result.environment)
+            yield from passing_events(self.workspace.store.database.effects, [approved])
 
     def fill(
         self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False
-    ) -> DagsterEvents:
+    ) -> Iterator[AssetEvent]:
         """Fill ranges of a version, yielding the same events."""
 
         def work(put: Callable[[Event], None]) -> ApplyResult:
-            def note(event: Event) -> None:
-                if isinstance(event, ApplyStarted):
-                    self._plan_id = event.plan.id
-                put(event)
-
             plan = self.workspace.plans.backfill(snapshot_id, intervals, restate=restate)
             return self.workspace.apply(
-                plan, on_event=note, lease_wait_seconds=self._lease_wait_seconds
+                plan, on_event=put, lease_wait_seconds=self._lease_wait_seconds
             )
 
         yield from self._stream(work)
 
-    def page(self, plan: Plan) -> Iterator[dg.AssetMaterialization]:
-        """Yield the plan's page once more: it says now by whom the plan was published, and when."""
-        published = self.result.value.environment if self.result.value is not None else None
-        if published is not None:
-            yield published_page(self.workspace.store, plan, published, self.catalog.names)
+    def tell(self) -> Iterator[AssetEvent]:
+        """Yield what Dagster is to store of what the run has recorded since the last time."""
+        store = self.workspace.store
+        store.news.place()
+        for record in store.news.by(store.database.origin, self._number):
+            for told in self.projector.project(record, is_own=True):
+                if isinstance(told, FailedWork):
+                    self.reporter.turn_red(self.context.run, told)
+                elif isinstance(told, PartitionChange | ForgottenAsset):
+                    self.reporter.report(told)
+                elif not isinstance(told, dg.AssetMaterialization):
+                    yield from passing_events(store.database.effects, [told])
+                elif told.asset_key == self.skip:
+                    self.left_out.append(told)
+                else:
+                    yield from passing_events(store.database.effects, self.reporter.untold(told))
+            self._number = record.number
 
-    def metadata(self) -> dict[str, Any]:
-        """Return what is to be said of the finished work."""
-        result = self.result.value
-        if result is None:
-            return {}
-        facts: dict[str, Any] = {
-            "vde/plan": result.plan.id,
-            "vde/environment": result.plan.environment,
-            "vde/models_computed": len(result.plan.builds) - len(result.skipped),
-            "vde/seconds": result.seconds,
-            "vde/published": result.published,
-        }
-        if result.skipped:
-            facts["vde/models_skipped"] = len(result.skipped)
-            facts["vde/saved_seconds"] = sum(s.seconds or 0.0 for s in result.skipped.values())
-            facts["vde/saved_bytes"] = sum(s.bytes or 0 for s in result.skipped.values())
-            facts["vde/skipped"] = dg.MetadataValue.json(
-                {str(name): skipped.to_json() for name, skipped in result.skipped.items()}
-            )
-        if result.environment is not None:
-            facts["vde/version"] = result.environment.version
-            facts["vde/published_by"] = result.environment.published_by
-        return facts
+    def _stream(
+        self, work: Callable[[Callable[[Event], None]], ApplyResult], plan_id: str | None = None
+    ) -> Generator[AssetEvent, None, ApplyResult]:
+        result: Streamed[ApplyResult] = Streamed()
+        if self.workspace.settings.dagster.preview_rows > 0:
+            from vde_dagster.lakehouse.commit_rows import import_readers
 
-    def _stream(self, work: Callable[[Callable[[Event], None]], ApplyResult]) -> DagsterEvents:
+            import_readers()
+
         def cancel() -> None:
-            if self._plan_id is not None:
-                self.workspace.cancel(self._plan_id)
+            if plan_id is not None:
+                self.workspace.cancel(plan_id)
 
         with as_failure():
-            effects = self.workspace.store.database.effects
             try:
-                for event in stream_events(work, cancel, self.result):
+                for event in stream_events(work, cancel, result):
                     tell(event)
                     if isinstance(event, ApplyStarted):
+                        plan_id = event.plan.id
                         # From now on the versions that the plan builds are listed.
                         refresh_after(self.context, self.workspace)
-                    yield from passing_events(effects, self.recorder.record(event))
-            except VdeError as error:
-                self._redden()
-                yield from passing_events(effects, self.recorder.unpublished(error))
+                    elif isinstance(event, ModelStarted) and plan_id is not None:
+                        self.projector.begin(plan_id, event.table.id)
+                    elif isinstance(event, Published):
+                        name = event.environment.name
+                        self.projector.preview = view_preview(
+                            self.workspace, self.context.log, name
+                        )
+                    log_event(self.context.log, event)
+                    if isinstance(event, RECORDED):
+                        yield from self.tell()
+            except VdeError:
+                yield from self.tell()
                 raise
-
-    def _redden(self) -> None:
-        """Let what blocking audits have rejected be red once the run has failed."""
-        effects = self.workspace.store.database.effects
-        for key, partitions in self.recorder.rejected():
-            plan_materializations(effects, self.context.instance, self.context.run, key, partitions)
+        yield from self.tell()
+        assert result.value is not None
+        return result.value
 
 
-@dataclass
-class EventRecorder:
-    """Turns the events of one apply into Dagster's.
-
-    Args:
-        catalog: The code location's models.
-        workspace: For the state that a publication is compared with.
-        log: The run's log.
-        skip: An asset whose materialisations the calling step yields itself.
-    """
-
-    catalog: AssetCatalog
-    workspace: Workspace
-    instance: dg.DagsterInstance
-    log: logging.Logger | dg.DagsterLogManager
-    skip: dg.AssetKey | None = None
-    plan: Plan | None = None
-    published: Published | None = None
-    skipped: list[Filled] = field(default_factory=list)
-    _fills: FillEvents | None = None
-    _pointers: dict[ModelName, int | None] = field(default_factory=dict)
-    _held: list[IntervalFilled] | None = None
-    _ends: dict[ModelName, datetime] = field(default_factory=dict)
-    _missing: dict[str, IntervalSet] = field(default_factory=dict)
-    _done: dict[str, IntervalSet] = field(default_factory=dict)
-
-    def record(self, event: Event) -> DagsterEvents:
-        """Log one event and yield what Dagster is to store of it."""
-        if isinstance(event, ApplyStarted):
-            self._start(event.plan)
-        elif isinstance(event, UnitTestFinished):
-            yield self._unit_test(event)
-        elif isinstance(event, ModelStarted):
-            self.log.info(
-                f"{event.snapshot.name}: filling {spans(event.missing) or 'nothing'} "
-                f"of {event.table.ref}"
-            )
-            self._pointers[event.snapshot.name] = newest_record(self.instance)
-            self._missing[event.table.id] = event.missing
-            if event.missing:
-                self._ends[event.snapshot.name] = list(event.missing)[-1].end
-        elif isinstance(event, IntervalFilled):
-            yield from self._interval(event)
-        elif isinstance(event, MemoryLacked):
-            self.log.warning(event.text)
-        elif isinstance(event, AuditFinished):
-            self._audit(event)
-        elif isinstance(event, ModelFinished):
-            self.log.info(f"{event.snapshot.name}: done in {event.seconds:.1f} s")
-        elif isinstance(event, ModelFailed):
-            skipped = ", ".join(str(name) for name in event.skipped)
-            also = f" (skipped: {skipped})" if skipped else ""
-            self.log.error(f"{event.name} failed: {event.error}{also}")
-        elif isinstance(event, VirtualUpdateRan):
-            if event.error is None:
-                self.log.info(f"{event.model}: {event.statement}")
-            else:
-                self.log.error(
-                    f"{event.model}: {event.error}; the views are published, and the next apply "
-                    f"runs the statement again: {event.statement}"
-                )
-        elif isinstance(event, Published):
-            yield from self._publish(event)
-
-    def _start(self, plan: Plan) -> None:
-        self.plan = plan
-        self._fills = FillEvents(self.catalog, self.workspace, self.instance, self.log, plan)
-        shown = {
-            entry.table_id
-            for environment in self.catalog.live.environments.values()
-            for entry in environment.entries.values()
-            if entry.table_id
-        }
-        # Rows of a table that somebody reads wait on a branch, all of them, for the publication.
-        # Events keep the order of the work, which their pointers tell, so the others wait too.
-        if any(model.table and model.table.id in shown for model in plan.builds):
-            self._held = []
-        self.log.info(
-            f"plan {plan.id} for {plan.environment}, models to compute: {len(plan.builds)}"
-        )
-
-    def _interval(self, event: IntervalFilled) -> DagsterEvents:
-        rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
-        seconds = event.result.seconds
-        how = "found" if seconds is None else f"filled in {seconds:.1f} s"
-        if event.skipped is not None:
-            how = f"skipped, {event.skipped.why}"
-        self.log.info(f"{event.snapshot.name}: {span(event.interval)} {how}{rows}")
-        if self._held is not None:
-            self._held.append(event)
-        else:
-            yield from self._materializations(event)
-
-    def _materializations(self, event: IntervalFilled) -> DagsterEvents:
-        assert self._fills is not None
-        newest = self._ends.get(event.snapshot.name) == event.interval.end
-        table = event.table.id
-        done = self._done.get(table, IntervalSet()) | IntervalSet((event.interval,))
-        self._done[table] = done
-
-        def holds() -> IntervalSet:
-            known = self.workspace.store.tables.get(table).intervals
-            return known - self._missing.get(table, IntervalSet()) | done
-
-        fill = Fill(
-            event.table,
-            event.interval,
-            event.result,
-            holds,
-            newest,
-            event.recovered,
-            event.skipped,
-        )
-        pointer = self._pointers.get(event.snapshot.name)
-        for found in self._fills.partitions(fill):
-            if self.catalog.key(found.snapshot.name) == self.skip:
-                self.skipped.append(found.filled)
-            else:
-                yield self._fills.event(found, pointer)
-
-    def _tags(self) -> dict[str, str]:
-        assert self._fills is not None
-        return self._fills.tags
-
-    def _unit_test(self, event: UnitTestFinished) -> dg.AssetCheckEvaluation | dg.AssetObservation:
-        assert self.plan is not None
+def log_event(log: dg.DagsterLogManager, event: Event) -> None:
+    """Say an event of an apply in a run's log."""
+    if isinstance(event, ApplyStarted):
+        plan = event.plan
+        log.info(f"plan {plan.id} for {plan.environment}, models to compute: {len(plan.builds)}")
+    elif isinstance(event, UnitTestFinished):
         test, result = event.result.test, event.result
         if not result.passed:
-            self.log.error(f"{test.model}: unit test {test.name} failed: {result.summary}")
+            log.error(f"{test.model}: unit test {test.name} failed: {result.summary}")
         elif not event.remembered:
-            self.log.info(f"{test.model}: unit test {test.name} passed")
-        told = ToldTest.of(
-            event.snapshot,
-            result,
-            remembered=event.remembered,
-            environment=self.plan.environment,
-            plan=self.plan.id,
+            log.info(f"{test.model}: unit test {test.name} passed")
+    elif isinstance(event, ModelStarted):
+        log.info(
+            f"{event.snapshot.name}: filling {spans(event.missing) or 'nothing'} "
+            f"of {event.table.ref}"
         )
-        return UnitTestEvents(self.catalog, self.workspace.store).of(told, event.snapshot)
-
-    def _audit(self, event: AuditFinished) -> None:
+    elif isinstance(event, IntervalFilled):
+        rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
+        seconds = event.result.seconds
+        how = "found" if seconds is None or event.recovered else f"filled in {seconds:.1f} s"
+        if event.skipped is not None:
+            how = f"skipped, {event.skipped.why}"
+        log.info(f"{event.snapshot.name}: {span(event.interval)} {how}{rows}")
+    elif isinstance(event, MemoryLacked):
+        log.warning(event.text)
+    elif isinstance(event, AuditFinished):
         failed = event.result.failed_rows
         if failed:
-            say = self.log.error if event.audit.blocking else self.log.warning
+            say = log.error if event.audit.blocking else log.warning
             say(
                 f"{event.snapshot.name}: audit {event.audit.label} found {failed:,} rows "
                 f"in {span(event.interval)}"
             )
-
-    def _publish(self, event: Published) -> DagsterEvents:
-        self.published = event
-        held, self._held = self._held or [], None
-        started: set[ModelName] = set()
-        for interval in held:
-            if interval.snapshot.name not in started:
-                started.add(interval.snapshot.name)
-                self._pointers[interval.snapshot.name] = newest_record(self.instance)
-            yield from self._materializations(interval)
-        self.log.info(
+    elif isinstance(event, ModelFinished):
+        log.info(f"{event.snapshot.name}: done in {event.seconds:.1f} s")
+    elif isinstance(event, ModelFailed):
+        skipped = ", ".join(str(name) for name in event.skipped)
+        also = f" (skipped: {skipped})" if skipped else ""
+        log.error(f"{event.name} failed: {event.error}{also}")
+    elif isinstance(event, VirtualUpdateRan):
+        if event.error is None:
+            log.info(f"{event.model}: {event.statement}")
+        else:
+            log.error(
+                f"{event.model}: {event.error}; the views are published, and the next apply "
+                f"runs the statement again: {event.statement}"
+            )
+    else:
+        log.info(
             f"environment {event.environment.name} is version {event.environment.version}, "
             f"published in {event.seconds:.1f} s"
         )
-        built = {model.name for model in event.plan.builds}
-        yield from published_events(
-            self.catalog,
-            self.workspace.store,
-            self.instance,
-            event.environment,
-            built=built,
-            tags=self._tags(),
-            rows=view_preview(self.workspace, self.log, event.environment.name),
-        )
-
-    def rejected(self) -> list[tuple[dg.AssetKey, list[str]]]:
-        """Return the partitions that blocking audits have rejected, where nothing is published."""
-        if self.plan is None or self.published is not None:
-            return []
-        events = AuditEvents(self.catalog, self.workspace.store, self.instance)
-        return list(events.rejected(self.plan))
-
-    def unpublished(self, error: VdeError) -> Iterator[dg.AssetObservation]:
-        """Yield why a plan failed, and what audits found in it: nothing of it is published."""
-        if self.plan is None or self.published is not None:
-            return
-        plans = str(self.catalog.names.plans.name)
-        if self.plan.id in self.instance.get_dynamic_partitions(plans):
-            record = self.workspace.store.plans.record(self.plan.id)
-            yield failed_observation(self.catalog.names, self.plan, error.text("; "), record)
-        events = AuditEvents(self.catalog, self.workspace.store, self.instance)
-        yield from events.unpublished(self.plan)
 
 
 T = TypeVar("T")

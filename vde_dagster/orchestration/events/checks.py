@@ -23,10 +23,10 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.events.projection import Combination
-from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
+from vde_dagster.orchestration.events.provenance import ProjectionContext
+from vde_dagster.orchestration.models.catalog import check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -37,11 +37,7 @@ from vde_dagster.reports.texts import spans
 
 if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.state import StateStore
     from vde_dagster.state.plans.audits import AuditRecord
-
-EVALUATION = "vde/evaluation"
-"""The publication, or the run of audits, after which a check was evaluated."""
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20
@@ -78,65 +74,88 @@ class Audited:
 
 @dataclass(frozen=True)
 class AuditEvents:
-    """Makes the events of audits.
+    """Makes the events of audits."""
 
-    Args:
-        catalog: The code location's models.
-    """
+    context: ProjectionContext
 
-    catalog: AssetCatalog
-    store: StateStore
-    instance: dg.DagsterInstance
-
-    def published(self, environment: Environment, combination: Combination) -> Events:
+    def published(self, environment: Environment) -> Events:
         """Yield what a publication says of the audits of the models that it changed or audited."""
-        found = self._of_plan(environment.plan_id)
-        moved = self.store.versions.changed(environment.name, environment.version)
-        for name, entry in environment.entries.items():
-            snapshot = combination.snapshots[entry.snapshot_id]
-            if not snapshot.model.audits or not (name in moved or name in found):
-                continue
-            table = combination.tables[entry.table_id] if entry.table_id else None
-            audited = Audited(
-                snapshot,
-                table,
-                found.get(name, ()),
-                environment.name,
-                environment.version,
-                environment.publication_id,
-                environment.plan_id,
-            )
-            yield from self.of(audited)
+        moved = self.context.store.versions.changed(environment.name, environment.version)
+        for audited in self._shown(environment):
+            if audited.records or audited.snapshot.name in moved:
+                yield from self._of(audited)
 
-    def standing(self, environment: Environment, combination: Combination) -> Events:
+    def standing(self, environment: Environment) -> Events:
         """Yield the checks of an environment's models that do not say what the state says.
 
         Args:
             environment: The environment as it is published.
         """
-        found = self._of_plan(environment.plan_id)
+        for audited in self._shown(environment):
+            if self._decides(audited):
+                for audit in audited.snapshot.model.audits:
+                    for event in self.evaluation(audited, audit):
+                        if not self._is_said(event):
+                            yield event
+
+    def alone(self, run_id: str, environment: Environment) -> Events:
+        """Yield what audits of an environment found that ran by themselves."""
+        for audited in self._shown(environment, run_id):
+            if audited.records:
+                yield from self._of(audited, only_new=True)
+
+    def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
+        """Yield which rows audits found in a plan that failed: nothing of it is published."""
+        for audited in self._failed(plan):
+            yield self._observation(audited)
+
+    def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
+        """Yield the partitions in which blocking audits found rows, in a plan failed by them."""
+        for audited in self._failed(plan):
+            model = audited.snapshot.model
+            blocking = {audit.label for audit in model.audits if audit.blocking}
+            failed = [record for record in audited.records if record.audit in blocking]
+            if failed:
+                keys = self._keys(audited, failed)[-MOST_REJECTED:]
+                yield self.context.catalog.key(model.name), keys
+
+    def _shown(self, environment: Environment, run_id: str | None = None) -> Iterator[Audited]:
+        """Yield the audited models that an environment shows, with what is new of them.
+
+        Args:
+            run_id: Audits that ran by themselves; by default what the environment's plan found.
+        """
+        combination = self.context.combination(environment)
+        found = self._by_model(run_id or environment.plan_id)
         for name, entry in environment.entries.items():
             snapshot = combination.snapshots[entry.snapshot_id]
-            if not snapshot.model.audits:
-                continue
-            audited = Audited(
-                snapshot,
-                combination.tables[entry.table_id] if entry.table_id else None,
-                found.get(name, ()),
-                environment.name,
-                environment.version,
-                environment.publication_id,
-                environment.plan_id,
-            )
-            if self._decides(audited):
-                events = (
-                    event for a in snapshot.model.audits for event in self.evaluation(audited, a)
+            if snapshot.model.audits:
+                yield Audited(
+                    snapshot,
+                    combination.table(name),
+                    found.get(name, ()),
+                    environment.name,
+                    environment.version,
+                    run_id or environment.publication_id,
+                    None if run_id else environment.plan_id,
                 )
-                yield from (event for event in events if not self._is_said(event))
+
+    def _failed(self, plan: Plan) -> Iterator[Audited]:
+        """Yield the models of a plan of which audits found rows."""
+        found = self._by_model(plan.id)
+        for model in plan.models:
+            failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
+            if failed and model.snapshot_id is not None:
+                snapshot = plan.snapshots[model.snapshot_id]
+                # A plan that is tried again audits again: the newest result tells the attempts.
+                attempt = f"{plan.id} {failed[-1].number}"
+                yield Audited(
+                    snapshot, model.table, failed, plan.environment, None, attempt, plan.id
+                )
 
     def _is_said(self, event: dg.AssetCheckEvaluation) -> bool:
         """Say whether the latest evaluation of a check is of the same version and results."""
-        storage = self.instance.event_log_storage
+        storage = self.context.instance.event_log_storage
         for record in storage.get_asset_check_execution_history(event.asset_check_key, limit=1):
             known = record.evaluation
             if isinstance(known, dg.AssetCheckEvaluation):
@@ -144,42 +163,10 @@ class AuditEvents:
                 return all(known.metadata.get(name) == event.metadata.get(name) for name in same)
         return False
 
-    def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield which rows audits found in a plan that failed: nothing of it is published."""
-        found = self._of_plan(plan.id)
-        for model in plan.models:
-            failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
-            if failed and model.snapshot_id is not None:
-                snapshot = plan.snapshots[model.snapshot_id]
-                # A plan that is tried again audits again: the newest result tells the attempts.
-                attempt = f"{plan.id} {failed[-1].number}"
-                yield self._observation(
-                    Audited(snapshot, model.table, failed, plan.environment, None, attempt, plan.id)
-                )
-
-    def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield the partitions in which blocking audits found rows, in a plan failed by them."""
-        found = self._of_plan(plan.id)
-        for model in plan.models:
-            if model.snapshot_id is None:
-                continue
-            snapshot = plan.snapshots[model.snapshot_id]
-            blocking = {audit.label for audit in snapshot.model.audits if audit.blocking}
-            failed = [
-                record
-                for record in found.get(model.name, ())
-                if record.result.failed_rows and record.audit in blocking
-            ]
-            if failed:
-                audited = Audited(snapshot, model.table, failed, plan.environment, None, plan.id)
-                keys = self._keys(audited, failed)[-MOST_REJECTED:]
-                yield self.catalog.key(snapshot.name), keys
-
-    def of(self, audited: Audited, *, only_new: bool = False) -> Events:
+    def _of(self, audited: Audited, *, only_new: bool = False) -> Events:
         """Yield the checks of a version that an environment shows, or what is to be seen of it.
 
         Args:
-            audited: The version, and what is new of its audits.
             only_new: Whether audits are left out of which nothing is new.
         """
         if self._decides(audited):
@@ -190,9 +177,9 @@ class AuditEvents:
         elif audited.records:
             yield self._observation(audited)
 
-    def _of_plan(self, plan_id: str | None) -> dict[ModelName, list[AuditRecord]]:
+    def _by_model(self, plan_id: str | None) -> dict[ModelName, list[AuditRecord]]:
         found: dict[ModelName, list[AuditRecord]] = {}
-        for record in self.store.audits.results(plan_id=plan_id) if plan_id else ():
+        for record in self.context.store.audits.results(plan_id=plan_id) if plan_id else ():
             found.setdefault(record.model, []).append(record)
         return found
 
@@ -200,7 +187,7 @@ class AuditEvents:
         """Say whether a version is the one whose status the asset's checks show."""
         if audited.environment == PRODUCTION:
             return True
-        shown = self.store.environments.entry(PRODUCTION, audited.snapshot.name)
+        shown = self.context.store.environments.entry(PRODUCTION, audited.snapshot.name)
         if shown is None:
             return True
         # What another environment audits of a table that production shows is true of both.
@@ -212,10 +199,10 @@ class AuditEvents:
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
         if audited.table is not None:
-            known = self.store.audits.audited(audited.table.id, audited.snapshot.name)
+            known = self.context.store.audits.audited(audited.table.id, audited.snapshot.name)
             if not own and audit.label not in known:
                 return
-            everything = self.store.audits.failing(audited.table.id)
+            everything = self.context.store.audits.failing(audited.table.id)
             failed = [
                 record
                 for record in everything
@@ -237,7 +224,7 @@ class AuditEvents:
             metadata["vde/seconds"] = sum(record.result.seconds for record in own)
         metadata |= _failing(failed)
         yield dg.AssetCheckEvaluation(
-            asset_key=self.catalog.key(audited.snapshot.name),
+            asset_key=self.context.catalog.key(audited.snapshot.name),
             check_name=check_names(audited.snapshot.model.audits)[audit.label],
             passed=not rows,
             metadata=metadata,
@@ -274,7 +261,7 @@ class AuditEvents:
         said = f"{len(failed)} audits found rows" if failed else "audits passed"
         where = "" if audited.version is not None else ", so nothing was published"
         return dg.AssetObservation(
-            asset_key=self.catalog.key(audited.snapshot.name),
+            asset_key=self.context.catalog.key(audited.snapshot.name),
             partition=self._newest(audited, audited.records),
             description=f"{audited.environment}: {said}{where}",
             metadata=metadata,
@@ -296,7 +283,7 @@ class AuditEvents:
         return facts
 
     def _keys(self, audited: Audited, records: Sequence[AuditRecord]) -> list[str]:
-        partitions = self.catalog.partitions_of(audited.snapshot)
+        partitions = self.context.catalog.partitions_of(audited.snapshot)
         ranges = IntervalSet.of(record.interval for record in records)
         return [key for key, _ in partition_keys(partitions, audited.key, ranges)]
 
@@ -311,9 +298,9 @@ class AuditEvents:
         newest = self._newest(audited, records)
         if newest is None:
             return None
-        key = self.catalog.key(audited.snapshot.name)
+        key = self.context.catalog.key(audited.snapshot.name)
         wanted = dg.AssetRecordsFilter(key, asset_partitions=[newest])
-        for record in self.instance.fetch_materializations(wanted, limit=1).records:
+        for record in self.context.instance.fetch_materializations(wanted, limit=1).records:
             return AssetCheckEvaluationTargetMaterializationData(
                 storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
             )

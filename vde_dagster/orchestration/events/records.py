@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType
 from dagster._core.utils import make_new_run_id
 
-from vde_dagster.orchestration.events.checks import EVALUATION
-from vde_dagster.orchestration.events.projection import DATA_VERSION
-from vde_dagster.orchestration.names import PUBLISHED, Names
+from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
-
-
-# What marks a partition of a failed run; Dagster does not export it.
 
 
 E = TypeVar("E")
@@ -30,16 +26,6 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
     for event in events:
         with effects.at("dagster.event"):
             yield event
-
-
-def report_event(
-    effects: Effects,
-    instance: dg.DagsterInstance,
-    event: dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation,
-) -> None:
-    """Store an event that belongs to no run."""
-    with effects.at("dagster.event"):
-        instance.report_runless_asset_event(event)
 
 
 def plan_materializations(
@@ -63,24 +49,6 @@ def plan_materializations(
         )
         with effects.at("dagster.event"):
             instance.report_dagster_event(event, run_id=run.run_id)
-
-
-def failed_run(
-    effects: Effects, instance: dg.DagsterInstance, job: str, said: str, tags: Mapping[str, str]
-) -> dg.DagsterRun | None:
-    """Show work that failed elsewhere as a run; None where there is one with the same tags."""
-    if instance.get_runs_count(dg.RunsFilter(tags=dict(tags))):
-        return None
-    run = dg.DagsterRun(
-        job_name=job,
-        run_id=make_new_run_id(),
-        status=dg.DagsterRunStatus.FAILURE,
-        tags=dict(tags),
-    )
-    with effects.at("dagster.event"):
-        instance.add_run(run)
-        instance.report_engine_event(said, run)
-    return run
 
 
 def add_partitions(
@@ -109,142 +77,182 @@ def delete_partition(
         instance.delete_dynamic_partition(str(definition.name), key)
 
 
-def wipe_asset(effects: Effects, instance: dg.DagsterInstance, key: dg.AssetKey) -> None:
-    """Forget every event of an asset."""
-    with effects.at("dagster.wipe"):
-        instance.wipe_assets([key])
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A plan or an environment that begins, or ends, to have a partition."""
+
+    definition: dg.DynamicPartitionsDefinition
+    key: str
+    is_gone: bool = False
 
 
-RunlessEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+@dataclass(frozen=True, slots=True)
+class ForgottenAsset:
+    """An asset whose events go, since Dagster can forget no single partition.
+
+    Args:
+        partitions: How many of its partitions no table holds any more.
+    """
+
+    key: dg.AssetKey
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWork:
+    """Partitions that turn red, which Dagster does by a run alone.
+
+    Args:
+        said: What went wrong.
+        tags: What it is of: where no run of Dagster did the work, a run with these stands for it.
+        partitions: What is red, by asset.
+    """
+
+    said: str
+    tags: Mapping[str, str]
+    partitions: Mapping[dg.AssetKey, Sequence[str]]
+
+
+AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+Projected = AssetEvent | PartitionChange | ForgottenAsset | FailedWork
+"""What a record of the state is in Dagster."""
 _LATEST = 50
 """How many of an asset's latest events are looked at for one that may be there already."""
 
 
 @dataclass
 class Reporter:
-    """Writes events of what is true in the state, unless Dagster has them.
+    """Writes what is true in the state outside of runs, unless Dagster has it.
 
     Args:
         store: Its port is passed by every write.
-        names: The project's assets.
     """
 
     store: StateStore
     instance: dg.DagsterInstance
     names: Names
-    materializations: int = 0
-    environments: int = 0
-    checks: int = 0
-    plans: int = 0
+    written: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def written(self) -> int:
-        """How many events were written."""
-        return self.materializations + self.environments + self.checks + self.plans
-
-    def report(self, event: RunlessEvent) -> bool:
-        """Write an event that says what it is of, unless it is there; say whether it was written.
-
-        A check's evaluation and an observation say it in their metadata, an environment's event
-        by its data version. Other materialisations are written: who asks for them has looked.
-        """
-        if isinstance(event, dg.AssetCheckEvaluation):
-            if self._is_evaluated(event):
-                return False
-            self.checks += 1
-        elif isinstance(event, dg.AssetObservation):
-            if self._is_observed(event):
-                return False
-            self.checks += 1
-        elif event.asset_key == self.names.environment_key:
-            known, newest = self._publications(event)
-            if known:
-                return False
-            self.environments += 1
-            if newest is not None:
-                # The latest event is what the page shows: it is written again behind a late one.
-                report_event(self.store.database.effects, self.instance, event)
-                event = newest
-        else:
-            self.materializations += 1
-        report_event(self.store.database.effects, self.instance, event)
-        return True
-
-    def report_plan(self, event: dg.AssetMaterialization) -> bool:
-        """Write the page of a plan or its approval, unless the partition has one."""
-        if self.has(event.asset_key, str(event.partition)):
+    def report(self, told: Projected) -> bool:
+        """Write what is not there; say whether something was written."""
+        effects = self.store.database.effects
+        if isinstance(told, PartitionChange):
+            if not told.is_gone:
+                add_partitions(effects, self.instance, told.definition, [told.key])
+            elif self.instance.has_dynamic_partition(str(told.definition.name), told.key):
+                delete_partition(effects, self.instance, told.definition, told.key)
             return False
-        self.plans += 1
-        report_event(self.store.database.effects, self.instance, event)
-        return True
+        if isinstance(told, ForgottenAsset):
+            self.written["wiped"] += told.partitions
+            with effects.at("dagster.wipe"):
+                self.instance.wipe_assets([told.key])
+            return True
+        if isinstance(told, FailedWork):
+            run = self._failed_run(told)
+            if run is not None:
+                self.turn_red(run, told)
+            return run is not None
+        events = self.untold(told)
+        self.written[self._kind(told)] += bool(events)
+        for event in events:
+            with effects.at("dagster.event"):
+                self.instance.report_runless_asset_event(event)
+        return bool(events)
 
-    def report_published(self, page: dg.AssetMaterialization) -> bool:
-        """Write the page of a published plan, unless the partition has one that says so."""
-        wanted = dg.AssetRecordsFilter(page.asset_key, asset_partitions=[str(page.partition)])
-        for record in self.instance.fetch_materializations(wanted, limit=_LATEST).records:
-            known = record.asset_materialization
-            if known is not None and PUBLISHED in known.metadata:
-                return False
-        self.plans += 1
-        report_event(self.store.database.effects, self.instance, page)
-        return True
+    def turn_red(self, run: dg.DagsterRun, failed: FailedWork) -> None:
+        """Let partitions be red once a run has failed."""
+        for key, partitions in failed.partitions.items():
+            plan_materializations(self.store.database.effects, self.instance, run, key, partitions)
 
-    def has(self, asset: dg.AssetKey, partition: str) -> bool:
-        """Say whether a partition has any materialisation."""
-        wanted = dg.AssetRecordsFilter(asset, asset_partitions=[partition])
-        return bool(self.instance.fetch_materializations(wanted, limit=1).records)
+    def untold(self, event: AssetEvent) -> list[AssetEvent]:
+        """Return what is to be written of an event: nothing where Dagster has it.
 
-    def _is_evaluated(self, event: dg.AssetCheckEvaluation) -> bool:
-        wanted = event.metadata[EVALUATION].value
-        history = self.instance.event_log_storage.get_asset_check_execution_history(
-            event.asset_check_key, limit=_LATEST
-        )
-        for record in history:
-            known = record.evaluation  # or what was planned, of a run that goes on
-            if isinstance(known, dg.AssetCheckEvaluation):
-                told = known.metadata.get(EVALUATION)
-                if told is not None and told.value == wanted:
-                    return True
-        return False
+        Checks and observations say in their metadata what they are of, an environment's event by
+        its data version. A plan's partition has one page, one that says that it is published, one
+        approval and one rejection. Other materialisations are written: who asks for them has
+        looked. Behind a late version of an environment, the latest is written again: the page
+        shows the latest event.
+        """
+        kind, newest = self._kind(event), list[AssetEvent]()
+        if kind == "materializations":
+            return [event]
+        for known in self._known(event):
+            if kind == "checks":
+                same = known.metadata.get(EVALUATION) == event.metadata[EVALUATION]
+            elif kind == "environments":
+                same = known.metadata["vde/publication"] == event.metadata["vde/publication"]
+                if not same and _version(known) < _version(event):
+                    break
+                newest = newest or [known]
+            else:
+                same = PUBLISHED not in event.metadata or PUBLISHED in known.metadata
+            if same:
+                return []
+        return [event, *newest]
 
-    def _is_observed(self, event: dg.AssetObservation) -> bool:
-        wanted = event.metadata[EVALUATION].value
+    def _kind(self, event: AssetEvent) -> str:
+        if not isinstance(event, dg.AssetMaterialization):
+            return "checks"
+        if event.asset_key == self.names.environment_key:
+            return "environments"
+        plans = (self.names.plan_key, self.names.apply_key, self.names.reject_key)
+        return "plans" if event.asset_key in plans else "materializations"
+
+    def _known(self, event: AssetEvent) -> Iterator[AssetEvent]:
+        """Yield events of the same check or partition, newest first."""
+        if isinstance(event, dg.AssetCheckEvaluation):
+            history = self.instance.event_log_storage.get_asset_check_execution_history(
+                event.asset_check_key, limit=_LATEST
+            )
+            for record in history:
+                # What was planned, of a run that goes on, is none.
+                if isinstance(record.evaluation, dg.AssetCheckEvaluation):
+                    yield record.evaluation
+            return
         partitions = [event.partition] if event.partition is not None else None
-        records = self.instance.fetch_observations(
-            dg.AssetRecordsFilter(event.asset_key, asset_partitions=partitions), limit=_LATEST
-        ).records
-        known = [record.asset_observation for record in records]
-        return any(
-            EVALUATION in one.metadata and one.metadata[EVALUATION].value == wanted
-            for one in known
-            if one is not None
+        wanted = dg.AssetRecordsFilter(event.asset_key, asset_partitions=partitions)
+        if isinstance(event, dg.AssetObservation):
+            observed = self.instance.fetch_observations(wanted, limit=_LATEST).records
+            yield from (one.asset_observation for one in observed if one.asset_observation)
+            return
+        for filled in all_materializations(self.instance, wanted, _LATEST):
+            if filled.asset_materialization is not None:
+                yield filled.asset_materialization
+
+    def _failed_run(self, failed: FailedWork) -> dg.DagsterRun | None:
+        """Show work that failed elsewhere as a run; None where there is one with the same tags."""
+        tags = {**self.names.tags, **failed.tags}
+        if self.instance.get_runs_count(dg.RunsFilter(tags=tags)):
+            return None
+        run = dg.DagsterRun(
+            job_name=self.names.named("vde_apply_job"),
+            run_id=make_new_run_id(),
+            status=dg.DagsterRunStatus.FAILURE,
+            tags=tags,
         )
-
-    def _publications(
-        self, event: dg.AssetMaterialization
-    ) -> tuple[bool, dg.AssetMaterialization | None]:
-        """Say whether a publication is known, and return the latest known one if it is newer."""
-        wanted = (event.tags or {})[DATA_VERSION]
-        version = _version(event)
-        newer: dg.AssetMaterialization | None = None
-        partition = dg.AssetRecordsFilter(event.asset_key, asset_partitions=[str(event.partition)])
-        cursor: str | None = None
-        while True:
-            page = self.instance.fetch_materializations(partition, limit=_LATEST, cursor=cursor)
-            for record in page.records:
-                known = record.asset_materialization
-                assert known is not None
-                if (known.tags or {}).get(DATA_VERSION) == wanted:
-                    return True, None
-                if _version(known) > version and newer is None:
-                    newer = known
-                if _version(known) < version:
-                    return False, newer
-            if not page.has_more:
-                return False, newer
-            cursor = page.cursor
+        with self.store.database.effects.at("dagster.event"):
+            self.instance.add_run(run)
+            self.instance.report_engine_event(failed.said, run)
+        return run
 
 
-def _version(event: dg.AssetMaterialization) -> int:
+def all_materializations(
+    instance: dg.DagsterInstance, wanted: dg.AssetRecordsFilter | dg.AssetKey, limit: int = 1000
+) -> Iterator[dg.EventLogRecord]:
+    """Yield records of materialisations, newest first.
+
+    Args:
+        limit: How many are read at a time.
+    """
+    cursor: str | None = None
+    while True:
+        page = instance.fetch_materializations(wanted, limit=limit, cursor=cursor)
+        yield from page.records
+        if not page.has_more:
+            return
+        cursor = page.cursor
+
+
+def _version(event: AssetEvent) -> int:
     found = event.metadata["vde/version"].value
     return found if isinstance(found, int) else 0

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
-from vde_dagster.orchestration.events.checks import EVALUATION
-from vde_dagster.orchestration.events.records import Reporter
+from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.translator import safe_name
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -61,57 +60,40 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
     return names
 
 
-@dataclass(frozen=True)
-class UnitTestEvents:
-    """Makes the events of unit tests that ran with a plan.
+def unit_test_event(
+    context: ProjectionContext, told: ToldTest, snapshot: Snapshot
+) -> dg.AssetCheckEvaluation | dg.AssetObservation:
+    """Return the event of the end of a unit test that ran with a plan.
 
     Dagster keeps one status of a check, that of the published model. So what a plan has not
     published, or not to production, is an observation where production shows the model.
-
-    Args:
-        catalog: The code location's models.
     """
+    evaluation = unit_test_evaluation(context.catalog, told, snapshot)
+    if decides(context.store, told):
+        return evaluation
+    ended = "passed" if told.passed else f"failed ({told.summary}), so nothing was published"
+    tags = {ENVIRONMENT_TAG: told.environment, PLAN_TAG: told.plan}
+    return dg.AssetObservation(
+        asset_key=evaluation.asset_key,
+        description=f"{told.environment}: unit test {told.test} {ended}",
+        metadata=evaluation.metadata,
+        tags={key: value for key, value in tags.items() if value is not None},
+    )
 
-    catalog: AssetCatalog
-    store: StateStore
 
-    def of(
-        self, told: ToldTest, snapshot: Snapshot
-    ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
-        """Return the event of a test's end.
-
-        Args:
-            told: How the test ended, with a plan.
-        """
-        evaluation = unit_test_evaluation(self.catalog, told, snapshot)
-        if self.decides(told):
-            return evaluation
-        ended = "passed" if told.passed else f"failed ({told.summary}), so nothing was published"
-        tags = {ENVIRONMENT_TAG: told.environment, PLAN_TAG: told.plan}
-        return dg.AssetObservation(
-            asset_key=evaluation.asset_key,
-            description=f"{told.environment}: unit test {told.test} {ended}",
-            metadata=evaluation.metadata,
-            tags={key: value for key, value in tags.items() if value is not None},
-        )
-
-    def decides(self, told: ToldTest) -> bool:
-        """Say whether the check shows how a test ended: not what only a plan knows that failed."""
-        shown = self.store.environments.entry(PRODUCTION, told.model)
-        if shown is None:
-            return True
-        ours = told.environment == PRODUCTION or shown.snapshot_id == told.snapshot
-        return told.passed and ours
+def decides(store: StateStore, told: ToldTest) -> bool:
+    """Say whether the check shows how a test ended: not what only a plan knows that failed."""
+    shown = store.environments.entry(PRODUCTION, told.model)
+    if shown is None:
+        return True
+    ours = told.environment == PRODUCTION or shown.snapshot_id == told.snapshot
+    return told.passed and ours
 
 
 def unit_test_evaluation(
     catalog: AssetCatalog, told: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation:
-    """Return the evaluation of a unit test, with the rows that differ.
-
-    Args:
-        catalog: The code location's models.
-    """
+    """Return the evaluation of a unit test, with the rows that differ."""
     own = UnitTest(told.test, told.model, SourceLocation(Path(told.file)), (), None)
     known = catalog.live.tests.get(snapshot.name, ())
     # The code location may have been loaded before the test was written.
@@ -144,19 +126,24 @@ def unit_test_evaluation(
     )
 
 
-def report_tests(reporter: Reporter, catalog: AssetCatalog, told: Iterable[ToldTest]) -> None:
-    """Show how unit tests ended that ran with plans elsewhere, unless that is shown.
+def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
+    """Yield how each unit test of the project ended last, as far as the outbox goes back.
+
+    That is what its check says, and what was observed of a plan since.
 
     Args:
-        catalog: The code location's models.
-        told: How they ended, oldest first.
+        busy: Plans whose runs tell of their tests themselves.
     """
-    ended = list(told)
-    snapshots = reporter.store.snapshots.load(sorted({test.snapshot for test in ended}))
-    events = UnitTestEvents(catalog, reporter.store)
-    for test in ended:
-        if test.snapshot in snapshots:
-            reporter.report(events.of(test, snapshots[test.snapshot]))
+    tests = context.catalog.live.tests
+    declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
+    latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
+    for news in context.store.news.of_kind("test") if declared else ():
+        told = ToldTest.from_json(news.subject)
+        if told.plan not in busy and (told.model, told.test, told.file) in declared:
+            key = (told.model, told.test, told.file, decides(context.store, told))
+            latest.pop(key, None)
+            latest[key] = told
+    yield from latest.values()
 
 
 def _difference(found: ToldDifference) -> str:

@@ -1,7 +1,8 @@
 """The jobs of the launchpad: everything that the command line does, with a form to fill in."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -19,30 +20,19 @@ from vde_dagster.orchestration.config import (
     RunConfig,
 )
 from vde_dagster.orchestration.events.applying import Work, person_of
-from vde_dagster.orchestration.events.plan_events import add_plan, forget_past_plans
-from vde_dagster.orchestration.events.publication import published_events
+from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans, page_events
+from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
     delete_partition,
     passing_events,
     plan_materializations,
 )
-from vde_dagster.orchestration.events.sync import gone_back, show_tables
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import (
-    ENVIRONMENT_TAG,
-    PLAN_TAG,
-    Names,
-)
+from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.pages.markdown import markdown_table
-from vde_dagster.orchestration.pages.plan_page import (
-    breaking_check,
-    checks_by_spark,
-    estimator,
-    plan_metadata,
-    readers_of,
-)
+from vde_dagster.orchestration.pages.plan_page import checks_by_spark, readers_of
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
 
@@ -72,16 +62,111 @@ def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
     ]
 
 
+@dataclass(frozen=True)
+class Step:
+    """The one step of a job that needs no partition."""
+
+    context: dg.OpExecutionContext
+    catalog: AssetCatalog
+    workspace: Any
+
+    @property
+    def effects(self) -> Any:
+        """The port that every write to Dagster passes."""
+        return self.workspace.store.database.effects
+
+
+Body = Callable[[Step, Any], Iterator[Any]]
+"""Does the work of a step, as its form is filled in, and yields its output at the end."""
+
+
 def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
     """Return the jobs that need no partition."""
+    names = catalog.names
+
+    def job(
+        name: str, op: str, config: type[dg.Config], body: Body, description: str, does: str
+    ) -> dg.JobDefinition:
+        @dg.op(
+            name=names.named(op),
+            description=does,
+            config_schema=config.to_fields_dict(),
+            required_resource_keys={names.resource},
+        )
+        def step(context: dg.OpExecutionContext) -> Iterator[Any]:
+            workspace = names.workspace(context)
+            yield from body(Step(context, catalog, workspace), config(**context.op_config))
+            refresh_after(context, workspace)
+
+        @dg.job(
+            name=names.named(name),
+            description=description,
+            tags=names.tags,
+            executor_def=EXECUTOR,
+            hooks=set(hooks),
+        )
+        def steps() -> None:
+            step()
+
+        return steps
+
     return [
-        _new_plan(catalog, hooks),
-        _plan_and_apply(catalog, hooks),
-        _run(catalog, hooks),
-        _rollback(catalog, hooks),
-        freeze_job(catalog, hooks, EXECUTOR),
-        _janitor(catalog, hooks),
-        _drop_environment(catalog, hooks),
+        job(
+            "vde_new_plan",
+            "plan",
+            PlanConfig,
+            _new_plan,
+            "Make a plan for any environment, to be read in vde/plan before it is applied.",
+            "Compare the project with an environment and store the plan.",
+        ),
+        job(
+            "vde_plan_and_apply",
+            "plan_and_apply",
+            PlanAndApplyConfig,
+            _plan_and_apply,
+            "Bring an environment to the project's state in one go (what `make run` does).",
+            "Plan the project for an environment and apply the plan at once.",
+        ),
+        job(
+            "vde_run",
+            "run",
+            RunConfig,
+            _run,
+            "Compute what is due in an environment; its schedule launches this.",
+            "Compute what is due in an environment, as it was published.",
+        ),
+        job(
+            "vde_rollback",
+            "rollback",
+            RollbackConfig,
+            _rollback,
+            "Take an environment back to an earlier version and its data.",
+            "Publish an earlier version of an environment again.",
+        ),
+        job(
+            "vde_freeze",
+            "freeze",
+            FreezeConfig,
+            _freeze,
+            "Freeze a version of an environment under a name of its own.",
+            "Make an environment that shows a version for ever.",
+        ),
+        job(
+            "vde_janitor",
+            "janitor",
+            JanitorConfig,
+            _janitor,
+            "Clean up expired environments and tables that nothing refers to.",
+            "Drop what no kept version of any environment reaches.",
+        ),
+        job(
+            "vde_drop_environment",
+            "drop_environment",
+            DropConfig,
+            _drop_environment,
+            "Drop an environment other than production.",
+            "Let an environment expire now.",
+        ),
     ]
 
 
@@ -106,100 +191,44 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
     return plan
 
 
-def show_plan(
-    context: dg.OpExecutionContext, catalog: AssetCatalog, workspace: Any, plan: Plan
-) -> Iterator[Any]:
+def show_plan(step: Step, plan: Plan) -> Iterator[Any]:
     """Give a plan its partition and its page."""
+    context, catalog = step.context, step.catalog
     if plan.is_empty:
         from vde_dagster.execution.plans.pending_work import pending_work
 
-        missing = pending_work(workspace, plan)
+        missing = pending_work(step.workspace, plan)
         what = f"nothing to publish; {missing.sentence()}" if missing else "nothing to do"
         context.log.info(f"{plan.environment}: {what}")
         return
-    effects = workspace.store.database.effects
-    add_plan(effects, context.instance, catalog.names, plan.id)
-    readers = readers_of(context, catalog, plan)
-    estimate = estimator(context.instance, catalog)
-    page = dg.AssetMaterialization(
-        asset_key=catalog.names.plan_key,
-        partition=plan.id,
-        metadata=plan_metadata(workspace.store, plan, estimate, readers, catalog.names),
-        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-    )
-    check = dg.AssetCheckEvaluation(**breaking_check(plan, readers, catalog.names.plan_key))
-    yield from passing_events(effects, (page, check))
+    add_plan(step.effects, context.instance, catalog.names, plan.id)
+    told = ProjectionContext(step.workspace, context.instance, catalog, context.log)
+    shown = page_events(told, plan, readers_of(context, catalog, plan))
+    yield from passing_events(step.effects, shown)
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
-def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("plan"),
-        description="Compare the project with an environment and store the plan.",
-        required_resource_keys={names.resource},
-    )
-    def plan(context: dg.OpExecutionContext, config: PlanConfig) -> Iterator[Any]:
-        workspace = names.workspace(context)
-        with as_failure():
-            made = plan_as_configured(workspace, config)
-        yield from show_plan(context, catalog, workspace, made)
-        refresh_after(context, workspace)
-        if not made.is_empty:
-            queries = workspace.settings.dagster.check_queries
-            found = (
-                dg.AssetCheckEvaluation(**check)
-                for check in checks_by_spark(workspace, made, names.plan_key, queries=queries)
-            )
-            yield from passing_events(workspace.store.database.effects, found)
-        yield dg.Output(made.id)
-
-    @dg.job(
-        name=names.named("vde_new_plan"),
-        description="Make a plan for any environment, to be read in vde/plan before it is applied.",
-        tags=names.tags,
-        executor_def=EXECUTOR,
-        hooks=set(hooks),
-    )
-    def vde_new_plan() -> None:
-        plan()
-
-    return vde_new_plan
+def _new_plan(step: Step, config: PlanConfig) -> Iterator[Any]:
+    workspace = step.workspace
+    with as_failure():
+        made = plan_as_configured(workspace, config)
+    yield from show_plan(step, made)
+    refresh_after(step.context, workspace)
+    if not made.is_empty:
+        queries = workspace.settings.dagster.check_queries
+        key = step.catalog.names.plan_key
+        found = checks_by_spark(workspace, made, key, queries=queries)
+        yield from passing_events(step.effects, found)
+    yield dg.Output(made.id)
 
 
-def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("plan_and_apply"),
-        description="Plan the project for an environment and apply the plan at once.",
-        required_resource_keys={names.resource},
-    )
-    def plan_and_apply(context: dg.OpExecutionContext, config: PlanAndApplyConfig) -> Iterator[Any]:
-        workspace = names.workspace(context)
-        with as_failure():
-            plan = plan_as_configured(workspace, config)
-        yield from show_plan(context, catalog, workspace, plan)
-        with as_failure():
-            _require_accepted(workspace, plan, names, accepted=config.accept_breaks)
-        yield from apply_here(
-            context, catalog, workspace, plan, config.concurrency, skip_tests=config.skip_tests
-        )
-        yield dg.Output(plan.id)
-        refresh_after(context, workspace)
-
-    @dg.job(
-        name=names.named("vde_plan_and_apply"),
-        description="Bring an environment to the project's state in one go (what `make run` does).",
-        tags=names.tags,
-        executor_def=EXECUTOR,
-        hooks=set(hooks),
-    )
-    def vde_plan_and_apply() -> None:
-        plan_and_apply()
-
-    return vde_plan_and_apply
+def _plan_and_apply(step: Step, config: PlanAndApplyConfig) -> Iterator[Any]:
+    with as_failure():
+        plan = plan_as_configured(step.workspace, config)
+    yield from show_plan(step, plan)
+    with as_failure():
+        _require_accepted(step.workspace, plan, step.catalog.names, accepted=config.accept_breaks)
+    yield from _apply(step, plan, config.concurrency, skip_tests=config.skip_tests)
 
 
 def _require_accepted(workspace: Any, plan: Plan, names: Names, *, accepted: bool) -> None:
@@ -218,260 +247,111 @@ def _require_accepted(workspace: Any, plan: Plan, names: Names, *, accepted: boo
         )
 
 
-def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("run"),
-        description="Compute what is due in an environment, as it was published.",
-        required_resource_keys={names.resource},
-    )
-    def run(context: dg.OpExecutionContext, config: RunConfig) -> Iterator[Any]:
-        workspace = names.workspace(context)
-        with as_failure():
-            plan = workspace.plans.due(config.environment, full=config.full)
-        yield from show_plan(context, catalog, workspace, plan)
-        yield from apply_here(context, catalog, workspace, plan, config.concurrency)
-        yield dg.Output(plan.id)
-        refresh_after(context, workspace)
-
-    @dg.job(
-        name=names.named("vde_run"),
-        description="Compute what is due in an environment; its schedule launches this.",
-        tags=names.tags,
-        executor_def=EXECUTOR,
-        hooks=set(hooks),
-    )
-    def vde_run() -> None:
-        run()
-
-    return vde_run
+def _run(step: Step, config: RunConfig) -> Iterator[Any]:
+    with as_failure():
+        plan = step.workspace.plans.due(config.environment, full=config.full)
+    yield from show_plan(step, plan)
+    yield from _apply(step, plan, config.concurrency)
 
 
-def apply_here(
-    context: dg.OpExecutionContext,
-    catalog: AssetCatalog,
-    workspace: Any,
-    plan: Plan,
-    concurrency: int | None,
-    *,
-    skip_tests: bool = False,
+def _apply(
+    step: Step, plan: Plan, concurrency: int | None, *, skip_tests: bool = False
 ) -> Iterator[Any]:
     """Apply a plan in this step, with the event that approves it in `vde/apply`."""
-    if plan.is_empty:
-        return
-    effects, key = workspace.store.database.effects, catalog.names.apply_key
-    plan_materializations(effects, context.instance, context.run, key, [plan.id])
-    work = Work(context, catalog, workspace)
-    who = person_of(context.run.tags, plan)
-    yield from work.apply(plan, concurrency=concurrency, who=who, skip_tests=skip_tests)
-    approved = dg.AssetMaterialization(
-        asset_key=catalog.names.apply_key,
-        partition=plan.id,
-        metadata=work.metadata(),
-        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-    )
-    yield from passing_events(effects, [approved, *work.page(plan)])
-    forget_past_plans(workspace, context.instance, catalog.names)
-
-
-def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("rollback"),
-        description="Publish an earlier version of an environment again.",
-        required_resource_keys={names.resource},
-    )
-    def rollback(context: dg.OpExecutionContext, config: RollbackConfig) -> Iterator[Any]:
-        workspace = names.workspace(context)
-        with as_failure():
-            done = workspace.environments.rollback(
-                config.environment, config.version, definitions_only=config.definitions_only
-            )
-        context.log.info(
-            f"{config.environment} is version {done.environment.version}, "
-            f"equal to version {done.restored}"
+    context, names = step.context, step.catalog.names
+    if not plan.is_empty:
+        plan_materializations(
+            step.effects, context.instance, context.run, names.apply_key, [plan.id]
         )
-        if done.moved:
-            context.log.info(f"data back as they were: {', '.join(map(str, done.moved))}")
-        for other, held in done.holding.items():
-            names_held = ", ".join(map(str, held))
-            context.log.info(f"{other} goes on showing what it showed of {names_held}")
-        for one in done.reverted:
-            context.log.warning(f"{one.name} {'; '.join(one.sentences())}")
-        for name, intervals in done.missing.items():
-            context.log.warning(f"{name} misses {intervals.text}: vde_run computes it")
-        for failed in done.failed_statements:
-            context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
-        # Where Dagster has to forget an asset, its checks go, too; so the events come after that.
-        tables = gone_back(workspace.store, done.environment)
-        sync = show_tables(workspace, context.instance, catalog.translator, tables, context.log)
-        others = (workspace.store.environments.get(name) for name in done.holding)
-        for published in (done.environment, *(other for other in others if other is not None)):
-            events = published_events(
-                catalog,
-                workspace.store,
-                context.instance,
-                published,
-                built=frozenset(),
-                tags={ENVIRONMENT_TAG: published.name},
-            )
-            yield from passing_events(workspace.store.database.effects, events)
-        if sync is not None:
-            sync.checks()
-        forget_past_plans(workspace, context.instance, catalog.names)
-        yield dg.Output(done.environment.version)
-        refresh_after(context, workspace)
-
-    @dg.job(
-        name=names.named("vde_rollback"),
-        description="Take an environment back to an earlier version and its data.",
-        tags=names.tags,
-        executor_def=EXECUTOR,
-        hooks=set(hooks),
-    )
-    def vde_rollback() -> None:
-        rollback()
-
-    return vde_rollback
+        work = Work(context, step.catalog, step.workspace)
+        who = person_of(context.run.tags, plan)
+        yield from work.apply(plan, concurrency=concurrency, who=who, skip_tests=skip_tests)
+        forget_past_plans(step.workspace, context.instance, names)
+    yield dg.Output(plan.id)
 
 
-def _janitor(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("janitor"),
-        description="Drop what no kept version of any environment reaches.",
-        required_resource_keys={names.resource},
-    )
-    def janitor(context: dg.OpExecutionContext, config: JanitorConfig) -> Iterator[Any]:
-        workspace = names.workspace(context)
-        with as_failure():
-            report = workspace.maintenance.janitor(dry_run=config.dry_run)
-        _forget_dropped(names, context.instance, workspace)
-        refresh_after(context, workspace)
-        metadata = report_metadata(report)
-        context.log.info(
-            f"{metadata['vde/steps']} steps, {report.bytes:,} bytes, {metadata['vde/kept']} kept"
+def _rollback(step: Step, config: RollbackConfig) -> Iterator[Any]:
+    log, work = step.context.log, Work(step.context, step.catalog, step.workspace)
+    with as_failure():
+        done = step.workspace.environments.rollback(
+            config.environment, config.version, definitions_only=config.definitions_only
         )
-        if report.failures:
-            subjects = ", ".join(decision.subject for decision in report.failures)
-            raise dg.Failure(
-                f"{len(report.failures)} steps failed, the next run tries again: {subjects}",
-                metadata=metadata,
-                allow_retries=False,
-            )
-        yield dg.Output(None, metadata=metadata)
-
-    @dg.job(
-        name=names.named("vde_janitor"),
-        description="Clean up expired environments and tables that nothing refers to.",
-        tags=names.tags,
-        executor_def=EXECUTOR,
-        hooks=set(hooks),
+    log.info(
+        f"{config.environment} is version {done.environment.version}, "
+        f"equal to version {done.restored}"
     )
-    def vde_janitor() -> None:
-        janitor()
+    if done.moved:
+        log.info(f"data back as they were: {', '.join(map(str, done.moved))}")
+    for other, held in done.holding.items():
+        log.info(f"{other} goes on showing what it showed of {', '.join(map(str, held))}")
+    for one in done.reverted:
+        log.warning(f"{one.name} {'; '.join(one.sentences())}")
+    for name, intervals in done.missing.items():
+        log.warning(f"{name} misses {intervals.text}: vde_run computes it")
+    for failed in done.failed_statements:
+        log.error(f"{failed.model}: {failed.error}: {failed.statement}")
+    yield from work.tell()
+    forget_past_plans(step.workspace, step.context.instance, step.catalog.names)
+    yield dg.Output(done.environment.version)
 
-    return vde_janitor
 
-
-def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("drop_environment"),
-        description="Let an environment expire now.",
-        required_resource_keys={names.resource},
+def _freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
+    log, work = step.context.log, Work(step.context, step.catalog, step.workspace)
+    with as_failure():
+        keep = parse_duration(config.keep, "the config's keep") if config.keep else None
+        done = step.workspace.environments.freeze(config.version, config.name, keep)
+    made = done.environment
+    until = f"until {instant_text(made.expires_at)}" if made.expires_at else "for ever"
+    log.info(
+        f"{made.name} shows {made.frozen}, {done.tables} tables at what they held; kept {until}"
     )
-    def drop_environment(context: dg.OpExecutionContext, config: DropConfig) -> None:
-        workspace = names.workspace(context)
-        with as_failure():
-            workspace.environments.drop(config.environment)
-        context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
-        _forget_dropped(names, context.instance, workspace)
-        refresh_after(context, workspace)
+    if done.live:
+        log.warning(
+            f"not frozen: {', '.join(map(str, done.live))}; external tables have no versions"
+        )
+    for failed in done.failed_statements:
+        log.error(f"{failed.model}: {failed.error}: {failed.statement}")
+    yield from work.tell()
+    yield dg.Output(made.name)
 
-    @dg.job(
-        name=names.named("vde_drop_environment"),
-        description="Drop an environment other than production.",
-        tags=names.tags,
-        executor_def=EXECUTOR,
-        hooks=set(hooks),
+
+def _janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
+    with as_failure():
+        report = step.workspace.maintenance.janitor(dry_run=config.dry_run)
+    _forget_dropped(step)
+    refresh_after(step.context, step.workspace)
+    metadata = report_metadata(report)
+    step.context.log.info(
+        f"{metadata['vde/steps']} steps, {report.bytes:,} bytes, {metadata['vde/kept']} kept"
     )
-    def vde_drop_environment() -> None:
-        drop_environment()
+    if report.failures:
+        subjects = ", ".join(decision.subject for decision in report.failures)
+        raise dg.Failure(
+            f"{len(report.failures)} steps failed, the next run tries again: {subjects}",
+            metadata=metadata,
+            allow_retries=False,
+        )
+    yield dg.Output(None, metadata=metadata)
 
-    return vde_drop_environment
+
+def _drop_environment(step: Step, config: DropConfig) -> Iterator[Any]:
+    with as_failure():
+        step.workspace.environments.drop(config.environment)
+    said = f"{config.environment} is dropped with the next clean-up (vde_janitor)"
+    step.context.log.info(said)
+    _forget_dropped(step)
+    yield dg.Output(None)
 
 
-def _forget_dropped(names: Names, instance: dg.DagsterInstance, workspace: Any) -> None:
+def _forget_dropped(step: Step) -> None:
     """Take partitions of environments away that exist no more, and of plans made for them."""
-    effects = workspace.store.database.effects
-    store = workspace.store.environments
+    instance, names = step.context.instance, step.catalog.names
+    store = step.workspace.store.environments
     alive = set(store.names()) - set(store.expired())
     for name in instance.get_dynamic_partitions(str(names.environments.name)):
         if name not in alive:
-            delete_partition(effects, instance, names.environments, name)
-    forget_past_plans(workspace, instance, names)
-
-
-def freeze_job(
-    catalog: AssetCatalog, hooks: frozenset[dg.HookDefinition], executor: dg.ExecutorDefinition
-) -> dg.JobDefinition:
-    """Return the job.
-
-    Args:
-        catalog: The code location's models and names.
-        hooks: What tells people how runs ended.
-    """
-    names = catalog.names
-
-    @dg.op(
-        name=names.named("freeze"),
-        description="Make an environment that shows a version for ever.",
-        required_resource_keys={names.resource},
-    )
-    def freeze(context: dg.OpExecutionContext, config: FreezeConfig) -> Iterator[Any]:
-        workspace = names.workspace(context)
-        with as_failure():
-            keep = parse_duration(config.keep, "the config's keep") if config.keep else None
-            done = workspace.environments.freeze(config.version, config.name, keep)
-        made = done.environment
-        until = f"until {instant_text(made.expires_at)}" if made.expires_at else "for ever"
-        context.log.info(
-            f"{made.name} shows {made.frozen}, {done.tables} tables at what they held; kept {until}"
-        )
-        if done.live:
-            context.log.warning(
-                f"not frozen: {', '.join(map(str, done.live))}; external tables have no versions"
-            )
-        for failed in done.failed_statements:
-            context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
-        events = published_events(
-            catalog,
-            workspace.store,
-            context.instance,
-            made,
-            built=frozenset(),
-            tags={ENVIRONMENT_TAG: made.name},
-        )
-        yield from passing_events(workspace.store.database.effects, events)
-        yield dg.Output(made.name)
-        refresh_after(context, workspace)
-
-    @dg.job(
-        name=names.named("vde_freeze"),
-        description="Freeze a version of an environment under a name of its own.",
-        tags=names.tags,
-        executor_def=executor,
-        hooks=set(hooks),
-    )
-    def vde_freeze() -> None:
-        freeze()
-
-    return vde_freeze
+            delete_partition(step.effects, instance, names.environments, name)
+    forget_past_plans(step.workspace, instance, names)
 
 
 _MOST = 200

@@ -21,12 +21,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.errors import VdeError
-from vde_dagster.orchestration.events.plan_events import (
-    SENSOR,
-    origin_of,
-    past_plans,
-    show_rejected,
-)
+from vde_dagster.orchestration.events.consumer import SENSOR, origin_of
+from vde_dagster.orchestration.events.plans import past_plans, rejected_events
+from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.planning.plan.plan import Category, Change, Plan
@@ -165,7 +162,7 @@ def _gone(
     from vde_dagster.execution.workspace import Workspace
 
     with Workspace.open(root) as workspace:
-        past = past_plans(workspace, instance, names.plans)
+        past = past_plans(workspace, instance, names)
         statuses = workspace.store.plans.statuses(past)
         expired = set(workspace.store.environments.expired())
     shown = instance.get_dynamic_partitions(str(names.environments.name)) if expired else ()
@@ -255,8 +252,11 @@ def _waiting(
         waiting = {r.id: r.environment for r in records if r.status == "planned"}
         past = workspace.store.plans.past(waiting)
         if instance is not None:
-            rejected = [record for record in records if record.status == "rejected"]
-            show_rejected(workspace.store, instance, names, rejected)
+            reporter = Reporter(workspace.store, instance, names)
+            for record in records:
+                if record.status == "rejected":
+                    for told in rejected_events(instance, names, record):
+                        reporter.report(told)
     return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
 

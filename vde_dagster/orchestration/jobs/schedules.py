@@ -28,12 +28,6 @@ def schedules(
     has an hourly schedule to be switched on. A run fills only what is due by each model's cron,
     so ticks may come more often than any model's. The tick of an environment that does not exist
     is skipped, with what to do, and so is one when nothing is due.
-
-    Args:
-        root: The project's folder.
-        names: The project's names.
-        settings: The project's settings.
-        run_job: The job of a scheduled run.
     """
     crons = settings.dagster.schedules
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
@@ -93,8 +87,6 @@ class Notification:
     """The end of one job of the project.
 
     Args:
-        job: The job's name.
-        run_id: Dagster's run.
         environment: The environment that it worked on, when the run's tags say.
         plan_id: The plan, when the run's tags say.
         error: Why it failed, or None.

@@ -174,7 +174,6 @@ def partition_keys(
     """List the partitions of a version that lie wholly in ranges, each with its range.
 
     Args:
-        partitions: The model's partitions.
         version: The partition key of the version.
         intervals: The ranges (UTC).
 
@@ -218,7 +217,6 @@ def touched_keys(
     partition, which is filled when the table holds all of it.
 
     Args:
-        partitions: The model's partitions.
         version: The partition key of the version.
         interval: The fill's range (UTC).
         holds: Returns what the table holds with the fill.
@@ -236,12 +234,7 @@ def _is_whole(unit: IntervalUnit, interval: Interval) -> bool:
 
 
 def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[str, IntervalSet]:
-    """Turn the partitions of a run into ranges to fill, by version.
-
-    Args:
-        partitions: The model's partitions.
-        keys: The run's partition keys.
-    """
+    """Turn the partitions of a run into ranges to fill, by version."""
     ranges: dict[str, list[Interval]] = {}
     for key in keys:
         if isinstance(partitions, dg.MultiPartitionsDefinition):
@@ -266,9 +259,6 @@ def partition_mapping(
     Two models with the same dimensions map version to version (and time to time). Dagster has
     no mapping of chosen keys between one and two dimensions; there the versions of the parent
     that live versions of the child read are named one by one, as far as they are few.
-
-    Args:
-        partitions: Partitions by model.
     """
     upstream, downstream = partitions.get(parent.name), partitions.get(child.name)
     if upstream is None or downstream is None:

@@ -57,11 +57,7 @@ class VdeTranslator:
         return self.names.of_asset(name.namespace, name.name)
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
-        """Return everything that is shown of a model.
-
-        Args:
-            model: The model with its live versions.
-        """
+        """Return everything that is shown of a model."""
         definition = model.snapshot.model
         return dg.AssetSpec(
             key=self.get_asset_key(model.name),

@@ -61,7 +61,6 @@ def environment_metadata(
     Args:
         shown: What it shows, by model.
         before: What the version before showed; None when there was none, or nobody knows.
-        names: The project's names.
         changes: What this version changed, and those before it, newest first.
         mirror: How its mirrored views stand, if it has any.
     """

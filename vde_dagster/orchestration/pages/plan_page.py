@@ -18,7 +18,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
-    PLAN_KEY,
+    EVALUATION,
     PUBLISHED,
     QUERIES_CHECK,
     SHORT,
@@ -48,7 +48,6 @@ from vde_dagster.reports.texts import count, first_of, units
 from vde_dagster.state.db.leases import environment_lease
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.plans.analyse_queries import Analysis
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
@@ -73,7 +72,6 @@ def plan_metadata(
         store: For what the environment has now.
         estimate: How long a model's work is likely to take.
         readers: Who reads the models besides models, see `readers_of`.
-        names: The project's names.
     """
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
@@ -128,11 +126,7 @@ def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
 def readers_of(
     context: dg.OpExecutionContext | dg.AssetExecutionContext, catalog: AssetCatalog, plan: Plan
 ) -> Readers:
-    """Name the assets of the step's code location that are made of what a plan breaks.
-
-    Args:
-        catalog: Asset keys of models.
-    """
+    """Name the assets of the step's code location that are made of what a plan breaks."""
     if not plan.breaks:
         return {}
     try:
@@ -158,28 +152,26 @@ def asset_readers(
     return found
 
 
-def breaking_check(
-    plan: Plan,
-    readers: Readers = MappingProxyType({}),
-    asset: dg.AssetKey = PLAN_KEY,
-) -> dict[str, Any]:
-    """Return the fields of the check that warns of breaking changes, on the asset of plans.
+def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
+    """Return the check that warns of breaking changes, on the asset of plans.
 
     Args:
         readers: Who reads the models besides models.
     """
     found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
     said = [*break_sentences(plan, readers), *risks(plan)]
-    return {
-        "asset_key": asset,
-        "check_name": BREAKING_CHECK,
-        "passed": not found,
-        "severity": dg.AssetCheckSeverity.WARN,
-        "metadata": {
+    return dg.AssetCheckEvaluation(
+        key,
+        BREAKING_CHECK,
+        passed=not found,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
             "vde/breaking": len(found),
-            "vde/risks": dg.MetadataValue.md("\n".join(f"- {text}" for text in said) or "-"),
+            "vde/risks": _lines(said),
+            "vde/plan": plan.id,
+            EVALUATION: plan.id,
         },
-    }
+    )
 
 
 def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
@@ -187,7 +179,6 @@ def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
 
     Args:
         instance: Its events carry how long each interval took.
-        catalog: Asset keys.
     """
 
     def estimate(model: PlannedModel) -> float | None:
@@ -246,37 +237,6 @@ def _versions(plan: Plan, before: Mapping[ModelName, str]) -> list[dg.TableRecor
 _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "version")])
 
 
-def queries_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str, Any]:
-    """Let Spark analyse a plan's queries, and return the fields of the check.
-
-    Starts Spark, where the plan changes a query. Where Spark cannot be had, the check warns.
-    """
-    from vde_dagster.execution.plans.analyse_queries import analyse_plan
-
-    fields: dict[str, Any] = {"asset_key": key, "check_name": QUERIES_CHECK}
-    try:
-        found = analyse_plan(workspace, plan)
-    except VdeError as error:
-        return {
-            **fields,
-            "passed": False,
-            "severity": dg.AssetCheckSeverity.WARN,
-            "description": f"Spark could not be asked: {error}",
-        }
-    return {
-        **fields,
-        "passed": not found.mistakes,
-        "severity": dg.AssetCheckSeverity.ERROR,
-        "description": _description(found),
-        "metadata": {
-            "vde/plan": plan.id,
-            "vde/analysed": len(found.analysed),
-            "vde/mistakes": _lines(map(str, found.mistakes)),
-            "vde/left_out": _lines(f"{name}: {why}" for name, why in found.left_out.items()),
-        },
-    }
-
-
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
     """Wait until nobody applies a plan; say whether that came.
 
@@ -296,62 +256,64 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
         time.sleep(2.0)
 
 
-def not_asked(key: dg.AssetKey, check: str) -> dict[str, Any]:
-    """Return the fields of a check that somebody's long apply has kept from Spark."""
-    return {
-        "asset_key": key,
-        "check_name": check,
-        "passed": False,
-        "severity": dg.AssetCheckSeverity.WARN,
-        "description": "Spark was not asked beside an apply: materialise this partition again.",
-    }
-
-
-def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str, Any]:
-    """Run the unit tests of what a plan changes, and return the fields of the check.
-
-    Starts Spark where one did not pass before. Where Spark cannot be had, the check warns.
-    """
-    fields: dict[str, Any] = {"asset_key": key, "check_name": TESTS_CHECK}
-    try:
-        ended = [one.result for one in workspace.plans.test(plan)]
-    except VdeError as error:
-        return {
-            **fields,
-            "passed": False,
-            "severity": dg.AssetCheckSeverity.WARN,
-            "description": f"The unit tests could not be run: {error}",
-        }
-    failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
-    said = f"All {len(ended)} unit tests pass." if ended else "What changes has no unit tests."
-    return {
-        **fields,
-        "passed": not failed,
-        "severity": dg.AssetCheckSeverity.ERROR,
-        "description": f"Would not be published, {'; '.join(failed)}" if failed else said,
-        "metadata": {"vde/plan": plan.id, "vde/tests": len(ended), "vde/failed": _lines(failed)},
-    }
-
-
 def checks_by_spark(
     workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the fields of the checks that need Spark, once nobody else works with it.
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the checks that need Spark, once nobody else works with it.
+
+    Where Spark cannot be had, they warn.
 
     Args:
         queries: Whether queries are analysed, too.
     """
     free = wait_for_applies(workspace)
-    yield tests_check(workspace, plan, key) if free else not_asked(key, TESTS_CHECK)
+    checks = {TESTS_CHECK: ("The unit tests could not be run", _tests)}
     if queries:
-        yield queries_check(workspace, plan, key) if free else not_asked(key, QUERIES_CHECK)
+        checks[QUERIES_CHECK] = ("Spark could not be asked", _queries)
+    for name, (without, check) in checks.items():
+        said = "Spark was not asked beside an apply: materialise this partition again."
+        failed, facts, severity = True, dict[str, Any](), dg.AssetCheckSeverity.WARN
+        if free:
+            try:
+                failed, said, facts = check(workspace, plan)
+                severity = dg.AssetCheckSeverity.ERROR
+            except VdeError as error:
+                said = f"{without}: {error}"
+        yield dg.AssetCheckEvaluation(
+            key,
+            name,
+            passed=not failed,
+            severity=severity,
+            description=said,
+            metadata={"vde/plan": plan.id, **facts},
+        )
 
 
-def _description(found: Analysis) -> str:
+def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
+    """Let Spark analyse a plan's queries; it is started where the plan changes one."""
+    from vde_dagster.execution.plans.analyse_queries import analyse_plan
+
+    found = analyse_plan(workspace, plan)
+    facts = {
+        "vde/analysed": len(found.analysed),
+        "vde/mistakes": _lines(map(str, found.mistakes)),
+        "vde/left_out": _lines(f"{name}: {why}" for name, why in found.left_out.items()),
+    }
     number = len(found.mistakes)
-    if not number:
-        return "Spark can run every query and audit that the plan changes."
-    return f"{count(number, 'mistake')}: {'; '.join(map(str, found.mistakes))}"
+    said = "Spark can run every query and audit that the plan changes."
+    if number:
+        said = f"{count(number, 'mistake')}: {'; '.join(map(str, found.mistakes))}"
+    return bool(number), said, facts
+
+
+def _tests(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
+    """Run the unit tests of what a plan changes; starts Spark where one did not pass before."""
+    ended = [one.result for one in workspace.plans.test(plan)]
+    failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
+    said = f"All {len(ended)} unit tests pass." if ended else "What changes has no unit tests."
+    if failed:
+        said = f"Would not be published, {'; '.join(failed)}"
+    return bool(failed), said, {"vde/tests": len(ended), "vde/failed": _lines(failed)}
 
 
 def _lines(texts: Any) -> dg.MarkdownMetadataValue:

@@ -38,7 +38,6 @@ def preview(
 
     Args:
         workspace: The project; its settings say how many rows.
-        log: The run's log.
         iceberg_snapshot_id: The commit of the fill, if there was one.
         intervals: The newest partition, and the whole range that was filled.
     """
@@ -81,7 +80,6 @@ def view_preview(
 
     Args:
         workspace: The project; its settings say how many rows.
-        log: The run's log.
     """
     limit = workspace.settings.dagster.preview_rows
     until = time.monotonic() + VIEW_SECONDS

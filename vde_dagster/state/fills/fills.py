@@ -248,11 +248,16 @@ class FillStore:
             rows = among(conn, query, _FILL.plan_id, plan_ids)
             return ranges_by_key(((one, plan), start, end) for one, plan, start, end in rows)
 
-    def log(self, table_id: str, plan_id: str | None = None) -> list[FillRecord]:
+    def log(
+        self, table_id: str, plan_id: str | None = None, interval: Interval | None = None
+    ) -> list[FillRecord]:
         """Return the log of fills of a table, newest first: what counts, or all of one plan.
 
         What a rollback took back does not count, until another one brings it back. Of the facts
         only skips are read.
+
+        Args:
+            interval: The range (UTC) that was filled; by default all.
         """
         query = (
             select(*_WITHOUT_FACTS)
@@ -260,6 +265,8 @@ class FillStore:
             .where(COUNTS if plan_id is None else _FILL.plan_id == plan_id)
             .order_by(_FILL.recorded_at.desc(), _FILL.start_at.desc())
         )
+        if interval is not None:
+            query = query.where(_FILL.start_at == interval.start, _FILL.end_at == interval.end)
         with self.database.reading() as conn:
             return [fill_of(row) for row in conn.execute(query)]
 

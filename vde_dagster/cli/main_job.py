@@ -11,121 +11,19 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.cli.progress import ApplyProgress
+from vde_dagster.cli.rows_view import show_rows
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
-from vde_dagster.execution.events import (
-    AuditFinished,
-    Event,
-    IntervalFilled,
-    MemoryLacked,
-    ModelFailed,
-    ModelFinished,
-    ModelStarted,
-    Published,
-    UnitTestFinished,
-)
 from vde_dagster.planning.environments.contracts import describe_breaks
-from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Environment
-
-
-class MainJobProgress:
-    """One bar over all intervals, and a line per finished model.
-
-    Args:
-        console: A console on stderr; without a terminal only the lines are printed.
-    """
-
-    def __init__(self, console: Console, plan: Plan) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        self._console = console
-        self._rows: dict[ModelName, int] = {}
-        self._working: set[str] = set()
-        total = sum(
-            _units(plan.snapshots[model.snapshot_id or ""], interval)
-            for model in plan.builds
-            for interval in model.intervals
-        )
-        self._bar = Progress(
-            SpinnerColumn(),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("intervals"),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("starting Spark", total=total)
-
-    def __enter__(self) -> MainJobProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, event: Event) -> None:
-        """Show one event."""
-        if isinstance(event, UnitTestFinished) and not event.result.passed:
-            self._print(f"[red]✗[/] {event.snapshot.name}: {event.result.test.name} failed")
-        elif isinstance(event, ModelStarted):
-            self._working.add(str(event.snapshot.name))
-        elif isinstance(event, IntervalFilled):
-            name = event.snapshot.name
-            self._rows[name] = self._rows.get(name, 0) + (event.result.rows or 0)
-            self._bar.advance(self._task, _units(event.snapshot, event.interval))
-        elif isinstance(event, AuditFinished) and event.result.failed_rows:
-            self._print(
-                f"[yellow]![/] {event.snapshot.name}: audit {event.audit.name} "
-                f"found {event.result.failed_rows:,} rows"
-            )
-        elif isinstance(event, MemoryLacked):
-            self._print(f"[yellow]![/] {event.text}")
-        elif isinstance(event, ModelFinished):
-            name = event.snapshot.name
-            self._working.discard(str(name))
-            rows = f", {self._rows[name]:,} rows" if self._rows.get(name) else ""
-            self._print(f"[green]✓[/] {name}{rows}, {event.seconds:.1f} s")
-        elif isinstance(event, ModelFailed):
-            self._working.discard(str(event.name))
-            self._print(f"[red]✗[/] {event.name} failed")
-        elif isinstance(event, Published):
-            self._working.clear()
-        self._bar.update(self._task, description=", ".join(sorted(self._working)))
-
-    def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False)
-
-
-def _units(snapshot: Snapshot, interval: Interval) -> int:
-    if not snapshot.is_incremental:
-        return 1
-    return max(snapshot.cadence.unit.count(interval), 1)
 
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -204,7 +102,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     warnings.filterwarnings("ignore", module="dagster")
     from vde_dagster.orchestration.definitions import vde_definitions
     from vde_dagster.orchestration.events.applying import watching
-    from vde_dagster.orchestration.events.plan_events import add_plan
+    from vde_dagster.orchestration.events.plans import add_plan
     from vde_dagster.orchestration.instance import only_location, open_instance
     from vde_dagster.orchestration.names import Names
     from vde_dagster.orchestration.resource import lend
@@ -213,7 +111,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     definitions = vde_definitions(workspace.root)
     names = Names.of(workspace.settings)
     location = only_location(workspace.root)
-    progress = MainJobProgress(console, plan)
+    progress = ApplyProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
         add_plan(workspace.store.database.effects, instance, names, plan.id)
         with progress, watching(progress.show):
@@ -266,8 +164,6 @@ def _origin(job: Any, location: Any) -> Any:
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
     """Query one of the published views: the narrowest model that no other one reads."""
-    from rich.table import Table
-
     read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
     leaves = sorted(
         (
@@ -284,18 +180,8 @@ def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: 
     order = f" ORDER BY {', '.join(grains[0])}" if plain else ""
     sql = f"SELECT * FROM {leaves[0]}{order} LIMIT 5"
     result = workspace.query(environment.name, sql)
-    table = Table(title=sql, title_justify="left")
-    for column in result.columns:
-        table.add_column(column[0])
-    for row in result.rows:
-        table.add_row(*map(_cell, row))
-    out.print(table)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    out.print(sql)
+    show_rows(out, result.columns, result.rows)
 
 
 def _say_ui(out: Any, root: Path) -> None:

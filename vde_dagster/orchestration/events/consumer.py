@@ -1,0 +1,211 @@
+"""Dagster as a consumer of the state's outbox: what it is told, by whom, and how far that went.
+
+What the runs of this Dagster instance do they tell themselves. So their records are left alone
+while they work, and looked through only when they did not end well: then a process may have died
+between a commit and its event. Whatever is told is looked for first, so being told to twice is
+harmless: the cursor moves after the events are written, and a tick that dies is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from vde_dagster.orchestration.events.plans import UNFINISHED, forget_past_plans
+from vde_dagster.orchestration.events.projector import Projector
+from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
+from vde_dagster.orchestration.events.records import Reporter
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.names import Names
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.state import StateStore
+    from vde_dagster.state.db.outbox import News, NewsPlace
+
+MOST_NEWS = 5_000
+"""Read at a time."""
+BUDGET_SECONDS = 20.0
+"""After which a tick leaves the rest to the next one: Dagster gives up ticks of a minute."""
+SENSOR = "sensor"
+"""Stands for a run's id in what the sensors write: they ask for the pages of their own plans."""
+
+
+def origin_of(instance: dg.DagsterInstance, run_id: str) -> str:
+    """Return how the state knows the work of a run; see `Database.origin`.
+
+    Args:
+        instance: The Dagster instance, told from all others by its storage of runs.
+        run_id: The run, or `SENSOR`.
+    """
+    named = getattr(instance.run_storage, "get_run_storage_id", None)
+    return f"{named() if named is not None else 'dagster'}/{run_id}"
+
+
+@contextmanager
+def telling(
+    store: StateStore, instance: dg.DagsterInstance, wait_seconds: float = 0.0
+) -> Iterator[None]:
+    """Let nobody else tell the same instance meanwhile.
+
+    Args:
+        wait_seconds: How long to wait for somebody who does.
+
+    Raises:
+        ConflictError: Somebody else does.
+    """
+    resource = origin_of(instance, "told")
+    owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
+    with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):
+        yield
+
+
+@dataclass
+class Origins:
+    """Tells the work of this instance's runs from that of others."""
+
+    instance: dg.DagsterInstance
+    _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
+
+    def run_of(self, origin: str) -> str | None:
+        """Return the run of this instance (or `SENSOR`) that an origin names; else None."""
+        prefix = origin_of(self.instance, "")
+        return origin.removeprefix(prefix) if origin.startswith(prefix) else None
+
+    def is_working(self, run_id: str) -> bool:
+        """Say whether a run may still write events."""
+        return self._status(run_id) in UNFINISHED
+
+    def told_all(self, run_id: str) -> bool:
+        """Say whether a run has written every event of its work."""
+        return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
+
+    def working(self, store: StateStore) -> dict[str, list[News]]:
+        """Return the runs that may still write events, with what they have recorded so far."""
+        unfinished = self.instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+        ids = [run.run_id for run in unfinished]
+        found = {run_id: store.news.by(origin_of(self.instance, run_id)) for run_id in ids}
+        return {run_id: news for run_id, news in found.items() if news}
+
+    def busy_plans(self, store: StateStore) -> frozenset[str]:
+        """Return the plans that runs of the instance are working on."""
+        news = (item for own in self.working(store).values() for item in own)
+        return frozenset(str(item.subject["plan"]) for item in news if item.subject.get("plan"))
+
+    def _status(self, run_id: str) -> dg.DagsterRunStatus | None:
+        # A run that has ended stays so; one that works is asked again the next time.
+        if run_id not in self._statuses:
+            run = self.instance.get_run_by_id(run_id) if run_id != SENSOR else None
+            self._statuses[run_id] = run.status if run is not None else None
+        return self._statuses[run_id]
+
+
+@dataclass(frozen=True, slots=True)
+class NewsCursor:
+    """How far the news were told to a Dagster instance.
+
+    Args:
+        store: The state store's own name.
+        number: The last news that was told or left to a run.
+        runs: Runs that were working, with the number before the first of their news.
+    """
+
+    store: str
+    number: int
+    runs: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str | None) -> NewsCursor | None:
+        """Read what `str` wrote; None when it is nothing of the kind."""
+        try:
+            values = json.loads(text or "")
+            return cls(str(values["store"]), int(values["number"]), dict(values["runs"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def __str__(self) -> str:
+        return json.dumps({"store": self.store, "number": self.number, "runs": self.runs})
+
+    def goes_on_to(self, place: NewsPlace) -> bool:
+        """Say whether all news since then are in a store, which is the same."""
+        return self.store == place.store and place.oldest - 1 <= self.number <= place.newest
+
+
+@dataclass
+class Teller:
+    """Tells news to a Dagster instance.
+
+    Args:
+        load: Loads what the code location shows, when there is something to tell.
+        budget_seconds: How long to go on before the rest is left to the next time.
+    """
+
+    workspace: Workspace
+    instance: dg.DagsterInstance
+    load: Callable[[], AssetCatalog]
+    log: Log
+    names: Names
+    budget_seconds: float = BUDGET_SECONDS
+
+    def __post_init__(self) -> None:
+        self.store = self.workspace.store
+        self.reporter = Reporter(self.store, self.instance, self.names)
+        self.origins = Origins(self.instance)
+        self._until = time.monotonic() + self.budget_seconds
+
+    @cached_property
+    def projector(self) -> Projector:
+        """What makes events of records."""
+        context = ProjectionContext(self.workspace, self.instance, self.load(), self.log)
+        return Projector(context, lambda: self.origins.busy_plans(self.store))
+
+    def tell_since(self, cursor: NewsCursor) -> NewsCursor:
+        """Tell what is new; return how far that went.
+
+        Args:
+            cursor: What the last call returned.
+        """
+        runs = dict(cursor.runs)
+        for run_id, after in cursor.runs.items():
+            if not self.origins.is_working(run_id):
+                del runs[run_id]
+                if not self.origins.told_all(run_id):
+                    own = origin_of(self.instance, run_id)
+                    rest = self._tell(self.store.news.by(own, after, cursor.number))
+                    if rest is not None:
+                        runs[run_id] = rest.number - 1
+        number, left = cursor.number, None
+        while left is None and (news := self.store.news.since(number, MOST_NEWS)):
+            others: list[News] = []
+            for item in news:
+                own_run = self.origins.run_of(item.origin)
+                if own_run is not None and self.origins.is_working(own_run):
+                    runs.setdefault(own_run, item.number - 1)
+                elif own_run is None or not self.origins.told_all(own_run):
+                    others.append(item)
+            left = self._tell(others)
+            number = left.number - 1 if left is not None else news[-1].number
+        # A run whose news begin after what is told so far is met again.
+        runs = {run_id: after for run_id, after in runs.items() if after < number}
+        if self.reporter.written.total():
+            forget_past_plans(self.workspace, self.instance, self.names)
+        return NewsCursor(cursor.store, number, runs)
+
+    def _tell(self, news: Sequence[News]) -> News | None:
+        """Tell news in order; return the first that is left, when time is over."""
+        for place, item in enumerate(news):
+            if place and time.monotonic() > self._until:
+                return item
+            is_own = self.origins.run_of(item.origin) is not None
+            for told in self.projector.project(item, is_own=is_own):
+                self.reporter.report(told)
+        return None

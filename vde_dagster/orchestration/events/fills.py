@@ -1,0 +1,288 @@
+"""Fills as events: one for each partition that a fill filled or completed, with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.events.provenance import (
+    DATA_VERSION,
+    Combination,
+    Input,
+    ProjectionContext,
+    data_version,
+    provenance_tags,
+)
+from vde_dagster.orchestration.events.records import all_materializations
+from vde_dagster.orchestration.models.catalog import partition_keys, time_unit, touched_keys
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.pages.preview import preview
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.time_column import TimeColumn
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Skipped
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.fills.fills import FillRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One partition of a version that holds rows.
+
+    Args:
+        partition: Its partition key.
+        interval: Its range (UTC).
+        iceberg_snapshot_id: The commit that wrote it last, when known.
+        rows: Its rows, when they are known to be its own.
+        bytes: Bytes of the files that hold them and nothing else, when there are such.
+    """
+
+    partition: str
+    interval: Interval
+    iceberg_snapshot_id: int | None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A version of a model that a table serves, as a reader combines it.
+
+    Args:
+        environments: The readers, the first of which combines it so.
+    """
+
+    snapshot: Snapshot
+    table: PhysicalTable
+    combination: Combination
+    environments: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The version's partition key."""
+        return self.table.version
+
+
+def fill_events(
+    context: ProjectionContext,
+    served: ServedModel,
+    fill: FillRecord,
+    inputs: Sequence[Input],
+    *,
+    holds: Callable[[], IntervalSet],
+    newest: bool,
+    only: Collection[str] | None = None,
+    **facts: Any,
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield the events of the partitions that a fill filled or completed.
+
+    A fill's own figures stand at its newest partition, so that a sum over partitions is true.
+
+    Args:
+        inputs: The parents as they were read.
+        holds: Returns what the table holds with the fill.
+        newest: Whether its plan filled nothing later: then the newest rows are shown.
+        only: The partitions that are asked for; by default all.
+        facts: What else is to be said, by name without the prefix.
+    """
+    snapshot, interval = served.snapshot, fill.interval
+    found = _filled_by(context, served, fill, holds)
+    said: dict[str, Any] = {
+        "vde/table": str(served.table.ref),
+        "vde/environments": ", ".join(served.environments),
+        "vde/fill_intervals": snapshot.cadence.unit.count(interval)
+        if snapshot.is_incremental
+        else 1,
+        **{f"vde/{name}": value for name, value in facts.items()},
+    }
+    tags = {ENVIRONMENT_TAG: served.environments[0]}
+    if fill.plan_id:
+        said["vde/plan"] = tags[PLAN_TAG] = fill.plan_id
+    if fill.facts.skipped is not None:
+        said |= _skipped_facts(fill.facts.skipped)
+    for filled in found:
+        if only is not None and filled.partition not in only:
+            continue
+        own: dict[str, Any] = {}
+        if filled == found[-1]:
+            several = len(found) > 1
+            figures = {
+                "vde/fill_seconds": fill.result.seconds,
+                "vde/fill_rows": fill.rows if several else None,
+                "vde/fill_bytes": fill.bytes if several else None,
+            }
+            own = {name: value for name, value in figures.items() if value is not None}
+            if newest:
+                commit, ranges = filled.iceberg_snapshot_id, (filled.interval, interval)
+                own |= preview(
+                    context.workspace, context.log, snapshot, served.table, commit, ranges
+                )
+        yield filled_event(context, served, filled, inputs, metadata={**said, **own}, tags=tags)
+
+
+def filled_event(
+    context: ProjectionContext,
+    served: ServedModel,
+    filled: Filled,
+    inputs: Sequence[Input],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> dg.AssetMaterialization:
+    """Return the event of one filled partition.
+
+    Args:
+        inputs: The parents as they were read.
+    """
+    facts: dict[str, Any] = {"vde/version": served.key, "vde/interval": str(filled.interval)}
+    if filled.iceberg_snapshot_id is not None:
+        facts["vde/iceberg_snapshot_id"] = str(filled.iceberg_snapshot_id)
+    if filled.rows is not None:
+        name = "partition_row_count" if served.snapshot.is_incremental else "row_count"
+        facts[f"dagster/{name}"] = filled.rows
+    if filled.bytes is not None:
+        facts["vde/bytes"] = filled.bytes
+    version, dimensions = data_version(served.key, filled.iceberg_snapshot_id), {}
+    if isinstance(filled.partition, dg.MultiPartitionKey):
+        # By these Dagster finds the dimensions of a partition.
+        keys = filled.partition.keys_by_dimension
+        dimensions = {f"dagster/partition/{name}": value for name, value in keys.items()}
+    return dg.AssetMaterialization(
+        asset_key=context.catalog.key(served.snapshot.name),
+        partition=filled.partition,
+        metadata={**facts, **(metadata or {})},
+        tags={**provenance_tags(served.key, version, inputs), **dimensions, **(tags or {})},
+    )
+
+
+def filled_partitions(context: ProjectionContext, served: ServedModel) -> list[Filled]:
+    """List what a table holds by partition, each with its latest fill."""
+    table, found = served.table, dict[str, Filled]()
+    partitions = context.catalog.partitions_of(served.snapshot)
+    for fill in context.store.fills.log(table.id):
+        keys = touched_keys(partitions, served.key, fill.interval, lambda: table.intervals)
+        alone = len(keys) == 1 and (keys[0][1] == fill.interval or time_unit(partitions) is None)
+        own = (fill.rows, fill.bytes) if alone else (None, None)
+        for partition, interval in keys:
+            if partition not in found:
+                found[partition] = Filled(partition, interval, fill.iceberg_snapshot_id, *own)
+    return [
+        found.get(partition) or Filled(partition, interval, None)
+        for partition, interval in partition_keys(partitions, served.key, table.intervals)
+    ]
+
+
+def _filled_by(
+    context: ProjectionContext,
+    served: ServedModel,
+    fill: FillRecord,
+    holds: Callable[[], IntervalSet],
+) -> list[Filled]:
+    """Return the partitions that a fill filled or completed, with the rows and bytes of each.
+
+    A fill of one partition has its commit's figures. Those of one that filled several are counted
+    from the commit's files, without an engine; what cannot be told apart is left out.
+    """
+    commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
+    partitions = context.catalog.partitions_of(snapshot)
+    found = [
+        Filled(partition, covered, commit)
+        for partition, covered in touched_keys(partitions, served.key, interval, holds)
+    ]
+    if len(found) == 1 and (found[0].interval == interval or not snapshot.is_incremental):
+        return [replace(found[0], rows=fill.rows, bytes=fill.bytes)]
+    column = _time_column(served)
+    if not found or commit is None or column is None:
+        return found
+    from vde_dagster.lakehouse.commit_rows import interval_figures
+
+    # Of a partition that several fills filled, the commit has a part of the rows only.
+    own = [
+        f for f in found if interval.start <= f.interval.start and f.interval.end <= interval.end
+    ]
+    ranges = [filled.interval for filled in own]
+    lakehouse = context.workspace.lakehouse
+    try:
+        figures = interval_figures(lakehouse, served.table.ref, commit, column, ranges)
+    except Exception as error:
+        # What is shown beside the data must never stop the work on the data.
+        context.log.warning(
+            f"{snapshot.name}: rows were not counted: {type(error).__name__}: {error}"
+        )
+        return found
+    counted = {
+        filled.partition: replace(filled, rows=known.rows, bytes=known.bytes)
+        for filled, known in zip(own, figures or (), strict=figures is not None)
+    }
+    return [counted.get(filled.partition, filled) for filled in found]
+
+
+def _skipped_facts(skipped: Skipped) -> dict[str, Any]:
+    """Return what is to be said of a slot that was skipped: why, and what that saved."""
+    facts: dict[str, Any] = {"vde/skipped": skipped.why}
+    if skipped.seconds is not None:
+        facts["vde/saved_seconds"] = skipped.seconds
+    if skipped.bytes is not None:
+        facts["vde/saved_bytes"] = skipped.bytes
+    return facts
+
+
+def _time_column(served: ServedModel) -> TimeColumn | None:
+    apart = served.snapshot.model.kind.interval_column
+    if apart is None:
+        return None
+    named = {name.lower(): physical for name, physical in column_map(served.snapshot, served.table)}
+    physical = named[apart.name.lower()]
+    type_ = next(column.type for column in served.table.columns if column.name == physical)
+    if type_ is None:
+        return None
+    return TimeColumn(physical, type_, apart.format, served.snapshot.model.allow_partials)
+
+
+_CLOCKS_DIFFER = timedelta(days=1)
+"""By how much at most the state's clock goes before Dagster's."""
+
+
+def untold_fills(
+    context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield those of a fill's events that Dagster does not have, nor any of a later fill.
+
+    Args:
+        events: The events of one model's partitions.
+    """
+    since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
+    known: dict[str, list[Mapping[str, str]]] = {}
+    for start in range(0, len(events), 100):
+        part = events[start : start + 100]
+        wanted = dg.AssetRecordsFilter(
+            part[0].asset_key,
+            asset_partitions=[str(event.partition) for event in part],
+            after_timestamp=since,
+        )
+        for record in all_materializations(context.instance, wanted):
+            if record.partition_key is not None:
+                tags = record.event_log_entry.tags or {}
+                known.setdefault(record.partition_key, []).append(tags)
+    order: dict[str, int] = {}
+    if known:
+        log = context.store.fills.log(fill.table_id)
+        order = {str(row.iceberg_snapshot_id): age for age, row in reversed([*enumerate(log)])}
+    for event in events:
+        own, shown = event.tags or {}, known.get(str(event.partition), [])
+        same = [one for one in shown if one.get(DATA_VERSION) == own[DATA_VERSION]]
+        if fill.facts.skipped is not None:  # it has the data version of what it leaves as it is
+            same = [one for one in same if one.get(PLAN_TAG) == fill.plan_id]
+        if same:
+            continue
+        latest = next((one[DATA_VERSION] for one in shown if DATA_VERSION in one), "")
+        age, of_latest = (
+            order.get(version.rpartition("@")[2]) for version in (own[DATA_VERSION], latest)
+        )
+        if age is None or of_latest is None or of_latest >= age:
+            yield event

@@ -1,0 +1,243 @@
+"""Plans as events: their pages, approvals, failures and rejections; and their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.orchestration.events.provenance import ProjectionContext
+from vde_dagster.orchestration.events.records import (
+    PartitionChange,
+    Projected,
+    add_partitions,
+    delete_partition,
+)
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG, SHORT, Names
+from vde_dagster.orchestration.pages.plan_page import (
+    breaking_check,
+    estimator,
+    plan_metadata,
+    published_metadata,
+    rejection_metadata,
+)
+from vde_dagster.project.loading.loader import project_hash
+from vde_dagster.reports.plan import Readers
+from vde_dagster.state.plans.plans import OPEN_PLANS
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.planning.table_contents import Skipped
+    from vde_dagster.state import StateStore
+    from vde_dagster.state.db.effects import Effects
+    from vde_dagster.state.plans.plans import PlanRecord
+
+NOTHING_SKIPPED: Mapping[ModelName, Skipped] = MappingProxyType({})
+
+
+def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
+    """Return a plan, or None when it, or what it is made of, was forgotten."""
+    try:
+        return store.plans.load(plan_id)
+    except VdeError:
+        return None
+
+
+def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:
+    """Return the tags of every event of a plan."""
+    return {PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment}
+
+
+def page_events(
+    context: ProjectionContext, plan: Plan, readers: Readers = MappingProxyType({})
+) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
+    """Return the check of breaking changes and the page of a plan, which comes last.
+
+    Args:
+        readers: Who reads the models besides models.
+    """
+    names = context.names
+    estimate = estimator(context.instance, context.catalog)
+    page = dg.AssetMaterialization(
+        asset_key=names.plan_key,
+        partition=plan.id,
+        metadata=plan_metadata(context.store, plan, estimate, readers, names),
+        tags=plan_tags(plan),
+    )
+    return breaking_check(plan, readers, names.plan_key), page
+
+
+def published_page(
+    context: ProjectionContext, plan: Plan, published: Environment
+) -> dg.AssetMaterialization:
+    """Return the page of a plan that was published, which says by whom and when."""
+    names = context.names
+    shown = plan_metadata(context.store, plan, names=names)
+    return dg.AssetMaterialization(
+        asset_key=names.plan_key,
+        partition=plan.id,
+        metadata={**published_metadata(published, names), **shown},
+        tags=plan_tags(plan),
+    )
+
+
+def applied_event(
+    context: ProjectionContext,
+    plan: Plan,
+    published: Environment | None,
+    skipped: Mapping[ModelName, Skipped] = NOTHING_SKIPPED,
+) -> dg.AssetMaterialization:
+    """Return the event that shows a plan as approved: its partition of `vde/apply`.
+
+    Args:
+        published: The version that it published, when it is known.
+        skipped: The models that had nothing new to compute.
+    """
+    record = context.store.plans.record(plan.id)
+    facts: dict[str, Any] = {
+        "vde/plan": plan.id,
+        "vde/environment": plan.environment,
+        "vde/models_computed": len(plan.builds) - len(skipped),
+        "vde/published": True,
+    }
+    if record is not None and record.started_at and record.finished_at:
+        facts["vde/seconds"] = (record.finished_at - record.started_at).total_seconds()
+    if skipped:
+        facts["vde/models_skipped"] = len(skipped)
+        facts["vde/saved_seconds"] = sum(one.seconds or 0.0 for one in skipped.values())
+        facts["vde/saved_bytes"] = sum(one.bytes or 0 for one in skipped.values())
+        said = {str(name): one.to_json() for name, one in skipped.items()}
+        facts["vde/skipped"] = dg.MetadataValue.json(said)
+    if published is not None:
+        facts["vde/version"] = published.version
+        facts["vde/published_by"] = published.published_by
+    return dg.AssetMaterialization(
+        asset_key=context.names.apply_key,
+        partition=plan.id,
+        metadata=facts,
+        tags=plan_tags(plan),
+    )
+
+
+def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObservation:
+    """Say on a plan's partition of `vde/apply` that applying it failed, and why.
+
+    Args:
+        record: What is known of it; a plan that is tried again fails at another time.
+    """
+    said = record.message or ""
+    when = record.finished_at.isoformat() if record.finished_at else ""
+    return dg.AssetObservation(
+        asset_key=names.apply_key,
+        partition=plan.id,
+        description=f"applying it failed: {said}",
+        metadata={
+            "vde/error": said,
+            "vde/plan": plan.id,
+            "vde/environment": plan.environment,
+            "vde/published": False,
+            EVALUATION: f"{plan.id} {when}",
+        },
+        tags=plan_tags(plan),
+    )
+
+
+def rejected_events(
+    instance: dg.DagsterInstance, names: Names, record: PlanRecord
+) -> Iterator[Projected]:
+    """Let a plan that was rejected leave the pages for `vde/reject`: by whom, and why."""
+    if idle(instance, [record.id]):
+        yield PartitionChange(names.rejections, record.id)
+        yield dg.AssetMaterialization(
+            asset_key=names.reject_key,
+            partition=record.id,
+            metadata=rejection_metadata(record),
+            tags=plan_tags(record),
+        )
+        yield PartitionChange(names.plans, record.id, is_gone=True)
+
+
+_PARTITION_TAG = "dagster/partition"
+_FINISHED = {
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+}
+UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
+
+
+def add_plan(effects: Effects, instance: dg.DagsterInstance, names: Names, plan_id: str) -> None:
+    """Give a plan its partitions: it can be read, approved and rejected."""
+    for definition in (names.plans, names.rejections):
+        add_partitions(effects, instance, definition, [plan_id])
+
+
+def forget_past_plans(
+    workspace: Workspace, instance: dg.DagsterInstance, names: Names = SHORT
+) -> list[str]:
+    """Take the partitions of plans away that nobody can approve any more.
+
+    These are plans that the store has forgotten, those that were never published and whose
+    environment or files have moved on, and those that were made to be looked at. Plans that were
+    published keep theirs but for that of `vde/reject`, which has what waits or was rejected.
+
+    Returns:
+        The ids of plans that can be approved no more.
+    """
+    gone = past_plans(workspace, instance, names)
+    effects = workspace.store.database.effects
+    for key in gone:
+        delete_partition(effects, instance, names.plans, key)
+    known = set(instance.get_dynamic_partitions(str(names.plans.name)))
+    shown = set(instance.get_dynamic_partitions(str(names.rejections.name)))
+    statuses = workspace.store.plans.statuses(known | shown)
+    waiting = {key for key in known if statuses.get(key) in OPEN_PLANS}
+    past = {key for key in shown if statuses.get(key) != "rejected"} - waiting
+    for key in idle(instance, sorted(past)):
+        delete_partition(effects, instance, names.rejections, key)
+    add_partitions(effects, instance, names.rejections, sorted(waiting))
+    return gone
+
+
+def past_plans(workspace: Workspace, instance: dg.DagsterInstance, names: Names) -> list[str]:
+    """Return the plans that have a partition, and that nobody can approve any more."""
+    known = instance.get_dynamic_partitions(str(names.plans.name))
+    if not known:
+        return []
+    closed = workspace.store.plans.closed_to_approval(known, project_hash(workspace.root))
+    return idle(instance, sorted(closed))
+
+
+def require_proposed(workspace: Workspace, plan: Plan) -> None:
+    """Make sure that a plan was made to be approved, of what the files now say.
+
+    Raises:
+        ConflictError: It was only looked at, or the files have moved on.
+    """
+    record = workspace.store.plans.record(plan.id)
+    if record is not None and record.status == "applied":
+        return
+    again = f"plan again: vde plan {plan.environment} --propose, or the job vde_new_plan"
+    if plan.proposal is None:
+        raise ConflictError(f"the plan {plan.id} was not made to be approved", hint=again)
+    if not plan.proposal.is_of(project_hash(workspace.root)):
+        raise ConflictError(
+            f"the plan {plan.id} was made of other files than those of now", hint=again
+        )
+
+
+def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:
+    """Return those of the plans on which no run works or waits to work."""
+    return [
+        key
+        for key in plan_ids
+        if not instance.get_runs_count(
+            dg.RunsFilter(tags={_PARTITION_TAG: key}, statuses=UNFINISHED)
+        )
+    ]

@@ -1,0 +1,256 @@
+"""Records of the state's outbox as what Dagster stores of them: the same for whoever tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from types import MappingProxyType
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.comparison import Comparison, taken_back
+from vde_dagster.orchestration.events.fills import ServedModel, fill_events, untold_fills
+from vde_dagster.orchestration.events.plans import (
+    applied_event,
+    failed_event,
+    page_events,
+    plan_tags,
+    published_page,
+    rejected_events,
+    stored_plan,
+)
+from vde_dagster.orchestration.events.provenance import Combination, ProjectionContext
+from vde_dagster.orchestration.events.publication import Preview, published_events
+from vde_dagster.orchestration.events.records import (
+    FailedWork,
+    PartitionChange,
+    Projected,
+)
+from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
+from vde_dagster.orchestration.names import EVALUATION
+from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.table_contents import Skipped
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.loading.loader import project_hash
+from vde_dagster.state.db.outbox import News
+from vde_dagster.state.db.rows import from_micros
+from vde_dagster.state.fills.fills import FillRecord
+
+NOTHING_PUBLISHED: Mapping[ModelName, Entry] = MappingProxyType({})
+Busy = Callable[[], frozenset[str]]
+"""Returns the plans that runs of the instance work on, which write their events themselves."""
+
+
+@dataclass
+class Projector:
+    """Turns records of the outbox into Dagster's events.
+
+    Rows of a table that somebody reads wait on a branch, all of them, for the publication. Events
+    keep the order of the work, which their pointers tell; so the other fills of such a plan are
+    told with its publication, or its failure, too.
+
+    Args:
+        busy: Asked when a rollback makes models be compared with their tables.
+        is_live: Whether a run tells of its own work as it goes on: nobody else has told it.
+        preview: Shows some rows of views, where an engine runs.
+    """
+
+    context: ProjectionContext
+    busy: Busy
+    is_live: bool = False
+    preview: Preview | None = None
+    _waiting: dict[str, bool] = field(default_factory=dict)
+    _plans: dict[str, Plan | None] = field(default_factory=dict)
+    _pointers: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    _skipped: dict[str, dict[ModelName, Skipped]] = field(default_factory=dict)
+
+    def project(self, record: News, *, is_own: bool) -> Iterator[Projected]:
+        """Yield what Dagster is to store of a record.
+
+        Args:
+            is_own: Whether a run of the instance wrote it. Who works on partitions from their own
+                pages shows no plan, and its run is red when it fails.
+        """
+        subject = record.subject
+        plan = self.plan(subject["plan"]) if subject.get("plan") else None
+        if record.kind == "published":
+            yield from self._published(subject["environment"], subject["version"], plan, is_own)
+        elif record.kind == "audit":
+            environment = self.context.store.versions.at(subject["environment"], subject["version"])
+            if environment is not None:
+                yield from AuditEvents(self.context).alone(subject["run"], environment)
+        elif record.kind == "test":
+            told = ToldTest.from_json(subject)
+            for snapshot in self.context.store.snapshots.load([told.snapshot]).values():
+                yield unit_test_event(self.context, told, snapshot)
+        elif record.kind == "rejected":
+            known = self.context.store.plans.record(subject["plan"])
+            if known is not None:
+                yield from rejected_events(self.context.instance, self.context.names, known)
+        elif plan is not None and record.kind == "plan":
+            yield from self._proposed(plan, is_own)
+        elif plan is not None and record.kind == "fill" and not self._waits(plan):
+            interval = Interval(from_micros(subject["start"]), from_micros(subject["end"]))
+            yield from self._fills(plan, subject["table"], only=interval)
+        elif plan is not None and record.kind == "failed":
+            yield from self._failed(plan, is_own)
+
+    def begin(self, plan_id: str, table_id: str) -> None:
+        """Note the event log's newest record before a model of a plan that does not wait runs."""
+        plan = self.plan(plan_id)
+        if plan is not None and not self._waits(plan):
+            self._pointer(plan, table_id)
+
+    def plan(self, plan_id: str) -> Plan | None:
+        """Return a plan, read once; None when it was forgotten."""
+        if plan_id not in self._plans:
+            self._plans[plan_id] = stored_plan(self.context.store, plan_id)
+        return self._plans[plan_id]
+
+    def _pointer(self, plan: Plan, table_id: str) -> int | None:
+        if (plan.id, table_id) not in self._pointers:
+            self._pointers[plan.id, table_id] = self.context.newest_record()
+        return self._pointers[plan.id, table_id]
+
+    def _waits(self, plan: Plan) -> bool:
+        """Say whether a plan's fills are told at its end."""
+        if plan.id not in self._waiting:
+            shown = {
+                table
+                for environment in self.context.catalog.live.environments.values()
+                for table in environment.tables
+            }
+            self._waiting[plan.id] = any(m.table and m.table.id in shown for m in plan.builds)
+        return self._waiting[plan.id]
+
+    def _is_shown(self, plan: Plan) -> bool:
+        """Say whether a plan has a page: one of a fill on demand was never to be approved."""
+        names = self.context.names
+        return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
+
+    def _proposed(self, plan: Plan, is_own: bool) -> Iterator[Projected]:
+        store, root = self.context.store, self.context.workspace.root
+        if (is_own and not self._is_shown(plan)) or store.plans.closed_to_approval(
+            [plan.id], project_hash(root)
+        ):
+            return
+        yield from self._page(plan)
+
+    def _page(self, plan: Plan) -> Iterator[Projected]:
+        """Give a plan its partition and, unless somebody has, its page."""
+        names = self.context.names
+        yield PartitionChange(names.plans, plan.id)
+        if self.context.latest_tags(names.plan_key, plan.id) is None:
+            yield from page_events(self.context, plan)
+
+    def _fills(
+        self, plan: Plan, table_id: str, only: Interval | None = None
+    ) -> Iterator[Projected]:
+        """Yield the events of what a plan filled of a table.
+
+        Args:
+            only: One of the fills; by default all of them that are not told.
+        """
+        context, fills = self.context, self.context.store.fills
+        table = context.store.tables.load([table_id]).get(table_id)
+        log = fills.log(table_id, plan.id, only) if table is not None else []
+        if table is None or not log:
+            return
+        models = [*self._served(plan, table)]
+        names = {served.snapshot.name for served in models}
+        planned = [one for model in plan.builds if model.name in names for one in model.intervals]
+        last = max(one.end for one in (planned if only else [fill.interval for fill in log]))
+        pointer = self._pointer(plan, table_id)
+        for fill in reversed(log):
+
+            def holds(fill: FillRecord = fill) -> IntervalSet:
+                # The log begins with the newest: what those fill later is not there yet.
+                whole = fills.log(table_id, plan.id)
+                later = takewhile(lambda one: one.interval != fill.interval, whole)
+                return table.intervals - IntervalSet.of(one.interval for one in later)
+
+            newest = fill.interval.end == last
+            for served in models:
+                if fill.facts.skipped is not None:
+                    known = self._skipped.setdefault(plan.id, {})
+                    known[served.snapshot.name] = fill.facts.skipped
+                inputs = served.combination.inputs(context, served.snapshot, pointer)
+                events = [*fill_events(context, served, fill, inputs, holds=holds, newest=newest)]
+                if self.is_live and only is not None:
+                    yield from events
+                else:
+                    yield from untold_fills(context, fill, events)
+
+    def _served(self, plan: Plan, table: PhysicalTable) -> Iterator[ServedModel]:
+        """Yield the models of a plan that a table serves."""
+        tables = {model.table.id: model.table for model in plan.models if model.table}
+        combination = Combination(plan.entries, plan.snapshots, tables)
+        for model in plan.models:
+            # A plan that found its table made by somebody else fills that one.
+            if model.table and model.snapshot_id and model.table.version == table.version:
+                snapshot = plan.snapshots[model.snapshot_id]
+                yield ServedModel(snapshot, table, combination, (plan.environment,))
+
+    def _all_fills(
+        self, plan: Plan, entries: Mapping[ModelName, Entry] = NOTHING_PUBLISHED
+    ) -> Iterator[Projected]:
+        """Yield the fills of a plan that are not told, parents first.
+
+        Args:
+            entries: What it published, with the tables that it really filled.
+        """
+        planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
+        real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
+        for table_id in dict.fromkeys(real.get(name, table) for name, table in planned.items()):
+            yield from self._fills(plan, table_id)
+
+    def _published(
+        self, name: str, number: int, plan: Plan | None, is_own: bool
+    ) -> Iterator[Projected]:
+        context, store = self.context, self.context.store
+        environment = store.versions.at(name, number)
+        if environment is None:
+            return
+        if not store.environments.exists(name):
+            yield PartitionChange(context.names.environments, name, is_gone=True)
+            return
+        if not environment.entries and store.versions.is_end(name, number):
+            return
+        compared = None
+        if plan is None and (tables := taken_back(store, environment)):
+            compared = Comparison(context.read_again(), self.busy())
+            yield from compared.tables(tables)
+        built: set[ModelName] = set()
+        if plan is not None:
+            yield from self._all_fills(plan, environment.entries)
+            built = {model.name for model in plan.builds}
+        yield from published_events(context, environment, built, self.preview)
+        if compared is not None:  # where Dagster had to forget an asset, its checks went, too
+            yield from compared.checks()
+        if plan is not None and (not is_own or self._is_shown(plan)):
+            if not self.is_live:
+                yield from self._page(plan)
+            yield published_page(context, plan, environment)
+            yield applied_event(context, plan, environment, self._skipped.get(plan.id, {}))
+
+    def _failed(self, plan: Plan, is_own: bool) -> Iterator[Projected]:
+        context = self.context
+        record, is_shown = context.store.plans.record(plan.id), self._is_shown(plan)
+        if record is None or record.status != "failed":
+            return  # tried again since: what came of that is told, too
+        yield from self._all_fills(plan)
+        audits = AuditEvents(context)
+        said = failed_event(context.names, plan, record)
+        red = dict(audits.rejected(plan))
+        if is_shown:
+            red[context.names.apply_key] = [plan.id]
+        if red and (self.is_live or not is_own):
+            tags = {**plan_tags(plan), EVALUATION: str(said.metadata[EVALUATION].value)}
+            yield FailedWork(f"applied elsewhere: {said.description}", tags, red)
+        if is_shown or not is_own:
+            yield said
+        yield from audits.unpublished(plan)

@@ -1,0 +1,212 @@
+"""What every event says of what it was made of, by which Dagster's staleness is exact.
+
+An event with a code version but without its inputs' tags marks everything below it stale
+(`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event carries all
+of them or none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.models.live import behind_views, version_key
+from vde_dagster.orchestration.models.load_live import load_catalog
+from vde_dagster.orchestration.names import Names
+from vde_dagster.planning.environments.environment import Entry, Environment
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.state import StateStore
+
+CODE_VERSION = "dagster/code_version"
+DATA_VERSION = "dagster/data_version"
+USER_PROVIDED = "dagster/data_version_is_user_provided"
+INPUT_DATA_VERSION = "dagster/input_data_version"
+INPUT_POINTER = "dagster/input_event_pointer"
+
+UNTRACKED = "INITIAL"
+"""The data version that Dagster gives to an external table of which it has no event."""
+NO_POINTER = "NULL"
+
+Log = logging.Logger | dg.DagsterLogManager
+
+
+@dataclass(frozen=True)
+class ProjectionContext:
+    """A Dagster instance that is told, and the state that it is told of."""
+
+    workspace: Workspace
+    instance: dg.DagsterInstance
+    catalog: AssetCatalog
+    log: Log
+    _combinations: dict[tuple[str, str], Combination] = field(default_factory=dict)
+
+    @property
+    def store(self) -> StateStore:
+        """The state store."""
+        return self.workspace.store
+
+    @property
+    def names(self) -> Names:
+        """The names of the project's assets and partitions."""
+        return self.catalog.names
+
+    def combination(self, environment: Environment) -> Combination:
+        """Return what an environment's version shows, read once."""
+        key = environment.name, environment.publication_id
+        if key not in self._combinations:
+            self._combinations[key] = combination_of(self.store, environment)
+        return self._combinations[key]
+
+    def read_again(self) -> ProjectionContext:
+        """Return the same with what a code location would show now."""
+        catalog = load_catalog(self.workspace, self.catalog.translator)
+        return ProjectionContext(self.workspace, self.instance, catalog, self.log)
+
+    def newest_record(self) -> int | None:
+        """Return the id of the newest record in the event log."""
+        return self.instance.event_log_storage.get_maximum_record_id()
+
+    def latest_tags(self, key: dg.AssetKey, partition: str) -> Mapping[str, str] | None:
+        """Return the tags of the latest event of a partition; None when there is none."""
+        wanted = dg.AssetRecordsFilter(key, asset_partitions=[str(partition)])
+        for record in self.instance.fetch_materializations(wanted, limit=1).records:
+            return record.event_log_entry.tags or {}
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A parent as it was when a model read it.
+
+    Args:
+        key: The parent's asset key.
+        pointer: The newest record of the event log then; None never compares as changed, which
+            is right for views: they show their parents' changes at once.
+    """
+
+    key: dg.AssetKey
+    data_version: str
+    pointer: int | None
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What a version of a model is combined with: the inputs of its events.
+
+    Args:
+        entries: The environment's (or plan's) entries.
+        snapshots: Their snapshots, by id.
+        tables: Their tables, by id.
+    """
+
+    entries: Mapping[ModelName, Entry]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+
+    def table(self, name: ModelName) -> PhysicalTable | None:
+        """Return the table that serves a model here; None for views and unknown models."""
+        entry = self.entries.get(name)
+        return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
+
+    def key(self, name: ModelName) -> str | None:
+        """Return the partition key of a model's version here; None when it has none."""
+        snapshot = self.definition(name)
+        return version_key(snapshot, self.table(name)) if snapshot is not None else None
+
+    def definition(self, name: ModelName) -> Snapshot | None:
+        """Return a model's definition here."""
+        entry = self.entries.get(name)
+        return self.snapshots.get(entry.snapshot_id) if entry is not None else None
+
+    def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
+        """Return the tables that a model reads through the views that are here."""
+        return behind_views(snapshot, self.definition)
+
+    def inputs(
+        self, context: ProjectionContext, snapshot: Snapshot, pointer: int | None
+    ) -> list[Input]:
+        """Return the inputs of a model's event: what it reads, and the tables behind views.
+
+        Args:
+            pointer: The event log's newest record before the model runs.
+        """
+        out = []
+        for parent in (*snapshot.model.depends_on, *self.behind(snapshot)):
+            asset = context.catalog.key(parent)
+            known = self.definition(parent)
+            if known is None or not known.model.kind.is_shown:
+                version = external_version(context.instance, asset)
+                out.append(Input(asset, version, pointer))
+            else:
+                # Dagster compares partitioned parents by the pointer, never by this version.
+                version = self.key(parent) or known.table_version
+                out.append(Input(asset, version, pointer if known.has_table else None))
+        return out
+
+    def reads_anew(
+        self,
+        context: ProjectionContext,
+        snapshot: Snapshot,
+        inputs: Sequence[Input],
+        latest: Mapping[str, str],
+    ) -> bool:
+        """Say whether a version now reads other tables than its event says, or other versions.
+
+        Args:
+            latest: The tags of its latest event.
+        """
+        read = (*snapshot.parents, *self.behind(snapshot))
+        own = {context.catalog.key(name) for name in read if self.key(name) is not None}
+        said = {f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}": item for item in inputs}
+        told = {tag for tag in latest if tag.startswith(f"{INPUT_DATA_VERSION}/")}
+        return told != said.keys() or any(
+            latest[tag] != item.data_version for tag, item in said.items() if item.key in own
+        )
+
+
+def combination_of(store: StateStore, environment: Environment) -> Combination:
+    """Read the snapshots and tables of an environment."""
+    entries = environment.entries
+    snapshots = store.snapshots.load(sorted({entry.snapshot_id for entry in entries.values()}))
+    tables = store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id}))
+    return Combination(entries, snapshots, tables)
+
+
+def provenance_tags(
+    code_version: str, data_version: str, inputs: Iterable[Input]
+) -> dict[str, str]:
+    """Return the tags of an event.
+
+    Args:
+        code_version: The version of the model, its partition key.
+    """
+    tags = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
+    for item in inputs:
+        name = item.key.to_user_string()
+        tags[f"{INPUT_DATA_VERSION}/{name}"] = item.data_version
+        tags[f"{INPUT_POINTER}/{name}"] = NO_POINTER if item.pointer is None else str(item.pointer)
+    return tags
+
+
+def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
+    """Return what a filled interval holds: its version and the Iceberg commit of its rows."""
+    return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"
+
+
+def external_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
+    """Return the data version that Dagster knows of an unpartitioned external asset."""
+    record = instance.get_latest_data_version_record(key, True)
+    if record is None:
+        return UNTRACKED
+    tags = record.event_log_entry.tags or {}
+    return tags.get(DATA_VERSION, UNTRACKED)
