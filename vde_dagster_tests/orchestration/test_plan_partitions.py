@@ -329,7 +329,7 @@ def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
     sync(workspace, instance)
     cursor = tick(folder.root, instance)
     before = shape_of(workspace)
-    workspace.drop_environment("dev")
+    workspace.environments.drop("dev")
     assert shape_of(workspace) != before
     assert list(load_live(workspace, datetime.now(timezone.utc)).environments) == ["prod"]
     result = evaluate(folder.root, cursor, instance)
