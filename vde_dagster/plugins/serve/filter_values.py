@@ -8,6 +8,8 @@ no row.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from datetime import date
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
@@ -21,7 +23,7 @@ _EXACT = Context(prec=10_000, Emax=9_999_999, Emin=-9_999_999)
 _DAY = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?")
 _ZONE = re.compile(r"(?:[zZ]|([+-])([0-9]{2}):?([0-9]{2})?)$")
-_DAYS_IN_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
     types.TimestampType: (10**6, False),
     types.TimestamptzType: (10**6, True),
@@ -108,12 +110,12 @@ def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | Non
 def days_of(year: int, month: int, day: int) -> int:
     """Return a day of the proleptic Gregorian calendar as days since 1970; any year has a day.
 
-    Source: https://howardhinnant.github.io/date_algorithms.html#days_from_civil.
+    Raises:
+        ValueError: The month has no such day.
     """
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    cycles, of_cycle = divmod(year, 400)  # After which the calendar is the same again.
+    within = date(of_cycle + 400, month, day).toordinal()
+    return within + (cycles - 1) * 146_097 - _FIRST_DAY
 
 
 def _text(value: Value, like: str) -> str:
@@ -125,10 +127,8 @@ def _text(value: Value, like: str) -> str:
 def _days(text: str, like: str) -> int:
     match = _DAY.fullmatch(text)
     if match is not None:
-        year, month, day = map(int, match.groups())
-        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-        if 1 <= month <= 12 and 1 <= day <= _DAYS_IN_MONTHS[month - 1] + (month == 2 and leap):
-            return days_of(year, month, day)
+        with suppress(ValueError):
+            return days_of(*map(int, match.groups()))
     raise ValueError(f"none, such as {like}")
 
 

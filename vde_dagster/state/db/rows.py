@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Dialect, Row, Table, TypeDecorator
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Delete,
+    Dialect,
+    Row,
+    Select,
+    Table,
+    TypeDecorator,
+    bindparam,
+    delete,
+    select,
+)
 
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
@@ -31,6 +45,31 @@ def among(
     """Yield the rows of a query whose column has one of some values."""
     for part in chunks(list(dict.fromkeys(values))):
         yield from connection.execute(query.where(column.in_(part)), parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class OnRanges:
+    """Statements on the ranges of a table that lie near one, with what `span` gives them."""
+
+    read: Select[Any]
+    delete: Delete
+    delete_within: Delete
+
+
+@cache
+def on_ranges(table: Table) -> OnRanges:
+    """Return statements that read or delete ranges which overlap one, or delete those within it."""
+    row, of, start, end = table.c, bindparam("of"), bindparam("of_start"), bindparam("of_end")
+    overlaps = (row.table_id == of) & (row.start_at < end) & (row.end_at > start)
+    within = (row.table_id == of) & (row.start_at >= start) & (row.end_at <= end)
+    return OnRanges(
+        select(table).where(overlaps), delete(table).where(overlaps), delete(table).where(within)
+    )
+
+
+def span(table_id: str, interval: Interval) -> dict[str, Any]:
+    """Return the values of `on_ranges` for a range."""
+    return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
 
 
 def made_of(kind: type[T], row: Row[Any], **others: Any) -> T:

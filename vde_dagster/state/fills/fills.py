@@ -24,7 +24,15 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.effects import STEP
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import Instant, among, chunks, ranges_by_key, to_micros
+from vde_dagster.state.db.rows import (
+    Instant,
+    among,
+    chunks,
+    on_ranges,
+    ranges_by_key,
+    span,
+    to_micros,
+)
 from vde_dagster.state.fills.outdated import still_outdated
 from vde_dagster.state.tables.parts import settle_parts
 from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
@@ -149,12 +157,10 @@ class FillStore:
             status = conn.execute(STATUS, {"of": table_id}).scalar()
             if status != LIVE:
                 raise not_live(table_id)
-            start, end = interval.start, interval.end
-            key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
-            conn.execute(_DELETE_FILL, key)
+            conn.execute(_DELETE_FILL, {**span(table_id, interval), "of_plan": plan_id})
             conn.execute(insert(schema.fills), fill.values(self.database.clock.now()))
-            span = {"start": to_micros(start), "end": to_micros(end)}
-            tell(self.database, conn, "fill", table=table_id, plan=plan_id, **span)
+            ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
+            tell(self.database, conn, "fill", table=table_id, plan=plan_id, **ends)
             settle_parts(conn, table_id, interval, plan_id)
             late = still_outdated(conn, table_id, interval, plan_id)
             for part in IntervalSet((interval,)) - late:
@@ -215,7 +221,7 @@ class FillStore:
                     .order_by(_FILL.recorded_at.desc())
                 )
                 for age, (start, end, plan_id) in enumerate(doubtful.all()):
-                    key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
+                    key = {**span(table_id, Interval(start, end)), "of_plan": plan_id}
                     conn.execute(_REDATE_FILL, {**key, "at": now - timedelta(microseconds=age)})
                 waiting = schema.pending.c
                 conn.execute(
@@ -273,7 +279,7 @@ class FillStore:
 
 def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
     """Replace the stored ranges that touch the interval by their union or difference."""
-    touching = {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+    touching = span(table_id, interval)
     rows = conn.execute(_TOUCHING_RANGES, touching).all()
     before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
     change = IntervalSet((interval,))
@@ -334,19 +340,10 @@ class FactStore:
         Args:
             plan_id: A plan whose fills count, too, that wait for its publication.
         """
-        rows: list[Row[Any]] = []
+        waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
+        counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:
-            for table in (schema.pending, schema.fills):
-                query = select(table).where(
-                    table.c.table_id == table_id,
-                    table.c.start_at < interval.end,
-                    table.c.end_at > interval.start,
-                )
-                if table is schema.pending:
-                    query = query.where(table.c.plan_id == plan_id)
-                else:
-                    query = query.where(COUNTS)
-                rows += conn.execute(query).all()
+            rows = [*conn.execute(waiting, touched), *conn.execute(counted, touched)]
         rows.sort(key=lambda row: row.recorded_at, reverse=True)
         return [
             (Interval(row.start_at, row.end_at), row.iceberg_snapshot_id, load_output(row.output))

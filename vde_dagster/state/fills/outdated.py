@@ -7,12 +7,12 @@ meanwhile may have read the old rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import FAR
@@ -23,7 +23,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, ranges_by_key
+from vde_dagster.state.db.rows import among, on_ranges, ranges_by_key, span
 from vde_dagster.state.fills.dependency_scopes import OpenPlan, World, open_plans, shown_worlds
 from vde_dagster.state.plans.snapshots import SnapshotStore
 from vde_dagster.state.tables.parts import STARTED
@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 
 _ROW = schema.outdated.c
-_TOUCHED = (
-    (_ROW.table_id == bindparam("of"))
-    & (_ROW.start_at < bindparam("of_end"))
-    & (_ROW.end_at > bindparam("of_start"))
-)
-_READ = select(_ROW.start_at, _ROW.end_at, _ROW.since).where(_TOUCHED)
-_DELETE = delete(schema.outdated).where(_TOUCHED)
+_ON_RANGES = on_ranges(schema.outdated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +83,7 @@ class OutdatedStore:
         for found in self.find(changed, known, connection):
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
-                _forget_pending(connection, found.table_id, interval)
+                connection.execute(on_ranges(schema.pending).delete, span(found.table_id, interval))
             self.tables.disinherit(connection, found.table_id, found.intervals)
             noted = EVERYTHING if found.whole else found.intervals
             self.note(connection, found.table_id, noted)
@@ -108,7 +102,7 @@ class OutdatedStore:
         """
         since = since or self.database.clock.now()
         for interval in intervals:
-            connection.execute(_DELETE_WITHIN, _within(table_id, interval))
+            connection.execute(_ON_RANGES.delete_within, span(table_id, interval))
         _insert(connection, table_id, dict.fromkeys(intervals, since))
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
@@ -172,18 +166,6 @@ class OutdatedStore:
         return tables
 
 
-_DELETE_WITHIN = delete(schema.outdated).where(
-    _ROW.table_id == bindparam("of"),
-    _ROW.start_at >= bindparam("of_start"),
-    _ROW.end_at <= bindparam("of_end"),
-)
-"""Rows that a newer one covers."""
-
-
-def _within(table_id: str, interval: Interval) -> dict[str, Any]:
-    return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
-
-
 def _insert(conn: Connection, table_id: str, since: Mapping[Interval, datetime]) -> None:
     if since:
         rows = [
@@ -204,16 +186,16 @@ def still_outdated(
     Returns:
         What of the interval became outdated after that, and is not filled by it.
     """
-    touched = _within(table_id, interval)
-    rows: Sequence[Any] = conn.execute(_READ, touched).all()
+    touched = span(table_id, interval)
+    rows = conn.execute(_ON_RANGES.read, touched).all()
     if not rows:
         return IntervalSet()
     began = conn.execute(STARTED, {"of_plan": plan_id}).scalar()
     filled = IntervalSet((interval,))
     kept: dict[Interval, datetime] = {}
     late: list[Interval] = []
-    for start, end, since in rows:
-        row = Interval(start, end)
+    for found in rows:
+        row, since = Interval(found.start_at, found.end_at), found.since
         if began is not None and since >= began:
             late.append(row)
             rest = IntervalSet((row,))
@@ -221,17 +203,6 @@ def still_outdated(
             # A table whose ranges all hang together is whole again with its first one.
             rest = IntervalSet() if row.end == FAR else IntervalSet((row,)) - filled
         kept |= {part: max(since, kept.get(part, since)) for part in rest}
-    conn.execute(_DELETE, touched)
+    conn.execute(_ON_RANGES.delete, touched)
     _insert(conn, table_id, kept)
     return IntervalSet.of(late) & filled
-
-
-def _forget_pending(conn: Connection, table_id: str, interval: Interval) -> None:
-    pending = schema.pending
-    conn.execute(
-        delete(pending).where(
-            pending.c.table_id == table_id,
-            pending.c.start_at < interval.end,
-            pending.c.end_at > interval.start,
-        )
-    )

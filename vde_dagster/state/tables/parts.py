@@ -11,28 +11,17 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import Part
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.rows import among
+from vde_dagster.state.db.rows import among, on_ranges, span
 
 _ROW = schema.parts.c
-_TOUCHED = (
-    (_ROW.table_id == bindparam("of"))
-    & (_ROW.start_at < bindparam("of_end"))
-    & (_ROW.end_at > bindparam("of_start"))
-)
-_READ = select(schema.parts).where(_TOUCHED)
-_DELETE = delete(schema.parts).where(_TOUCHED)
-_DELETE_WITHIN = delete(schema.parts).where(
-    _ROW.table_id == bindparam("of"),
-    _ROW.start_at >= bindparam("of_start"),
-    _ROW.end_at <= bindparam("of_end"),
-    _ROW.unit == bindparam("of_unit"),
-)
+_ON_RANGES = on_ranges(schema.parts)
+_DELETE_WITHIN = _ON_RANGES.delete_within.where(_ROW.unit == bindparam("of_unit"))
 STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
 """When a plan was last begun to be applied (UTC)."""
 
@@ -44,7 +33,7 @@ def note_parts(conn: Connection, parts: Iterable[tuple[str, Part]], since: datet
         since: Whoever is begun to be applied after that (UTC) settles what it fills again.
     """
     for table_id, (interval, unit) in parts:
-        conn.execute(_DELETE_WITHIN, {**_within(table_id, interval), "of_unit": unit.name})
+        conn.execute(_DELETE_WITHIN, {**span(table_id, interval), "of_unit": unit.name})
         conn.execute(insert(schema.parts), _row(table_id, interval, unit.name, since))
 
 
@@ -55,8 +44,8 @@ def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: s
         interval: What was filled (UTC).
         plan_id: The plan that filled it.
     """
-    touched = _within(table_id, interval)
-    rows: Sequence[Any] = conn.execute(_READ, touched).all()
+    touched = span(table_id, interval)
+    rows = conn.execute(_ON_RANGES.read, touched).all()
     if not rows:
         return
     began = conn.execute(STARTED, {"of_plan": plan_id}).scalar()
@@ -65,7 +54,7 @@ def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: s
         part = IntervalSet((Interval(row.start_at, row.end_at),))
         left = part - filled if began is None or row.since < began else part
         kept += [_row(table_id, one, row.unit, row.since) for one in left]
-    conn.execute(_DELETE, touched)
+    conn.execute(_ON_RANGES.delete, touched)
     if kept:
         conn.execute(insert(schema.parts), kept)
 
@@ -78,10 +67,6 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
         part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
         found[row.table_id] = (*found.get(row.table_id, ()), part)
     return found
-
-
-def _within(table_id: str, interval: Interval) -> dict[str, Any]:
-    return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
 
 
 def _row(table_id: str, interval: Interval, unit: str, since: datetime) -> dict[str, Any]:

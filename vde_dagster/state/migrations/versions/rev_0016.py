@@ -57,9 +57,10 @@ def _rewrite(name: str, changes: dict[str, Callable[[Any], Any]]) -> None:
         .where(*(key == sa.bindparam(f"of_{key.name}") for key in keys))
         .values({column: sa.bindparam(f"new_{column}") for column in changes})
     )
-    query = sa.select(*keys, *(table.c[column] for column in changes)).where(some)
-    rows = connection.execute(query).all()
-    for first in range(0, len(rows), 500):
+    places = connection.execute(sa.select(*keys).where(some)).all()
+    query = sa.select(*keys, *(table.c[column] for column in changes))
+    for first in range(0, len(places), 500):
+        among = sa.tuple_(*keys).in_([tuple(place) for place in places[first : first + 500]])
         connection.execute(
             changed,
             [
@@ -70,7 +71,7 @@ def _rewrite(name: str, changes: dict[str, Callable[[Any], Any]]) -> None:
                         changes.items(), row[len(keys) :], strict=True
                     )
                 }
-                for row in rows[first : first + 500]
+                for row in connection.execute(query.where(among)).all()
             ],
         )
 
