@@ -57,8 +57,10 @@ class Maintenance:
         Raises:
             UsageError: The file exists, or its folder does not.
         """
+        from vde_dagster.state.db.transfer import export_state
+
         if path.exists() and not replace:
             raise UsageError(f"{path} exists", hint="give another file, or --force to replace it")
         if not path.absolute().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent}", hint="make it first")
-        return self.warehouse.store.export_state(path)
+        return export_state(self.warehouse.store.database, path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.state.db.database import Database, make_engine
@@ -135,18 +134,6 @@ class StateStore:
         database = Database(make_engine(url), clock, effects)
         ensure_schema(database)
         return cls(database)
-
-    def export_state(self, path: Path) -> dict[str, int]:
-        """Write the whole store to a file; see `transfer.export_state`."""
-        from vde_dagster.state.db.transfer import export_state
-
-        return export_state(self.database, path)
-
-    def import_state(self, path: Path) -> dict[str, int]:
-        """Read a whole store from a file into this one, which has to be empty."""
-        from vde_dagster.state.db.transfer import import_state
-
-        return import_state(self.database, path)
 
     def close(self) -> None:
         """Close every pooled connection."""

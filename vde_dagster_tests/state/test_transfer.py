@@ -12,6 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.state import StateStore
+from vde_dagster.state.db.transfer import export_state, import_state
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, plan, table
 
@@ -35,8 +36,8 @@ def filled(tmp_path: Path, clock: FakeClock) -> StateStore:
 
 
 def test_everything_comes_along(filled: StateStore, store: StateStore, tmp_path: Path) -> None:
-    counts = filled.export_state(tmp_path / "state.gz")
-    assert store.import_state(tmp_path / "state.gz") == counts
+    counts = export_state(filled.database, tmp_path / "state.gz")
+    assert import_state(store.database, tmp_path / "state.gz") == counts
     assert store.environments.get("prod") == filled.environments.get("prod")
     assert store.plans.load("p1") == filled.plans.load("p1")
     assert store.audits.results(plan_id="p1") == filled.audits.results(plan_id="p1")
@@ -49,20 +50,20 @@ def test_everything_comes_along(filled: StateStore, store: StateStore, tmp_path:
         "not_null(a)",
         "goes_on",
     ]
-    store.export_state(tmp_path / "again.gz")
+    export_state(store.database, tmp_path / "again.gz")
 
 
 def test_store_with_something_in_it_is_not_overwritten(filled: StateStore, tmp_path: Path) -> None:
-    filled.export_state(tmp_path / "state.gz")
+    export_state(filled.database, tmp_path / "state.gz")
     with pytest.raises(UsageError, match="not empty"):
-        filled.import_state(tmp_path / "state.gz")
+        import_state(filled.database, tmp_path / "state.gz")
 
 
 def test_other_schema_is_refused(filled: StateStore, store: StateStore, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "state.gz", "wt") as file:
         file.write(json.dumps({"format": "vde-state-1", "schema": "9999"}) + "\n")
     with pytest.raises(StoreError, match="schema 9999"):
-        store.import_state(tmp_path / "state.gz")
+        import_state(store.database, tmp_path / "state.gz")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,6 @@ def test_other_schema_is_refused(filled: StateStore, store: StateStore, tmp_path
 def test_other_files_are_refused(store: StateStore, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(UsageError, match="not an export"):
-        store.import_state(tmp_path / "file")
+        import_state(store.database, tmp_path / "file")
     with pytest.raises(UsageError, match="no file"):
-        store.import_state(tmp_path / "other")
+        import_state(store.database, tmp_path / "other")

@@ -196,7 +196,9 @@ def import_state(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        counts = workspace.store.import_state(file)
+        from vde_dagster.state.db import transfer
+
+        counts = transfer.import_state(workspace.store.database, file)
         _show(output, file, counts, "read from")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
         for table in transferred_tables():
             counts[table.name] = 0
             for row in conn.execute(select(table)).mappings():
-                file.write(json.dumps([table.name, _to_json(table, dict(row))]) + "\n")
+                file.write(json.dumps([table.name, _with_forms(table, row, False)]) + "\n")
                 counts[table.name] += 1
     with database.effects.at("state.export", str(path)):
         temporary.replace(path)
@@ -117,33 +117,25 @@ def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
                 yield current, batch
                 batch = []
             current = table
-            batch.append(_from_json(table, values))
+            batch.append(_with_forms(table, values, True))
     if current is not None and batch:
         yield current, batch
 
 
-def _to_json(table: Table, row: dict[str, Any]) -> dict[str, Any]:
-    for column in table.columns:
-        value = row[column.name]
-        if value is None:
-            continue
-        if isinstance(column.type, Instant):
-            row[column.name] = to_micros(value)
-        elif isinstance(column.type, LargeBinary):
-            row[column.name] = base64.b64encode(value).decode()
-    return row
+_FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    Instant: (to_micros, from_micros),
+    LargeBinary: (lambda content: base64.b64encode(content).decode(), base64.b64decode),
+}
+"""By type of column, how JSON has its values, and how they are read from that."""
 
 
-def _from_json(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+def _with_forms(table: Table, row: Mapping[str, Any], reading: bool) -> dict[str, Any]:
+    changed = dict(row)
     for column in table.columns:
-        value = row[column.name]
-        if value is None:
-            continue
-        if isinstance(column.type, Instant):
-            row[column.name] = from_micros(value)
-        elif isinstance(column.type, LargeBinary):
-            row[column.name] = base64.b64decode(value)
-    return row
+        form = _FORMS.get(type(column.type))
+        if form is not None and row[column.name] is not None:
+            changed[column.name] = form[reading](row[column.name])
+    return changed
 
 
 def _continue_sequences(conn: Connection) -> None:
