@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from vde_dagster.state.environments.pin_history import PinHistory
     from vde_dagster.state.environments.pins import PinStore
     from vde_dagster.state.environments.publications import PublicationStore
-    from vde_dagster.state.environments.statements import (
-        EnvironmentStatementStore,
-        VirtualUpdateStore,
-    )
+    from vde_dagster.state.environments.statements import StatementStore
     from vde_dagster.state.environments.tokens import TokenStore
     from vde_dagster.state.environments.versions import VersionStore
-    from vde_dagster.state.fills.fills import FactStore, FillStore
+    from vde_dagster.state.fills.fills import FillStore
     from vde_dagster.state.fills.outdated import OutdatedStore
     from vde_dagster.state.fills.table_commits import PendingStore
     from vde_dagster.state.gc.records import RecordStore
@@ -43,8 +40,6 @@ _PARTS = {
     "audits": "plans.audits.AuditStore",
     "change_cursors": "environments.changes.ChangeCursorStore",
     "change_points": "environments.changes.ChangePoints",
-    "environment_statements": "environments.statements.EnvironmentStatementStore",
-    "facts": "fills.fills.FactStore",
     "fills": "fills.fills.FillStore",
     "leases": "db.leases.LeaseStore",
     "ledger": "tables.ledger.LedgerStore",
@@ -58,9 +53,9 @@ _PARTS = {
     "records": "gc.records.RecordStore",
     "retention": "gc.retention.RetentionStore",
     "shown": "environments.entries.ShownStore",
+    "statements": "environments.statements.StatementStore",
     "tokens": "environments.tokens.TokenStore",
     "versions": "environments.versions.VersionStore",
-    "virtual_updates": "environments.statements.VirtualUpdateStore",
 }
 """The parts that are made when they are asked for first, by their places below `state`."""
 
@@ -79,8 +74,6 @@ class StateStore:
     audits: AuditStore
     change_cursors: ChangeCursorStore
     change_points: ChangePoints
-    environment_statements: EnvironmentStatementStore
-    facts: FactStore
     fills: FillStore
     leases: LeaseStore
     ledger: LedgerStore
@@ -94,9 +87,9 @@ class StateStore:
     records: RecordStore
     retention: RetentionStore
     shown: ShownStore
+    statements: StatementStore
     tokens: TokenStore
     versions: VersionStore
-    virtual_updates: VirtualUpdateStore
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -54,7 +54,7 @@ def applied(workspace: Workspace) -> tuple[Any, list[Any]]:
     assert tables is not None
     (table,) = [entry.table_id for name, entry in tables.entries.items() if name.name == "daily"]
     fills = workspace.store.fills.log(table or "")
-    facts = workspace.store.facts.overlapping(table or "", ALWAYS.ranges[0], "")
+    facts = workspace.store.fills.overlapping(table or "", ALWAYS.ranges[0], "")
     outputs = {interval: output for interval, _, output in facts}
     told = sorted((fill.interval, fill.rows, outputs[fill.interval]) for fill in fills)
     return rows, [(one.start, one.end, count, output) for one, count, output in told]

@@ -146,7 +146,7 @@ def test_one_that_fails_before_all_leaves_everything_as_it_was(folder: ProjectFo
     assert engine.statements == 0
     workspace = open_fake(folder.root, engine)
     assert workspace.store.environments.get("dev") is None
-    assert not workspace.store.environment_statements.get("dev")
+    assert not workspace.store.statements.around_runs("dev")
     workspace.close()
 
 
@@ -183,10 +183,10 @@ def test_what_an_environment_runs_ends_with_it(folder: ProjectFolder) -> None:
     engine = FakeSpark()
     apply(folder, engine)
     workspace = open_fake(folder.root, engine)
-    assert workspace.store.environment_statements.get("dev")
+    assert workspace.store.statements.around_runs("dev")
     workspace.environments.drop("dev")
     workspace.maintenance.janitor()
-    assert not workspace.store.environment_statements.get("dev")
+    assert not workspace.store.statements.around_runs("dev")
     workspace.close()
 
 

@@ -21,6 +21,7 @@ from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state import StateStore
+from vde_dagster.state.db.transfer import import_state
 from vde_dagster_tests.execution.crash_world import (
     FILES,
     NOW,
@@ -339,7 +340,7 @@ def test_it_is_part_of_an_export(shop: Shop, tmp_path: Path) -> None:
     shop.workspace.environments.freeze("prod@1", "moved")
     shop.workspace.maintenance.export_state(tmp_path / "state.gz")
     with closing(StateStore.open(f"sqlite:///{tmp_path / 'other.db'}")) as other:
-        other.import_state(tmp_path / "state.gz")
+        import_state(other.database, tmp_path / "state.gz")
         found = other.environments.get("moved")
     assert found == shop.workspace.store.environments.get("moved")
     assert found is not None

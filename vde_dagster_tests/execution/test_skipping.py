@@ -172,13 +172,13 @@ def test_skipped_slot_counts_as_filled_with_the_rows_of_the_last_fill(world: Wor
 
 def test_every_fill_remembers_which_iceberg_snapshots_it_read(world: World) -> None:
     parent, child = world.table("db.whole"), world.table("db.below")
-    facts = world.workspace.store.facts.latest([child.id])[child.id].facts
+    facts = world.workspace.store.fills.latest([child.id])[child.id].facts
     assert facts.inputs is not None
     assert set(facts.inputs) == {parent.id}
     head = world.workspace.lakehouse.main_snapshot(parent.ref)
     assert facts.inputs[parent.id].read_id == head
     rated = world.table("db.rated").id
-    inputs = world.workspace.store.facts.latest([rated])[rated].facts.inputs
+    inputs = world.workspace.store.fills.latest([rated])[rated].facts.inputs
     assert inputs is not None
     assert set(inputs) == {"ext.rates"}
 
@@ -210,7 +210,7 @@ def test_fill_that_a_dead_process_left_is_believed_only_to_be_there(world: World
     world.workspace.apply(plan, on_event=events.append)
     taken = [e for e in events if isinstance(e, IntervalFilled) and e.recovered]
     assert [str(event.snapshot.name) for event in taken] == ["db.whole"]
-    last = world.workspace.store.facts.latest([world.table("db.whole").id])
+    last = world.workspace.store.fills.latest([world.table("db.whole").id])
     (found,) = last.values()
     assert found.facts.inputs is None
     assert found.facts.output is None

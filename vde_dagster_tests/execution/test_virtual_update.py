@@ -140,7 +140,7 @@ def test_what_dies_behind_the_publication_is_finished_by_the_next_apply(
     assert workspace.apply(plan).failed_statements == ()
     assert set(engine.session_statements) == set(PROD), "each has run at least once"
     assert len(engine.session_statements) > ran
-    assert workspace.store.virtual_updates.waiting("prod") == []
+    assert workspace.store.statements.waiting("prod") == []
     workspace.close()
 
 
@@ -163,9 +163,9 @@ def test_what_waits_ends_with_its_environment(folder: ProjectFolder) -> None:
     apply(folder, engine)
     apply(folder, engine, "dev")
     workspace = open_fake(folder.root, engine)
-    assert len(workspace.store.virtual_updates.waiting("dev")) == 1
+    assert len(workspace.store.statements.waiting("dev")) == 1
     workspace.environments.drop("dev")
     workspace.maintenance.janitor()
-    assert workspace.store.virtual_updates.waiting("dev") == []
-    assert len(workspace.store.virtual_updates.waiting("prod")) == 1
+    assert workspace.store.statements.waiting("dev") == []
+    assert len(workspace.store.statements.waiting("prod")) == 1
     workspace.close()

@@ -73,7 +73,7 @@ class Skipping:
         Args:
             filler: The definition that fills the table.
         """
-        last = self.warehouse.store.facts.latest([table.id]).get(table.id)
+        last = self.warehouse.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
         reads = self.tasks.tables_read(filler)
@@ -119,7 +119,7 @@ class Skipping:
 
     def _seen(self, table: PhysicalTable, key: str) -> int | None:
         """Return the last commit of a parent that is in a table, if nobody else wrote the table."""
-        last = self.warehouse.store.facts.latest([table.id]).get(table.id)
+        last = self.warehouse.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None or key not in last.facts.inputs:
             return None
         holds = self._holds(table, last.as_skipped().commit)
@@ -141,7 +141,7 @@ class Skipping:
             inputs = None
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id
-            earlier = self.warehouse.store.facts.overlapping(table.id, interval, plan_id)
+            earlier = self.warehouse.store.fills.overlapping(table.id, interval, plan_id)
             output = compared(output, earlier)
         return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
 
@@ -253,7 +253,7 @@ def _state(lakehouse: Lakehouse, read: TableRead, pointer: Pointer) -> InputStat
     line = commit_line(metadata, head_of(metadata, read.branch), read.key)
 
     def output(commit: int) -> Output | None:
-        return lakehouse.store.facts.output(read.key, commit)
+        return lakehouse.store.fills.output(read.key, commit)
 
     found = state_of(line, read.columns, output)
     schema = int(metadata["current-schema-id"]) if read.external else None
@@ -281,7 +281,7 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
         if model.skippable
     }
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
-    last = warehouse.store.facts.latest(tables)
+    last = warehouse.store.fills.latest(tables)
     filled: set[str] = set()
     told: set[str] = set()
     models = []

@@ -30,16 +30,16 @@ def run_virtual_update(
         Those that failed, or that are left to somebody who works on the environment now.
     """
     store = warehouse.store
-    if not store.virtual_updates.waiting(environment):
+    if not store.statements.waiting(environment):
         return ()
     ran: list[VirtualUpdateRan] = []
     try:
         with store.leases.holding(environment_lease(environment), owner):
-            for one in store.virtual_updates.waiting(environment):
+            for one in store.statements.waiting(environment):
                 ran.append(_run(warehouse, environment, one))
                 emit(ran[-1])
     except ConflictError as error:
-        for one in store.virtual_updates.waiting(environment):
+        for one in store.statements.waiting(environment):
             ran.append(VirtualUpdateRan(environment, one.model, one.statement, error.message))
             emit(ran[-1])
     return tuple(one for one in ran if one.error is not None)
@@ -52,7 +52,7 @@ def _run(warehouse: Warehouse, environment: str, one: WaitingStatement) -> Virtu
             warehouse.engine().run_statement(one.statement)
     except VdeError as error:
         # The views are published: what fails now is told, and takes nothing back.
-        store.virtual_updates.failed(one, error.message)
+        store.statements.failed(one, error.message)
         return VirtualUpdateRan(environment, one.model, one.statement, error.message)
-    store.virtual_updates.done(one)
+    store.statements.done(one)
     return VirtualUpdateRan(environment, one.model, one.statement, None)

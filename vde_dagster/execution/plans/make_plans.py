@@ -353,7 +353,7 @@ class Plans:
         )
 
         def with_published(plan: Plan) -> Plan:
-            said = store.environment_statements.get(environment)
+            said = store.statements.around_runs(environment)
             plan = replace(plan, statements=said) if said else plan
             return with_auto_restatement(warehouse, plan, save=save) if ticks else plan
 
@@ -444,7 +444,7 @@ class Plans:
 def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
     """Add the statements `before_all` and `after_all` of the settings."""
     settings = warehouse.settings
-    before = warehouse.store.environment_statements.get(plan.environment)
+    before = warehouse.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
     if settings.before_all or settings.after_all:
         from vde_dagster.planning.rendering.views import over_views

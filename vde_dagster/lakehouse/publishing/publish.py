@@ -199,14 +199,11 @@ def _commit(
     if atomic and publication.ends_environment:
         _drop_namespaces(conn, lakehouse, environment.name)
     if publication.ends_environment:
-        store.virtual_updates.forget(conn, environment.name)
-        store.environment_statements.forget(conn, environment.name)
+        store.statements.forget(conn, environment.name)
     elif publication.statements:
-        store.virtual_updates.intend(
-            conn, environment.name, publication.plan_id, publication.statements
-        )
+        store.statements.intend(conn, environment.name, publication.plan_id, publication.statements)
     if publication.before_and_after is not None:
-        store.environment_statements.put(conn, environment.name, publication.before_and_after)
+        store.statements.put_around_runs(conn, environment.name, publication.before_and_after)
     if publication.plan_id is not None:
         if atomic:
             store.pending.settle(

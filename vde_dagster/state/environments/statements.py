@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.plan.plan import NO_STATEMENTS, EnvironmentStatements
@@ -36,10 +37,30 @@ class WaitingStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualUpdateStore:
-    """Writing down and crossing off statements."""
+class StatementStore:
+    """Writing down statements, and crossing off those that have run."""
 
     database: Database
+
+    def around_runs(
+        self, environment: str, connection: Connection | None = None
+    ) -> EnvironmentStatements:
+        """Return an environment's statements before and after all else, if any."""
+        query = select(_ROWS.c.detail).where(_ROWS.c.step == _around(environment))
+        with self.database.reading(connection) as conn:
+            found = conn.execute(query).scalars().first()
+        return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
+
+    def put_around_runs(
+        self, connection: Connection, environment: str, statements: EnvironmentStatements
+    ) -> None:
+        """Write down what runs before and after all else, in the publish transaction."""
+        if self.around_runs(environment, connection) == statements:
+            return
+        self._delete(connection, _ROWS.c.step == _around(environment))
+        if statements:
+            detail = [statements.before, statements.after]
+            connection.execute(insert(_ROWS), [self._row("", _around(environment), detail)])
 
     def intend(
         self,
@@ -48,30 +69,20 @@ class VirtualUpdateStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Write down what is to run, in the publish transaction.
+        """Write down what is to run once views are published, in the publish transaction.
 
         What an earlier publication left to do for the same models is replaced.
         """
         listed = list(statements)
-        models = {model for model, _ in listed}
-        outdated = [
-            one.number for one in self.waiting(environment, connection) if one.model in models
-        ]
-        self._delete(connection, outdated)
+        models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)
+        outdated = [one.number for one in waiting if one.model in models]
+        self._delete(connection, _ROWS.c.seq.in_(outdated))
         if listed:
-            now = self.database.clock.now()
-            connection.execute(
-                insert(_ROWS),
-                [
-                    {
-                        "plan_id": plan_id or "",
-                        "step": _step(environment),
-                        "detail": json.dumps([model.namespace, model.name, statement, None]),
-                        "at": now,
-                    }
-                    for model, statement in listed
-                ],
-            )
+            rows = [
+                self._row(plan_id or "", _once_published(environment), [*model, statement, None])
+                for model, statement in listed
+            ]
+            connection.execute(insert(_ROWS), rows)
 
     def waiting(
         self, environment: str, connection: Connection | None = None
@@ -79,81 +90,48 @@ class VirtualUpdateStore:
         """Return the statements that have yet to run for an environment, in order."""
         query = (
             select(_ROWS.c.seq, _ROWS.c.detail)
-            .where(_ROWS.c.step == _step(environment))
+            .where(_ROWS.c.step == _once_published(environment))
             .order_by(_ROWS.c.seq)
         )
-        with self.database.reading(connection) as conn:
-            rows = conn.execute(query).all()
         out = []
-        for row in rows:
-            namespace, name, statement, failure = json.loads(row.detail)
-            out.append(WaitingStatement(row.seq, ModelName(namespace, name), statement, failure))
+        with self.database.reading(connection) as conn:
+            for row in conn.execute(query):
+                namespace, name, *rest = json.loads(row.detail)
+                out.append(WaitingStatement(row.seq, ModelName(namespace, name), *rest))
         return out
 
     def done(self, statement: WaitingStatement) -> None:
         """Record that a statement has run; twice is harmless."""
         self.database.run_transaction(
-            lambda conn: self._delete(conn, [statement.number]), name="state.virtual_update_done"
+            lambda conn: self._delete(conn, _ROWS.c.seq == statement.number),
+            name="state.virtual_update_done",
         )
 
     def failed(self, statement: WaitingStatement, why: str) -> None:
         """Record why a statement failed; it is run again."""
-        model = statement.model
-        detail = json.dumps([model.namespace, model.name, statement.statement, why])
+        detail = json.dumps([*statement.model, statement.statement, why])
+        changed = update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
         self.database.run_transaction(
-            lambda conn: conn.execute(
-                update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
-            ),
-            name="state.virtual_update_failed",
+            lambda conn: conn.execute(changed), name="state.virtual_update_failed"
         )
 
     def forget(self, connection: Connection, environment: str) -> None:
-        """Forget what has yet to run, in the transaction that ends the environment."""
-        self._delete(connection, [one.number for one in self.waiting(environment, connection)])
+        """Forget all of an environment's, in the transaction that ends it."""
+        steps = _once_published(environment), _around(environment)
+        self._delete(connection, _ROWS.c.step.in_(steps))
 
-    def _delete(self, connection: Connection, numbers: list[int]) -> None:
-        if numbers:
-            connection.execute(delete(_ROWS).where(_ROWS.c.seq.in_(numbers)))
+    def _row(self, plan_id: str, step: str, detail: list[Any]) -> dict[str, Any]:
+        now = self.database.clock.now()
+        return {"plan_id": plan_id, "step": step, "detail": json.dumps(detail), "at": now}
+
+    def _delete(self, connection: Connection, which: ColumnElement[bool]) -> None:
+        if connection.execute(select(_ROWS.c.seq).where(which).limit(1)).first() is not None:
+            connection.execute(delete(_ROWS).where(which))
 
 
-def _step(environment: str) -> str:
+def _once_published(environment: str) -> str:
     return f"on virtual update {environment}"
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentStatementStore:
-    """Reading and writing them."""
-
-    database: Database
-
-    def get(self, environment: str, connection: Connection | None = None) -> EnvironmentStatements:
-        """Return the statements before and after all else, if any."""
-        query = select(_ROWS.c.detail).where(_ROWS.c.step == _run_step(environment))
-        with self.database.reading(connection) as conn:
-            found = conn.execute(query).scalars().first()
-        return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
-
-    def put(
-        self, connection: Connection, environment: str, statements: EnvironmentStatements
-    ) -> None:
-        """Write them down, in the publish transaction."""
-        if self.get(environment, connection) == statements:
-            return
-        self.forget(connection, environment)
-        if statements:
-            row = {
-                "plan_id": "",
-                "step": _run_step(environment),
-                "detail": json.dumps([statements.before, statements.after]),
-                "at": self.database.clock.now(),
-            }
-            connection.execute(insert(_ROWS), [row])
-
-    def forget(self, connection: Connection, environment: str) -> None:
-        """Forget them, in the transaction that ends the environment."""
-        if self.get(environment, connection):
-            connection.execute(delete(_ROWS).where(_ROWS.c.step == _run_step(environment)))
-
-
-def _run_step(environment: str) -> str:
+def _around(environment: str) -> str:
     return f"before and after all {environment}"

@@ -276,30 +276,6 @@ class FillStore:
         with self.database.reading() as conn:
             return [fill_of(row) for row in conn.execute(query)]
 
-
-def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
-    """Replace the stored ranges that touch the interval by their union or difference."""
-    touching = span(table_id, interval)
-    rows = conn.execute(_TOUCHING_RANGES, touching).all()
-    before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
-    change = IntervalSet((interval,))
-    after = before | change if add else before - change
-    if after == before:
-        return
-    conn.execute(_DELETE_TOUCHING, touching)
-    if after:
-        conn.execute(
-            insert(schema.intervals),
-            [{"table_id": table_id, "start_at": part.start, "end_at": part.end} for part in after],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FactStore:
-    """Reading what fills remember."""
-
-    database: Database
-
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
         """Return the latest fill of tables, by table id; those without one are left out."""
         newer = schema.fills.alias("newer")
@@ -349,3 +325,20 @@ class FactStore:
             (Interval(row.start_at, row.end_at), row.iceberg_snapshot_id, load_output(row.output))
             for row in rows
         ]
+
+
+def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
+    """Replace the stored ranges that touch the interval by their union or difference."""
+    touching = span(table_id, interval)
+    rows = conn.execute(_TOUCHING_RANGES, touching).all()
+    before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
+    change = IntervalSet((interval,))
+    after = before | change if add else before - change
+    if after == before:
+        return
+    conn.execute(_DELETE_TOUCHING, touching)
+    if after:
+        conn.execute(
+            insert(schema.intervals),
+            [{"table_id": table_id, "start_at": part.start, "end_at": part.end} for part in after],
+        )
