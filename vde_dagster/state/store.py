@@ -18,7 +18,7 @@ from vde_dagster.state.tables.tables import TableStore
 if TYPE_CHECKING:
     from vde_dagster.state.db.leases import LeaseStore
     from vde_dagster.state.db.outbox import NewsStore
-    from vde_dagster.state.environments.changes import ChangeCursorStore, ChangePoints
+    from vde_dagster.state.environments.changes import ChangeCursorStore
     from vde_dagster.state.environments.entries import ShownStore
     from vde_dagster.state.environments.mirror import MirrorStore
     from vde_dagster.state.environments.pin_history import PinHistory
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _PARTS = {
     "audits": "plans.audits.AuditStore",
     "change_cursors": "environments.changes.ChangeCursorStore",
-    "change_points": "environments.changes.ChangePoints",
     "fills": "fills.fills.FillStore",
     "leases": "db.leases.LeaseStore",
     "ledger": "tables.ledger.LedgerStore",
@@ -73,7 +72,6 @@ class StateStore:
 
     audits: AuditStore
     change_cursors: ChangeCursorStore
-    change_points: ChangePoints
     fills: FillStore
     leases: LeaseStore
     ledger: LedgerStore

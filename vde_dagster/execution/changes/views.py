@@ -202,8 +202,10 @@ class VersionsOfViews:
 
     def points(self, name: ModelName) -> list[ChangePoint]:
         """Return the last versions that changed a model and can be read, oldest first."""
+        from vde_dagster.state.environments.changes import change_points
+
         most = self.warehouse.settings.change_view_versions + 1
-        known = self.warehouse.store.change_points.of(PRODUCTION, name)[-most:]
+        known = change_points(self.warehouse.store.database, PRODUCTION, name)[-most:]
         readable = takewhile(self._is_readable, reversed(known))
         return list(readable)[::-1]
 

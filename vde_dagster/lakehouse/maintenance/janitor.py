@@ -195,7 +195,7 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
 
 
 def _forget_records(run: Cleaning) -> None:
-    counts = run.store.records.old(run.retention).counts()
+    counts = run.store.records.old(run.retention)
     if not counts:
         return
     subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
@@ -205,7 +205,7 @@ def _forget_records(run: Cleaning) -> None:
     )
 
     def forget() -> bool:
-        return bool(run.store.records.forget(run.retention).counts())
+        return bool(run.store.records.forget(run.retention))
 
     run.act(Decision("forget_records", subject, reason, "planned"), forget)
 

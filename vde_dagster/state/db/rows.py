@@ -59,9 +59,10 @@ class OnRanges:
 @cache
 def on_ranges(table: Table) -> OnRanges:
     """Return statements that read or delete ranges which overlap one, or delete those within it."""
-    row, of, start, end = table.c, bindparam("of"), bindparam("of_start"), bindparam("of_end")
-    overlaps = (row.table_id == of) & (row.start_at < end) & (row.end_at > start)
-    within = (row.table_id == of) & (row.start_at >= start) & (row.end_at <= end)
+    row = table.c
+    own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
+    overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))
+    within = own & (start >= bindparam("of_start")) & (end <= bindparam("of_end"))
     return OnRanges(
         select(table).where(overlaps), delete(table).where(overlaps), delete(table).where(within)
     )

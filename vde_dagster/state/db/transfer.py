@@ -129,7 +129,7 @@ _FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 """By type of column, how JSON has its values, and how they are read from that."""
 
 
-def _with_forms(table: Table, row: Mapping[str, Any], reading: bool) -> dict[str, Any]:
+def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str, Any]:
     changed = dict(row)
     for column in table.columns:
         form = _FORMS.get(type(column.type))

@@ -34,46 +34,40 @@ class ChangePoint:
     shown: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePoints:
-    """Reading them."""
+def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
+    """Return the entries of a model by version, oldest first, as far back as known.
 
-    database: Database
-
-    def of(self, environment: str, model: ModelName) -> list[ChangePoint]:
-        """Return the entries of a model by version, oldest first, as far back as known.
-
-        A model without a table changes with what it reads, which is not looked at.
-        """
-        entries = (
-            select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
-            .where(
-                _ENTRY.environment == environment,
-                _ENTRY.model_namespace == model.namespace,
-                _ENTRY.model_name == model.name,
-            )
-            .order_by(_ENTRY.valid_from)
+    A model without a table changes with what it reads, which is not looked at.
+    """
+    entries = (
+        select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
+        .where(
+            _ENTRY.environment == environment,
+            _ENTRY.model_namespace == model.namespace,
+            _ENTRY.model_name == model.name,
         )
-        found: list[ChangePoint] = []
-        with self.database.reading() as conn:
-            rows: Sequence[Any] = conn.execute(entries).all()
-            for since, until, table_id in rows:
-                pins = select(_PIN.valid_from).where(
-                    _PIN.environment == environment,
-                    _PIN.table_id == table_id,
-                    _PIN.valid_from > since,
-                )
-                if until is not None:
-                    pins = pins.where(_PIN.valid_from < until)
-                later: ScalarResult[int] = conn.execute(pins).scalars()
-                firsts = [since, *sorted(later)]
-                if found and found[-1].end is not None and found[-1].end < since:
-                    found.append(ChangePoint(found[-1].end, since, None, shown=False))
-                found += [
-                    ChangePoint(first, end, table_id)
-                    for first, end in zip(firsts, [*firsts[1:], until], strict=True)
-                ]
-        return found
+        .order_by(_ENTRY.valid_from)
+    )
+    found: list[ChangePoint] = []
+    with database.reading() as conn:
+        rows: Sequence[Any] = conn.execute(entries).all()
+        for since, until, table_id in rows:
+            pins = select(_PIN.valid_from).where(
+                _PIN.environment == environment,
+                _PIN.table_id == table_id,
+                _PIN.valid_from > since,
+            )
+            if until is not None:
+                pins = pins.where(_PIN.valid_from < until)
+            later: ScalarResult[int] = conn.execute(pins).scalars()
+            firsts = [since, *sorted(later)]
+            if found and found[-1].end is not None and found[-1].end < since:
+                found.append(ChangePoint(found[-1].end, since, None, shown=False))
+            found += [
+                ChangePoint(first, end, table_id)
+                for first, end in zip(firsts, [*firsts[1:], until], strict=True)
+            ]
+    return found
 
 
 _CURSOR = schema.change_cursors.c

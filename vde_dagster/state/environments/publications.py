@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -27,6 +27,7 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import made_of
 from vde_dagster.state.environments.pin_history import dump_filled, load_filled
 
+_ROW = schema.publications.c
 PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]
 
 
@@ -113,13 +114,9 @@ class PublicationStore:
         }
 
         def work(conn: Connection) -> None:
-            table = schema.publications
-            conn.execute(
-                table.delete().where(
-                    table.c.publication_id == publication_id, table.c.status == "intended"
-                )
-            )
-            conn.execute(insert(table).values(**row))
+            intended = (_ROW.publication_id == publication_id, _ROW.status == "intended")
+            conn.execute(schema.publications.delete().where(*intended))
+            conn.execute(insert(schema.publications).values(**row))
 
         self.database.run_transaction(work, name="publish.intend")
 
@@ -152,38 +149,24 @@ class PublicationStore:
 
         def work(conn: Connection) -> PublicationStatus:
             self._decide(conn, publication_id, "aborted", None)
-            found = conn.execute(
-                select(schema.publications.c.status).where(
-                    schema.publications.c.publication_id == publication_id
-                )
-            ).scalar_one_or_none()
-            return found or "aborted"
+            query = select(_ROW.status).where(_ROW.publication_id == publication_id)
+            return conn.execute(query).scalar_one_or_none() or "aborted"
 
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
         """Return the publications that are decided and whose pointers may not all have moved."""
-        table = schema.publications
-        query = select(table).where(table.c.status == "decided").order_by(table.c.decided_at)
-        with self.database.reading() as conn:
-            return [_record(row) for row in conn.execute(query)]
+        return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
         """Say whether a publication's pointers still have to move; nobody else moves them now."""
-        table = schema.publications
-        row = connection.execute(
-            select(table.c.status).where(table.c.publication_id == publication_id).with_for_update()
-        ).one_or_none()
-        return row is not None and row.status == "decided"
+        query = select(_ROW.status).where(_ROW.publication_id == publication_id).with_for_update()
+        return connection.execute(query).scalar() == "decided"
 
     def finish(self, connection: Connection, publication_id: str) -> None:
         """Record that every pointer of a decided publication has moved; twice is harmless."""
-        table = schema.publications
-        connection.execute(
-            update(table)
-            .where(table.c.publication_id == publication_id, table.c.status == "decided")
-            .values(status="committed")
-        )
+        decided = (_ROW.publication_id == publication_id, _ROW.status == "decided")
+        connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
         """Note, in the transaction that ends their use, files to delete after the grace time."""
@@ -202,47 +185,40 @@ class PublicationStore:
 
     def get(self, publication_id: str) -> PublicationRecord | None:
         """Return a publication, or None when it was never announced."""
-        table = schema.publications
-        with self.database.reading() as conn:
-            row = conn.execute(
-                select(table).where(table.c.publication_id == publication_id)
-            ).one_or_none()
-        return _record(row) if row is not None else None
+        found = self._read(_ROW.publication_id == publication_id, _ROW.started_at)
+        return found[0] if found else None
 
     def uncleaned(self) -> list[PublicationRecord]:
         """Return the publications whose files the janitor has not seen to, oldest first."""
-        table = schema.publications
-        query = select(table).where(table.c.cleaned_at.is_(None)).order_by(table.c.started_at)
-        with self.database.reading() as conn:
-            return [_record(row) for row in conn.execute(query)]
+        return self._read(_ROW.cleaned_at.is_(None), _ROW.started_at)
 
     def files_to_delete(self) -> list[str]:
         """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
-        table = schema.publications.c
-        query = select(table.files).where(table.cleaned_at.is_(None), table.status == "unused")
+        query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         with self.database.reading() as conn:
             return [file[0] for row in conn.execute(query) for file in unpack(row.files)]
 
     def mark_cleaned(self, publication_id: str) -> None:
         """Record that a publication left no file behind that is not in use."""
-        table = schema.publications
+        ended = (_ROW.publication_id == publication_id, _ROW.status != "intended")
+        cleaned = update(schema.publications).where(*ended)
+        cleaned = cleaned.values(cleaned_at=self.database.clock.now())
+        self.database.run_transaction(lambda conn: conn.execute(cleaned), name="publish.cleaned")
 
-        def work(conn: Connection) -> None:
-            conn.execute(
-                update(table)
-                .where(table.c.publication_id == publication_id, table.c.status != "intended")
-                .values(cleaned_at=self.database.clock.now())
-            )
-
-        self.database.run_transaction(work, name="publish.cleaned")
+    def _read(
+        self, condition: ColumnElement[bool], order: ColumnElement[Any]
+    ) -> list[PublicationRecord]:
+        query = select(schema.publications).where(condition).order_by(order)
+        with self.database.reading() as conn:
+            return [_record(row) for row in conn.execute(query)]
 
     def _decide(
         self, conn: Connection, publication_id: str, status: str, version: int | None
     ) -> bool:
-        table = schema.publications
+        intended = (_ROW.publication_id == publication_id, _ROW.status == "intended")
         changed = conn.execute(
-            update(table)
-            .where(table.c.publication_id == publication_id, table.c.status == "intended")
+            update(schema.publications)
+            .where(*intended)
             .values(status=status, version=version, decided_at=self.database.clock.now())
         )
         return changed.rowcount == 1

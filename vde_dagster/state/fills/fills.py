@@ -220,9 +220,10 @@ class FillStore:
                     .where(own)
                     .order_by(_FILL.recorded_at.desc())
                 )
-                for age, (start, end, plan_id) in enumerate(doubtful.all()):
-                    key = {**span(table_id, Interval(start, end)), "of_plan": plan_id}
-                    conn.execute(_REDATE_FILL, {**key, "at": now - timedelta(microseconds=age)})
+                for age, fill in enumerate(doubtful.all()):
+                    key = span(table_id, Interval(fill.start_at, fill.end_at))
+                    again = {"of_plan": fill.plan_id, "at": now - timedelta(microseconds=age)}
+                    conn.execute(_REDATE_FILL, {**key, **again})
                 waiting = schema.pending.c
                 conn.execute(
                     delete(schema.pending).where(

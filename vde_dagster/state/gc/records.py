@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Column, Connection, ScalarResult, Table, delete, or_, select
+from sqlalchemy import Column, Connection, Table, delete, or_, select
 
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
@@ -36,28 +36,8 @@ _READ = tuple(
 """What says which records are old, and others write all the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class OldRecords:
-    """Rows that nobody will ask for again, by their keys.
-
-    Args:
-        plans: Plans that ended, that no kept version of an environment was made by.
-        publications: Publications that were decided, and whose files were seen to.
-        snapshots: Snapshots that no version, no table and no remaining plan refers to.
-    """
-
-    plans: tuple[str, ...]
-    publications: tuple[str, ...]
-    snapshots: tuple[str, ...]
-
-    def counts(self) -> dict[str, int]:
-        """Return the counts by kind, without zeros."""
-        found = {
-            "plans": len(self.plans),
-            "publications": len(self.publications),
-            "snapshots": len(self.snapshots),
-        }
-        return {kind: count for kind, count in found.items() if count}
+_Records = dict[str, tuple[str, ...]]
+"""Keys of rows that nobody will ask for again: of plans, publications and snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,50 +46,55 @@ class RecordStore:
 
     database: Database
 
-    def old(self, policy: Retention) -> OldRecords:
-        """Return the records that `forget` would delete."""
+    def old(self, policy: Retention) -> dict[str, int]:
+        """Count the records that `forget` would delete, by kind and without zeros."""
         with self.database.reading() as conn:
-            return _old_records(conn, policy, self.database.clock.now())
+            return _counts(_old_records(conn, policy, self.database.clock.now()))
 
-    def forget(self, policy: Retention) -> OldRecords:
-        """Delete old records in one transaction, and return what was deleted.
+    def forget(self, policy: Retention) -> dict[str, int]:
+        """Delete old records in one transaction, and count them as `old` does.
 
         Args:
             policy: `history` says how old they have to be.
         """
 
-        def work(conn: Connection) -> OldRecords:
+        def work(conn: Connection) -> dict[str, int]:
             found = _old_records(conn, policy, self.database.clock.now())
             for table in (schema.plans, schema.journal, schema.audit_results):
-                _delete(conn, table, table.c.plan_id, found.plans)
+                _delete(conn, table, table.c.plan_id, found["plans"])
             publications = schema.publications
-            _delete(conn, publications, publications.c.publication_id, found.publications)
+            _delete(conn, publications, publications.c.publication_id, found["publications"])
             for table in (schema.snapshots, schema.view_types):
-                _delete(conn, table, table.c.snapshot_id, found.snapshots)
+                _delete(conn, table, table.c.snapshot_id, found["snapshots"])
             before = self.database.clock.now() - policy.history
             results = schema.audit_results.c
             apart = (results.environment.is_not(None), results.recorded_at < before)
             conn.execute(delete(schema.audit_results).where(*apart))
             forget_news(conn, before)
-            return found
+            return _counts(found)
 
         return self.database.run_transaction(work, name="janitor.records", beside=_READ)
 
 
-def _old_records(conn: Connection, policy: Retention, now: datetime) -> OldRecords:
+def _counts(records: _Records) -> dict[str, int]:
+    return {kind: len(keys) for kind, keys in records.items() if keys}
+
+
+def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records:
+    """Find plans that ended and made no kept version, decided publications, unused snapshots."""
     before = now - policy.history
     plans = _old_plans(conn, before)
     table = schema.publications.c
-    publications: ScalarResult[str] = conn.execute(
+    publications = (
         select(table.publication_id)
         .where(table.status != "intended", table.cleaned_at.is_not(None), table.decided_at < before)
         .order_by(table.publication_id)
-    ).scalars()
-    return OldRecords(
-        plans=plans,
-        publications=tuple(publications),
-        snapshots=_old_snapshots(conn, before, set(plans)),
     )
+    return {
+        "plans": plans,
+        "publications": tuple(conn.execute(publications).scalars()),
+        "snapshots": _old_snapshots(conn, before, set(plans)),
+    }
 
 
 def _old_plans(conn: Connection, before: datetime) -> tuple[str, ...]:
