@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
+from vde_dagster.cli.options import Debug, Json, ProjectDir, declared
+from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+
+
+def on_project(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `--project`, `--json` and `--debug` for its `workspace` and `output`."""
+    hints = get_type_hints(command, localns={"Workspace": object}, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in signature(command).parameters.items()
+        if name not in ("workspace", "output")
+    ]
+
+    def run(project: Path, as_json: bool, debug: bool, **given: Any) -> None:
+        with opened(project) as workspace:
+            command(workspace=workspace, output=Output(as_json), **given)
+
+    return declared(run, command, [*own, *signature(_common, eval_str=True).parameters.values()])
+
+
+def _common(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+    """Take the options of every command on a project."""
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -76,12 +76,19 @@ def asking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             now = datetime.now(timezone.utc)
             command(options=PlanOptions.read(typed, now, spelled.__getitem__), **given)
 
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
-        run.__signature__ = Signature(taken)  # type: ignore[attr-defined]
-        return run
+        return declared(run, command, taken)
 
     return with_options
+
+
+def declared(
+    run: Callable[..., None], command: Callable[..., None], parameters: Sequence[Parameter]
+) -> Callable[..., None]:
+    """Let a function look to Typer like a command that has some parameters."""
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def _parameter(option: Asked) -> Parameter:

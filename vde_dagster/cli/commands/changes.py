@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
+from vde_dagster.cli.opening import on_project
+from vde_dagster.cli.options import EnvironmentName
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
@@ -67,7 +67,10 @@ OutputFile = Annotated[
 _ACK = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
 
+@on_project
 def changes(
+    workspace: Workspace,
+    output: Output,
     environment: EnvironmentName,
     model: ModelArgument,
     since: From = None,
@@ -82,9 +85,6 @@ def changes(
     sql: SqlOnly = False,
     form: Format = None,
     file: OutputFile = None,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show what changed in a model's rows between two versions of an environment.
 
@@ -92,45 +92,45 @@ def changes(
     again vde changes prod sales.orders --cursor billing --json; when it has them
     vde changes prod sales.orders --cursor billing --ack 40-41
     """
-    as_json = as_json or form == "json"
-    output = Output(as_json)
-    check_form(form, file, as_json=as_json, alone=sql or forget or cursors or ack is not None)
+    output.as_json = output.as_json or form == "json"
+    check_form(
+        form, file, as_json=output.as_json, alone=sql or forget or cursors or ack is not None
+    )
     _check(since, to, cursor, commit, ack, forget, cursors, limit, sql, each)
-    with opened(project) as workspace:
-        from vde_dagster.base.names import ModelName
-        from vde_dagster.planning.environments.environment import environment_name
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.planning.environments.environment import environment_name
 
-        name = ModelName.parse(model, workspace.settings.default_namespace)
-        where = environment_name(environment)
-        if cursors:
-            _list(output, workspace, where, name)
-            return
-        if ack is not None or forget:
-            assert cursor is not None
-            _move(output, workspace, where, name, cursor, ack)
-            return
-        if sql:
-            _show_sql(output, workspace, where, name, since, to, cursor, each=each)
-            return
-        asked: dict[str, Any] = {
-            "since": since,
-            "until": to,
-            "cursor": cursor,
-            "limit": limit,
-            "each": each,
-        }
-        found: FoundChanges | ArrowChanges
-        if form in ("csv", "arrow"):
-            found = workspace.changes.read_arrow(where, model, **asked)
-            write_rows(found.table, form, file)
-            _note(output, found, found.table.num_rows)
-        else:
-            found = workspace.changes.read(where, model, **asked)
-            _show(output, found, as_json=as_json)
-        if commit:
-            workspace.changes.acknowledge(found)
-            if not as_json:
-                output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
+    name = ModelName.parse(model, workspace.settings.default_namespace)
+    where = environment_name(environment)
+    if cursors:
+        _list(output, workspace, where, name)
+        return
+    if ack is not None or forget:
+        assert cursor is not None
+        _move(output, workspace, where, name, cursor, ack)
+        return
+    if sql:
+        _show_sql(output, workspace, where, name, since, to, cursor, each=each)
+        return
+    asked: dict[str, Any] = {
+        "since": since,
+        "until": to,
+        "cursor": cursor,
+        "limit": limit,
+        "each": each,
+    }
+    found: FoundChanges | ArrowChanges
+    if form in ("csv", "arrow"):
+        found = workspace.changes.read_arrow(where, model, **asked)
+        write_rows(found.table, form, file)
+        _note(output, found, found.table.num_rows)
+    else:
+        found = workspace.changes.read(where, model, **asked)
+        _show(output, found)
+    if commit:
+        workspace.changes.acknowledge(found)
+        if not output.as_json:
+            output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
 
 
 def _check(
@@ -239,14 +239,14 @@ def _show_sql(
     )
 
 
-def _show(output: Output, found: FoundChanges, *, as_json: bool) -> None:
+def _show(output: Output, found: FoundChanges) -> None:
     from vde_dagster.cli.rows_view import changes_json, show_changes
 
     def show(console: Console) -> None:
         show_changes(console, found)
 
     output.result(changes_json(found), show)
-    if not as_json:
+    if not output.as_json:
         _note(output, found, len(found.rows))
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
+from vde_dagster.cli.opening import on_project
+from vde_dagster.cli.options import EnvironmentName
 from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.environments.environments import FreezeResult
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.environments.environments import EnvironmentSummary
 
 
@@ -31,56 +31,53 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would hap
 Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
 
 
-def environments(
-    project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
-) -> None:
+@on_project
+def environments(workspace: Workspace, output: Output) -> None:
     """List the environments.
 
     Example: vde environments --json
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.shapes import environment_json, mirror_json, mirror_text
-        from vde_dagster.reports.texts import short_time
+    from vde_dagster.cli.shapes import environment_json, mirror_json, mirror_text
+    from vde_dagster.reports.texts import short_time
 
-        found = workspace.store.environments.summaries()
-        mirrors = workspace.store.mirror.standings()
-        now = workspace.store.database.clock.now()
-        ended = {name: mirrors[name] for name in mirrors if name not in {e.name for e in found}}
-        columns = ["environment", "version", "models", "published (UTC)", "by", "expires (UTC)"]
-        rows = [
-            (
-                environment.name,
-                environment.version,
-                environment.models,
-                short_time(environment.published_at),
-                environment.published_by,
-                short_time(environment.expires_at) or "never",
-                _standing(environment),
-            )
-            for environment in found
-        ]
-        if any(row[-1] for row in rows):
-            columns.append("shows")
-        lines = [row[: len(columns)] for row in rows]
-        if mirrors:
-            columns.append("mirror")
-            texts = (mirror_text(mirrors.get(environment.name), now) for environment in found)
-            lines = [(*line, text) for line, text in zip(lines, texts, strict=True)]
-        table = simple_table(tuple(columns), lines)
-        listed = [
-            {**environment_json(one), "mirror": mirror_json(mirrors.get(one.name), now)}
-            for one in found
-        ]
-        gone = {name: mirror_json(standing, now) for name, standing in ended.items()}
+    found = workspace.store.environments.summaries()
+    mirrors = workspace.store.mirror.standings()
+    now = workspace.store.database.clock.now()
+    ended = {name: mirrors[name] for name in mirrors if name not in {e.name for e in found}}
+    columns = ["environment", "version", "models", "published (UTC)", "by", "expires (UTC)"]
+    rows = [
+        (
+            environment.name,
+            environment.version,
+            environment.models,
+            short_time(environment.published_at),
+            environment.published_by,
+            short_time(environment.expires_at) or "never",
+            _standing(environment),
+        )
+        for environment in found
+    ]
+    if any(row[-1] for row in rows):
+        columns.append("shows")
+    lines = [row[: len(columns)] for row in rows]
+    if mirrors:
+        columns.append("mirror")
+        texts = (mirror_text(mirrors.get(environment.name), now) for environment in found)
+        lines = [(*line, text) for line, text in zip(lines, texts, strict=True)]
+    table = simple_table(tuple(columns), lines)
+    listed = [
+        {**environment_json(one), "mirror": mirror_json(mirrors.get(one.name), now)}
+        for one in found
+    ]
+    gone = {name: mirror_json(standing, now) for name, standing in ended.items()}
 
-        def show(console: Console) -> None:
-            console.print(table if found else "no environment was published yet")
-            for name, standing in ended.items():
-                console.print(f"'{name}' is no more; its mirror: {mirror_text(standing, now)}")
+    def show(console: Console) -> None:
+        console.print(table if found else "no environment was published yet")
+        for name, standing in ended.items():
+            console.print(f"'{name}' is no more; its mirror: {mirror_text(standing, now)}")
 
-        result = {"environments": listed}
-        output.result({**result, "ended_mirrors": gone} if gone else result, show)
+    result = {"environments": listed}
+    output.result({**result, "ended_mirrors": gone} if gone else result, show)
 
 
 def _standing(environment: EnvironmentSummary) -> str:
@@ -91,84 +88,71 @@ def _standing(environment: EnvironmentSummary) -> str:
     return f"{models} as before" if environment.held else ""
 
 
+@on_project
 def history(
-    environment: EnvironmentName,
-    limit: Limit = 20,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
+    workspace: Workspace, output: Output, environment: EnvironmentName, limit: Limit = 20
 ) -> None:
     """List the versions of an environment, newest first, with what each changed.
 
     Example: vde history prod --limit 5
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.environments_view import history_json, show_history
-        from vde_dagster.planning.environments.environment import environment_name
+    from vde_dagster.cli.environments_view import history_json, show_history
+    from vde_dagster.planning.environments.environment import environment_name
 
-        name = environment_name(environment)
-        changes = workspace.environments.history(name, limit)
-        output.result(history_json(name, changes), lambda console: show_history(console, changes))
+    name = environment_name(environment)
+    changes = workspace.environments.history(name, limit)
+    output.result(history_json(name, changes), lambda console: show_history(console, changes))
 
 
+@on_project
 def rollback(
+    workspace: Workspace,
+    output: Output,
     environment: EnvironmentName,
     to: Version = None,
     definitions_only: DefinitionsOnly = False,
     dry_run: DryRun = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Publish an earlier version of an environment again, with its data.
 
     Nothing is computed: tables go back to the Iceberg snapshots that the version pinned. Examples:
     vde rollback prod; vde rollback prod --to 1 --dry-run
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.applying import show_failed_statements
-        from vde_dagster.cli.environments_view import (
-            rollback_json,
-            rollback_notes,
-            rollback_sentence,
-        )
+    from vde_dagster.cli.applying import show_failed_statements
+    from vde_dagster.cli.environments_view import (
+        rollback_json,
+        rollback_notes,
+        rollback_sentence,
+    )
 
-        result = workspace.environments.rollback(
-            environment, to, definitions_only=definitions_only, dry_run=dry_run
-        )
-        output.result(
-            rollback_json(result, dry_run=dry_run),
-            lambda console: console.print(rollback_sentence(result, dry_run=dry_run)),
-        )
-        for note in () if as_json else rollback_notes(result):
-            output.note(note)
-        if result.failed_statements:
-            show_failed_statements(output.err, result.failed_statements)
-            raise SystemExit(1)
+    result = workspace.environments.rollback(
+        environment, to, definitions_only=definitions_only, dry_run=dry_run
+    )
+    output.result(
+        rollback_json(result, dry_run=dry_run),
+        lambda console: console.print(rollback_sentence(result, dry_run=dry_run)),
+    )
+    for note in () if output.as_json else rollback_notes(result):
+        output.note(note)
+    if result.failed_statements:
+        show_failed_statements(output.err, result.failed_statements)
+        raise SystemExit(1)
 
 
-def drop(
-    environment: EnvironmentName,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> None:
     """Let an environment expire now.
 
     The next `vde janitor` removes its views and what only it used. Example: vde drop dev
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        workspace.environments.drop(environment)
-        name = environment.strip().lower()
-        output.result(
-            {"environment": name, "dropped": True},
-            lambda console: console.print(
-                f"[bold]{name}[/] has expired; `vde janitor` removes its views and tables"
-            ),
-        )
+    workspace.environments.drop(environment)
+    name = environment.strip().lower()
+    output.result(
+        {"environment": name, "dropped": True},
+        lambda console: console.print(
+            f"[bold]{name}[/] has expired; `vde janitor` removes its views and tables"
+        ),
+    )
 
 
 Source = Annotated[
@@ -187,43 +171,37 @@ Keep = Annotated[
 ]
 
 
+@on_project
 def freeze(
-    version: Source,
-    name: FrozenName,
-    keep: Keep = None,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
+    workspace: Workspace, output: Output, version: Source, name: FrozenName, keep: Keep = None
 ) -> None:
     """Make an environment that shows a version for ever, its definitions and its data.
 
     Nothing is computed or copied. Example: vde freeze prod@41 close_2026_11 --keep 400d
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.base.times import parse_duration
-        from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
-        from vde_dagster.cli.shapes import environment_json
+    from vde_dagster.base.times import parse_duration
+    from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
+    from vde_dagster.cli.shapes import environment_json
 
-        length = parse_duration(keep, "--keep") if keep is not None else None
-        result = workspace.environments.freeze(version, name, length)
-        output.result(
-            {
-                "environment": environment_json(result.environment),
-                "tables": result.tables,
-                "read_live": [str(one) for one in result.live],
-                "failed_statements": failed_statements_json(result.failed_statements),
-            },
-            lambda console: _show(console, result),
+    length = parse_duration(keep, "--keep") if keep is not None else None
+    result = workspace.environments.freeze(version, name, length)
+    output.result(
+        {
+            "environment": environment_json(result.environment),
+            "tables": result.tables,
+            "read_live": [str(one) for one in result.live],
+            "failed_statements": failed_statements_json(result.failed_statements),
+        },
+        lambda console: _show(console, result),
+    )
+    if result.live and not output.as_json:
+        output.note(
+            f"not frozen: {', '.join(map(str, result.live))}; external tables have no "
+            "versions, so models without tables read them as they are"
         )
-        if result.live and not as_json:
-            output.note(
-                f"not frozen: {', '.join(map(str, result.live))}; external tables have no "
-                "versions, so models without tables read them as they are"
-            )
-        if result.failed_statements:
-            show_failed_statements(output.err, result.failed_statements)
-            raise SystemExit(1)
+    if result.failed_statements:
+        show_failed_statements(output.err, result.failed_statements)
+        raise SystemExit(1)
 
 
 def _show(console: Console, result: FreezeResult) -> None:

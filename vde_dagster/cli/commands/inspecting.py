@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, Json, Models, ProjectDir, asking
+from vde_dagster.cli.opening import on_project
+from vde_dagster.cli.options import Models, asking
 from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 InEnvironment = Annotated[
@@ -36,112 +38,102 @@ At = Annotated[
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 
 
-def info(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+@on_project
+def info(workspace: Workspace, output: Output) -> None:
     """Describe the project: settings, models, environments.
 
     Example: vde info --json
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.environments_view import project_info, show_info
+    from vde_dagster.cli.environments_view import project_info, show_info
 
-        found = project_info(workspace)
-        output.result(found, lambda console: show_info(console, found))
+    found = project_info(workspace)
+    output.result(found, lambda console: show_info(console, found))
 
 
 @asking("start", "end")
+@on_project
 def render(
+    workspace: Workspace,
+    output: Output,
     model: ModelArgument,
     environment: InEnvironment = "prod",
     options: PlanOptions = NOTHING_SAID,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Print the SQL that Spark runs for a model, or for an audit of its own.
 
     Example: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.execution.published_version import require_environment
+    from vde_dagster.execution.published_version import require_environment
 
-        shown = require_environment(workspace.store, environment)
-        sql = workspace.models.render(model, shown, options.start, options.end)
-        from vde_dagster.execution.format_files import lay_out_query
+    shown = require_environment(workspace.store, environment)
+    sql = workspace.models.render(model, shown, options.start, options.end)
+    from vde_dagster.execution.format_files import lay_out_query
 
-        pretty = lay_out_query(sql, workspace.settings)
-        output.result(
-            {"model": model.lower(), "environment": environment, "sql": pretty},
-            lambda console: console.print(pretty, markup=False),
-        )
+    pretty = lay_out_query(sql, workspace.settings)
+    output.result(
+        {"model": model.lower(), "environment": environment, "sql": pretty},
+        lambda console: console.print(pretty, markup=False),
+    )
 
 
+@on_project
 def table_name(
-    model: ModelArgument,
-    environment: InEnvironment = "prod",
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
+    workspace: Workspace, output: Output, model: ModelArgument, environment: InEnvironment = "prod"
 ) -> None:
     """Print the physical table that holds a model's rows, as an environment shows it.
 
     Of a model without a table its view. Example: vde table-name marts.daily --environment dev
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.execution.published_version import name_table
-        from vde_dagster.planning.environments.environment import environment_name
+    from vde_dagster.execution.published_version import name_table
+    from vde_dagster.planning.environments.environment import environment_name
 
-        found = name_table(workspace, environment_name(environment), model)
-        output.result(
-            found.to_json(),
-            lambda console: console.print(
-                found.table or found.view or str(found.model), markup=False, soft_wrap=True
-            ),
-        )
-        if not as_json and found.branch:
-            output.note(f"its rows are on the branch {found.branch}")
-        if not as_json and found.table is None and found.view is not None:
-            output.note(f"{found.model} has no table: this view is its query")
+    found = name_table(workspace, environment_name(environment), model)
+    output.result(
+        found.to_json(),
+        lambda console: console.print(
+            found.table or found.view or str(found.model), markup=False, soft_wrap=True
+        ),
+    )
+    if not output.as_json and found.branch:
+        output.note(f"its rows are on the branch {found.branch}")
+    if not output.as_json and found.table is None and found.view is not None:
+        output.note(f"{found.model} has no table: this view is its query")
 
 
+@on_project
 def query(
+    workspace: Workspace,
+    output: Output,
     environment: VersionName,
     sql: Sql,
     at: At = None,
     limit: RowLimit = None,
     raw: Raw = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Run a query on an environment's views, or on one of its versions as it was published.
 
     Examples: vde query prod "SELECT count(*) FROM marts.daily"; the same of version 41 with
     prod@41, of what was current at a time with prod --at 2026-11-01T06:00
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        result = workspace.query(environment, sql, limit, raw=raw, at=at)
-        from vde_dagster.cli.rows_view import rows_json, show_rows
+    result = workspace.query(environment, sql, limit, raw=raw, at=at)
+    from vde_dagster.cli.rows_view import rows_json, show_rows
 
-        output.result(
-            {
-                **rows_json(result.columns, result.rows),
-                "publication": result.publication_id,
-                "version": result.version,
-                "read_live": list(result.read_live),
-            },
-            lambda console: show_rows(console, result.columns, result.rows),
-        )
-        if not as_json:
-            from vde_dagster.reports.texts import count
+    output.result(
+        {
+            **rows_json(result.columns, result.rows),
+            "publication": result.publication_id,
+            "version": result.version,
+            "read_live": list(result.read_live),
+        },
+        lambda console: show_rows(console, result.columns, result.rows),
+    )
+    if not output.as_json:
+        from vde_dagster.reports.texts import count
 
-            output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
-            if result.read_live:
-                tables = ", ".join(result.read_live)
-                output.note(f"read as they are now, as versions pin no external tables: {tables}")
+        output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
+        if result.read_live:
+            tables = ", ".join(result.read_live)
+            output.note(f"read as they are now, as versions pin no external tables: {tables}")
 
 
 QueryEnvironment = Annotated[
@@ -165,84 +157,80 @@ SampleLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows 
 
 
 @asking("start", "end")
+@on_project
 def evaluate(
+    workspace: Workspace,
+    output: Output,
     model: ModelArgument,
     environment: QueryEnvironment = "prod",
     options: PlanOptions = NOTHING_SAID,
     limit: DefaultRowLimit = 100,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Run a model's query, or code, as the files have it, and show its rows; writes nothing.
 
     Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.rows_view import rows_json, show_rows
-        from vde_dagster.execution.published_version import require_environment
-        from vde_dagster.reports.texts import count
+    from vde_dagster.cli.rows_view import rows_json, show_rows
+    from vde_dagster.execution.published_version import require_environment
+    from vde_dagster.reports.texts import count
 
-        shown = require_environment(workspace.store, environment)
-        found = workspace.models.evaluate(model, shown, options.start, options.end, limit)
-        output.result(
-            {
-                "model": str(found.model),
-                "environment": environment,
-                **found.interval.to_json(),
-                **rows_json(found.columns, found.rows),
-                "statements_left_out": found.left_out,
-            },
-            lambda console: show_rows(console, found.columns, found.rows),
-        )
-        if not as_json:
-            output.note(f"[dim]{count(len(found.rows), 'row')}[/]")
-            if found.left_out:
-                output.note(f"not run: {count(found.left_out, 'statement')} before the query")
+    shown = require_environment(workspace.store, environment)
+    found = workspace.models.evaluate(model, shown, options.start, options.end, limit)
+    output.result(
+        {
+            "model": str(found.model),
+            "environment": environment,
+            **found.interval.to_json(),
+            **rows_json(found.columns, found.rows),
+            "statements_left_out": found.left_out,
+        },
+        lambda console: show_rows(console, found.columns, found.rows),
+    )
+    if not output.as_json:
+        output.note(f"[dim]{count(len(found.rows), 'row')}[/]")
+        if found.left_out:
+            output.note(f"not run: {count(found.left_out, 'statement')} before the query")
 
 
+@on_project
 def table_diff(
+    workspace: Workspace,
+    output: Output,
     first: First,
     second: Second,
     on: On = None,
     where: Where = None,
     limit: SampleLimit = 10,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Compare two tables, or a model in two environments: columns, rows by a key, samples.
 
     Examples: vde table-diff prod:dev marts.daily --on day;
     vde table-diff marts.daily crm.old.daily --on day,shop --where "day > '2024-01-01'"
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.rows_view import comparison_json, show_comparison
-        from vde_dagster.errors import UsageError
-        from vde_dagster.execution.environments.compare import (
-            compare_tables,
-            table_in_spark,
-            tables_of_environments,
-        )
+    from vde_dagster.cli.rows_view import comparison_json, show_comparison
+    from vde_dagster.errors import UsageError
+    from vde_dagster.execution.environments.compare import (
+        compare_tables,
+        table_in_spark,
+        tables_of_environments,
+    )
 
-        warehouse = workspace
-        grain: tuple[str, ...] = ()
-        if ":" in first:
-            source, target, grain = tables_of_environments(warehouse, first, second)
-        else:
-            source, target = (table_in_spark(warehouse, one) for one in (first, second))
-        keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
-        if not (keys or grain):
-            raise UsageError(
-                "the key of the rows is not known",
-                hint="name the key with --on, or give the model a grain",
-            )
-        found = compare_tables(
-            workspace.engine(), source, target, keys or grain, where=where, limit=limit
+    warehouse = workspace
+    grain: tuple[str, ...] = ()
+    if ":" in first:
+        source, target, grain = tables_of_environments(warehouse, first, second)
+    else:
+        source, target = (table_in_spark(warehouse, one) for one in (first, second))
+    keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
+    if not (keys or grain):
+        raise UsageError(
+            "the key of the rows is not known",
+            hint="name the key with --on, or give the model a grain",
         )
-        output.result(comparison_json(found), lambda console: show_comparison(console, found))
+    found = compare_tables(
+        workspace.engine(), source, target, keys or grain, where=where, limit=limit
+    )
+    output.result(comparison_json(found), lambda console: show_comparison(console, found))
 
 
 Mermaid = Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for Mermaid.")]
@@ -252,70 +240,56 @@ Column = Annotated[
 Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what it is made of.")]
 
 
+@on_project
 def dag(
-    models: Models = None,
-    mermaid: Mermaid = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
+    workspace: Workspace, output: Output, models: Models = None, mermaid: Mermaid = False
 ) -> None:
     """Show which model reads which, as trees that begin with the sources.
 
     Examples: vde dag; vde dag +marts.daily+; vde dag --mermaid
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.graph_view import dag_json, dag_lines, dag_mermaid
-        from vde_dagster.project.selection import select
+    from vde_dagster.cli.graph_view import dag_json, dag_lines, dag_mermaid
+    from vde_dagster.project.selection import select
 
-        every = workspace.project.models
-        changed = workspace.changed_files
-        among = select(every, models, changed) if models else set(every)
-        lines = dag_mermaid if mermaid else dag_lines
-        output.result(
-            dag_json(every, among),
-            lambda console: console.print(
-                "\n".join(lines(every, among)), markup=False, soft_wrap=True
-            ),
-        )
+    every = workspace.project.models
+    changed = workspace.changed_files
+    among = select(every, models, changed) if models else set(every)
+    lines = dag_mermaid if mermaid else dag_lines
+    output.result(
+        dag_json(every, among),
+        lambda console: console.print("\n".join(lines(every, among)), markup=False, soft_wrap=True),
+    )
 
 
-def lineage(
-    of: Column,
-    down: Down = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def lineage(workspace: Workspace, output: Output, of: Column, down: Down = False) -> None:
     """Show which columns a column is made of, up to the tables that others write.
 
     Of a whole model also what decides its rows. Examples: vde lineage marts.daily.revenue;
     vde lineage marts.daily; vde lineage raw.orders.amount --down
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.graph_view import lineage_json, lineage_lines
-        from vde_dagster.planning.snapshots.column_lineage import require_column, trace, trace_down
-        from vde_dagster.project.selection import model_and_column, no_model
+    from vde_dagster.cli.graph_view import lineage_json, lineage_lines
+    from vde_dagster.planning.snapshots.column_lineage import require_column, trace, trace_down
+    from vde_dagster.project.selection import model_and_column, no_model
 
-        models = workspace.project.models
-        name, column = model_and_column(models, of, workspace.settings.default_namespace)
-        if name not in models:
-            raise no_model(name, models)
-        snapshots = workspace.snapshots()
-        snapshot = snapshots[name]
-        column = None if column is None else require_column(snapshot, column)
-        flows = (trace_down if down else trace)(snapshots, name, column)
-        columns = [column] if column else [item.name for item in snapshot.columns]
-        # What decides the rows is nobody's column, so nothing is made of it.
-        tops = [*columns, *([] if column or down else [None])]
-        output.result(
-            {**lineage_json(str(name), column, flows), "opaque": snapshot.version.opaque},
-            lambda console: console.print(
-                "\n".join(lineage_lines(str(name), tops, flows, down=down)),
-                markup=False,
-                soft_wrap=True,
-            ),
-        )
-        if snapshot.version.opaque and not as_json and not down:
-            output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")
+    models = workspace.project.models
+    name, column = model_and_column(models, of, workspace.settings.default_namespace)
+    if name not in models:
+        raise no_model(name, models)
+    snapshots = workspace.snapshots()
+    snapshot = snapshots[name]
+    column = None if column is None else require_column(snapshot, column)
+    flows = (trace_down if down else trace)(snapshots, name, column)
+    columns = [column] if column else [item.name for item in snapshot.columns]
+    # What decides the rows is nobody's column, so nothing is made of it.
+    tops = [*columns, *([] if column or down else [None])]
+    output.result(
+        {**lineage_json(str(name), column, flows), "opaque": snapshot.version.opaque},
+        lambda console: console.print(
+            "\n".join(lineage_lines(str(name), tops, flows, down=down)),
+            markup=False,
+            soft_wrap=True,
+        ),
+    )
+    if snapshot.version.opaque and not output.as_json and not down:
+        output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")

@@ -3,57 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, Json, ProjectDir
+from vde_dagster.cli.opening import on_project
 from vde_dagster.cli.output import Output, simple_table
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be dropped, and why.")]
 
 
-def janitor(
-    dry_run: DryRun = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> None:
     """Drop expired environments and unused tables.
 
     A table is unused when no kept version of any environment shows it. Example:
     vde janitor --dry-run
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.environments_view import show_janitor
+    from vde_dagster.cli.environments_view import show_janitor
 
-        report = workspace.maintenance.janitor(dry_run=dry_run)
-        output.result(report.to_json(), lambda console: show_janitor(console, report))
+    report = workspace.maintenance.janitor(dry_run=dry_run)
+    output.result(report.to_json(), lambda console: show_janitor(console, report))
     if report.failures:
         raise typer.Exit(1)
 
 
-def clean(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+@on_project
+def clean(workspace: Workspace, output: Output) -> None:
     """Delete what is only remembered to be faster: .vde/cache.
 
     State, tables and reports of failures stay. Example: vde clean --project shop
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.project.loading.cache import clean_caches
+    from vde_dagster.project.loading.cache import clean_caches
 
-        deleted = clean_caches(workspace.root)
-        from vde_dagster.reports.texts import count, size
+    deleted = clean_caches(workspace.root)
+    from vde_dagster.reports.texts import count, size
 
-        freed = sum(deleted.values())
-        output.result(
-            {"files": list(deleted), "bytes": freed},
-            lambda console: console.print(
-                f"deleted {count(len(deleted), 'file')}, {size(freed) or '0 B'}"
-            ),
-        )
+    freed = sum(deleted.values())
+    output.result(
+        {"files": list(deleted), "bytes": freed},
+        lambda console: console.print(
+            f"deleted {count(len(deleted), 'file')}, {size(freed) or '0 B'}"
+        ),
+    )
 
 
 Deep = Annotated[
@@ -61,38 +56,30 @@ Deep = Annotated[
 ]
 
 
-def fsck(
-    project: ProjectDir = Path("."),
-    deep: Deep = False,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def fsck(workspace: Workspace, output: Output, deep: Deep = False) -> None:
     """Look for missing and damaged files, lost views and tables, and say what to do.
 
     Repairs nothing. The exit code is 1 when something is damaged. Example: vde fsck --deep
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        findings = workspace.maintenance.fsck(deep=deep)
-        output.result(
-            {"findings": [finding.to_json() for finding in findings]},
-            lambda console: console.print(
-                simple_table(
-                    ("problem", "subject", "detail", "what to do"),
-                    [
-                        (f.problem.replace("_", " "), f.subject, f.detail, f.advice)
-                        for f in findings
-                    ],
-                )
-                if findings
-                else "every pointer leads to its files, which are whole"
-            ),
-        )
+    findings = workspace.maintenance.fsck(deep=deep)
+    output.result(
+        {"findings": [finding.to_json() for finding in findings]},
+        lambda console: console.print(
+            simple_table(
+                ("problem", "subject", "detail", "what to do"),
+                [(f.problem.replace("_", " "), f.subject, f.detail, f.advice) for f in findings],
+            )
+            if findings
+            else "every pointer leads to its files, which are whole"
+        ),
+    )
     if any(finding.is_damage for finding in findings):
         raise typer.Exit(1)
 
 
-def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+@on_project
+def sync(workspace: Workspace, output: Output) -> None:
     """Repair Dagster's record of the state store.
 
     Dagster's sensor follows the state by itself; this compares everything. It works on the Dagster
@@ -100,34 +87,32 @@ def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
 
     Example: vde sync
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.orchestration.events.consumer import telling
-        from vde_dagster.orchestration.events.sync import sync as sync_instance
-        from vde_dagster.orchestration.instance import open_instance
+    from vde_dagster.orchestration.events.consumer import telling
+    from vde_dagster.orchestration.events.sync import sync as sync_instance
+    from vde_dagster.orchestration.instance import open_instance
 
-        with (
-            open_instance(workspace.root) as instance,
-            telling(workspace.store, instance, wait_seconds=60),
-        ):
-            report = sync_instance(workspace, instance)
-        output.result(
-            {
-                "materializations": report.materializations,
-                "environments": report.environments,
-                "wiped": report.wiped,
-                "checks": report.checks,
-                "plans": report.plans,
-            },
-            lambda console: console.print(
-                f"written to Dagster: {report.materializations} materializations, "
-                f"{report.environments} versions of environments, {report.checks} checks, "
-                f"{report.plans} pages of plans; "
-                f"{report.wiped} partitions shown as missing again"
-                if not report.is_empty
-                else "Dagster is up to date"
-            ),
-        )
+    with (
+        open_instance(workspace.root) as instance,
+        telling(workspace.store, instance, wait_seconds=60),
+    ):
+        report = sync_instance(workspace, instance)
+    output.result(
+        {
+            "materializations": report.materializations,
+            "environments": report.environments,
+            "wiped": report.wiped,
+            "checks": report.checks,
+            "plans": report.plans,
+        },
+        lambda console: console.print(
+            f"written to Dagster: {report.materializations} materializations, "
+            f"{report.environments} versions of environments, {report.checks} checks, "
+            f"{report.plans} pages of plans; "
+            f"{report.wiped} partitions shown as missing again"
+            if not report.is_empty
+            else "Dagster is up to date"
+        ),
+    )
 
 
 ExporterName = Annotated[
@@ -135,31 +120,23 @@ ExporterName = Annotated[
 ]
 
 
-def export(
-    exporter: ExporterName,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None:
     """Give an exporter, a plug-in, what the state has recorded since its last call.
 
     Each call goes on where the last one ended. Example: vde export openlineage
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.execution.export import export as export_news
+    from vde_dagster.execution.export import export as export_news
 
-        done = export_news(workspace, exporter)
-        if done.forgotten:
-            output.note(
-                f"{done.forgotten} records were forgotten before '{exporter}' came for them"
-            )
-        output.result(
-            {"exporter": exporter, "news": done.news, "last": done.last, "missed": done.forgotten},
-            lambda console: console.print(
-                f"{exporter} took {done.news} records, up to number {done.last}"
-            ),
-        )
+    done = export_news(workspace, exporter)
+    if done.forgotten:
+        output.note(f"{done.forgotten} records were forgotten before '{exporter}' came for them")
+    output.result(
+        {"exporter": exporter, "news": done.news, "last": done.last, "missed": done.forgotten},
+        lambda console: console.print(
+            f"{exporter} took {done.news} records, up to number {done.last}"
+        ),
+    )
 
 
 state = typer.Typer(help="Move the state and the catalog between databases.")
@@ -169,37 +146,27 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file when it e
 
 
 @state.command("export")
-def export_state(
-    file: File,
-    force: Force = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def export_state(workspace: Workspace, output: Output, file: File, force: Force = False) -> None:
     """Write state and catalog to one file; tables' data files stay where they are.
 
     Example: vde state export state.jsonl.gz
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        counts = workspace.maintenance.export_state(file, replace=force)
-        _show(output, file, counts, "written to")
+    counts = workspace.maintenance.export_state(file, replace=force)
+    _show(output, file, counts, "written to")
 
 
 @state.command("import")
-def import_state(
-    file: File, project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
-) -> None:
+@on_project
+def import_state(workspace: Workspace, output: Output, file: File) -> None:
     """Read a file of `export` into the project's state database, which must be empty.
 
     Example: vde state import state.jsonl.gz
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.state.db import transfer
+    from vde_dagster.state.db import transfer
 
-        counts = transfer.import_state(workspace.store.database, file)
-        _show(output, file, counts, "read from")
+    counts = transfer.import_state(workspace.store.database, file)
+    _show(output, file, counts, "read from")
 
 
 def _show(output: Output, file: Path, counts: dict[str, int], verb: str) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import opened
+from vde_dagster.cli.opening import on_project
 from vde_dagster.cli.options import (
     Check,
     Create,
-    Debug,
     EnvironmentName,
-    Json,
     Models,
     NoDiff,
     OptionalEnvironment,
-    ProjectDir,
     Propose,
     Summary,
     asking,
@@ -39,7 +35,10 @@ Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author shoul
 
 
 @asking()
+@on_project
 def plan(
+    workspace: Workspace,
+    output: Output,
     environment: OptionalEnvironment = None,
     options: PlanOptions = NOTHING_SAID,
     create: Create = False,
@@ -47,9 +46,6 @@ def plan(
     propose: Propose = False,
     summary: Summary = False,
     no_diff: NoDiff = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Say what an apply would compute and publish.
 
@@ -58,91 +54,82 @@ def plan(
     Examples: vde plan prod; vde plan dev --check;
     vde plan dev --select marts.daily+ --start 2024-01-01
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.applying import meant_environment, previous_snapshots
-        from vde_dagster.execution.warehouse import current_user
+    from vde_dagster.cli.applying import meant_environment, previous_snapshots
+    from vde_dagster.execution.warehouse import current_user
 
-        made = workspace.plan(
-            meant_environment(
-                output,
-                workspace,
-                environment or workspace.settings.dagster.default_environment,
-                create=create,
-            ),
-            options,
-            save=not check,
-            author=current_user() if propose else None,
-        )
-        from vde_dagster.cli.applying import missing_json, nothing_to_do
-        from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
-        from vde_dagster.execution.apply.batches import estimate_restatement
-        from vde_dagster.planning.plan.plan import PlanKind
-        from vde_dagster.reports.plan import plan_report
+    made = workspace.plan(
+        meant_environment(
+            output,
+            workspace,
+            environment or workspace.settings.dagster.default_environment,
+            create=create,
+        ),
+        options,
+        save=not check,
+        author=current_user() if propose else None,
+    )
+    from vde_dagster.cli.applying import missing_json, nothing_to_do
+    from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
+    from vde_dagster.execution.apply.batches import estimate_restatement
+    from vde_dagster.planning.plan.plan import PlanKind
+    from vde_dagster.reports.plan import plan_report
 
-        shown = {**made.to_json(), **missing_json(workspace, made)} if as_json else {}
-        work = estimate_restatement(workspace, made) if made.kind is PlanKind.RESTATEMENT else None
-        shown |= {"estimate": work.to_json()} if work and as_json else {}
-        if check:
-            from vde_dagster.cli.applying import checked, show_check
+    shown = {**made.to_json(), **missing_json(workspace, made)} if output.as_json else {}
+    work = estimate_restatement(workspace, made) if made.kind is PlanKind.RESTATEMENT else None
+    shown |= {"estimate": work.to_json()} if work and output.as_json else {}
+    if check:
+        from vde_dagster.cli.applying import checked, show_check
 
-            analysis = checked(workspace, made)
-            shown["check"] = analysis.to_json()
-            if not as_json:
-                show_check(output, analysis)
-        no_diff = no_diff or workspace.settings.no_diff
-        if as_json:
-            print_json(shown)
-        elif made.is_empty:
-            output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
-            show_warnings(output.out, made.warnings)
-        elif summary:
-            show_summary(output.out, plan_report(made))
-        else:
-            previous = {} if no_diff else previous_snapshots(workspace, made)
-            show_report(output.out, plan_report(made, previous))
-        if work and not as_json:
-            output.note(work.sentence())
-        if not as_json and not made.is_empty:
-            output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
+        analysis = checked(workspace, made)
+        shown["check"] = analysis.to_json()
+        if not output.as_json:
+            show_check(output, analysis)
+    no_diff = no_diff or workspace.settings.no_diff
+    if output.as_json:
+        print_json(shown)
+    elif made.is_empty:
+        output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
+        show_warnings(output.out, made.warnings)
+    elif summary:
+        show_summary(output.out, plan_report(made))
+    else:
+        previous = {} if no_diff else previous_snapshots(workspace, made)
+        show_report(output.out, plan_report(made, previous))
+    if work and not output.as_json:
+        output.note(work.sentence())
+    if not output.as_json and not made.is_empty:
+        output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
 
 
-def reject(
-    plan_id: PlanId,
-    reason: Reason = "",
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def reject(workspace: Workspace, output: Output, plan_id: PlanId, reason: Reason = "") -> None:
     """Reject a stored plan: nobody can apply it any more.
 
     Dagster does not make it again for the same files; `vde plan ENV` does, and so does an edit.
 
     Example: vde plan reject prod-1a2b3c4d5e --reason "it drops a column"
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.shapes import instant_json
+    from vde_dagster.cli.shapes import instant_json
 
-        record = workspace.plans.reject(plan_id, reason)
-        said = {
-            "plan": record.id,
-            "environment": record.environment,
-            "status": record.status,
-            "message": record.message,
-            "at": instant_json(record.finished_at),
-        }
-        output.result(
-            said, lambda console: console.print(f"{record.id} was {record.message}", markup=False)
-        )
+    record = workspace.plans.reject(plan_id, reason)
+    said = {
+        "plan": record.id,
+        "environment": record.environment,
+        "status": record.status,
+        "message": record.message,
+        "at": instant_json(record.finished_at),
+    }
+    output.result(
+        said, lambda console: console.print(f"{record.id} was {record.message}", markup=False)
+    )
 
 
+@on_project
 def diff(
+    workspace: Workspace,
+    output: Output,
     environment: EnvironmentName,
     other: OtherEnvironment = None,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show how the project differs from an environment, or one environment from another.
 
@@ -150,20 +137,18 @@ def diff(
     production); vde diff dev prod (what dev shows with what production does); vde diff prod@41
     prod@40 (two versions, with their data)
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        if other is not None:
-            _diff_environments(output, workspace, environment, other)
-            return
-        made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
-        from vde_dagster.cli.applying import previous_snapshots
-        from vde_dagster.cli.diff_view import diff_json, model_diffs, show_diffs
+    if other is not None:
+        _diff_environments(output, workspace, environment, other)
+        return
+    made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
+    from vde_dagster.cli.applying import previous_snapshots
+    from vde_dagster.cli.diff_view import diff_json, model_diffs, show_diffs
 
-        found = model_diffs(made, previous_snapshots(workspace, made))
-        output.result(
-            diff_json(made.environment, found),
-            lambda console: show_diffs(console, made.environment, found),
-        )
+    found = model_diffs(made, previous_snapshots(workspace, made))
+    output.result(
+        diff_json(made.environment, found),
+        lambda console: show_diffs(console, made.environment, found),
+    )
 
 
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
@@ -192,57 +177,55 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
 
 
 @asking("ignore_cron")
+@on_project
 def check_intervals(
+    workspace: Workspace,
+    output: Output,
     environment: EnvironmentName,
     models: Models = None,
     options: PlanOptions = NOTHING_SAID,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """List the intervals that an environment's tables miss by now; computes nothing.
 
     Examples: vde check-intervals prod; vde check-intervals prod marts.daily --ignore-cron
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        patterns = models or ()
-        made = workspace.plans.due(environment, options, save=False, of=patterns)
-        from vde_dagster.execution.plans.pending_work import pending_work
-        from vde_dagster.project.selection import select
-        from vde_dagster.reports.texts import count, short_time
+    patterns = models or ()
+    made = workspace.plans.due(environment, options, save=False, of=patterns)
+    from vde_dagster.execution.plans.pending_work import pending_work
+    from vde_dagster.project.selection import select
+    from vde_dagster.reports.texts import count, short_time
 
-        shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
-        changed = workspace.changed_files
-        among = select(shown, models, changed) if models else set(shown)
-        missing = pending_work(workspace, made, ignore_cron=options.ignore_cron)
-        found = [
-            (name, by, ranges, missing.units[name])
-            for by, ranges_of in missing.by_environment.items()
-            for name, ranges in ranges_of.items()
-            if name in among
-        ]
-        rows = [
-            (name, units, short_time(one.start), short_time(one.end))
-            for name, _, ranges, units in found
-            for one in ranges
-        ]
-        output.result(
-            {
-                "environment": made.environment,
-                "models": [
-                    {
-                        "name": str(name),
-                        "filled_by": by,
-                        "count": units,
-                        "intervals": ranges.to_json(),
-                    }
-                    for name, by, ranges, units in found
-                ],
-            },
-            lambda console: console.print(
-                simple_table(("model", "intervals", "from", "until (UTC)"), rows)
-                if rows
-                else f"{count(len(among), 'model')}: nothing is missing"
-            ),
-        )
+    shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
+    changed = workspace.changed_files
+    among = select(shown, models, changed) if models else set(shown)
+    missing = pending_work(workspace, made, ignore_cron=options.ignore_cron)
+    found = [
+        (name, by, ranges, missing.units[name])
+        for by, ranges_of in missing.by_environment.items()
+        for name, ranges in ranges_of.items()
+        if name in among
+    ]
+    rows = [
+        (name, units, short_time(one.start), short_time(one.end))
+        for name, _, ranges, units in found
+        for one in ranges
+    ]
+    output.result(
+        {
+            "environment": made.environment,
+            "models": [
+                {
+                    "name": str(name),
+                    "filled_by": by,
+                    "count": units,
+                    "intervals": ranges.to_json(),
+                }
+                for name, by, ranges, units in found
+            ],
+        },
+        lambda console: console.print(
+            simple_table(("model", "intervals", "from", "until (UTC)"), rows)
+            if rows
+            else f"{count(len(among), 'model')}: nothing is missing"
+        ),
+    )

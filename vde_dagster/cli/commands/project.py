@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import opened
+from vde_dagster.cli.opening import on_project
 from vde_dagster.cli.options import Debug, Json, Models, ProjectDir
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.format_files import Formatted
+    from vde_dagster.execution.workspace import Workspace
 
 
 def _say_version(asked: bool) -> None:
@@ -108,39 +109,32 @@ Rules = Annotated[
 ]
 
 
-def lint(
-    models: Models = None,
-    rule: Rules = None,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def lint(workspace: Workspace, output: Output, models: Models = None, rule: Rules = None) -> None:
     """Look at models by the rules of the linter; the exit code is 2 when one is broken.
 
     Which are errors and which warnings is said under [tool.vde.linter], or in SQLMesh's
     configuration. Examples: vde lint; vde lint sales.orders+; vde lint --rule noselectstar
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.execution.linting.linter import Linter
+    from vde_dagster.execution.linting.linter import Linter
 
-        linter = Linter(workspace.project, rule or ())
-        among = None
-        if models:
-            from vde_dagster.project.selection import select
+    linter = Linter(workspace.project, rule or ())
+    among = None
+    if models:
+        from vde_dagster.project.selection import select
 
-            changed = workspace.changed_files
-            among = select(workspace.project.models, models, changed)
-        findings, looked_at = [], 0
-        if not linter.is_idle:
-            findings = linter.findings(workspace.snapshots(), among)
-            looked_at = linter.count(among)
-        from vde_dagster.cli.findings_view import lint_json, show_lint
+        changed = workspace.changed_files
+        among = select(workspace.project.models, models, changed)
+    findings, looked_at = [], 0
+    if not linter.is_idle:
+        findings = linter.findings(workspace.snapshots(), among)
+        looked_at = linter.count(among)
+    from vde_dagster.cli.findings_view import lint_json, show_lint
 
-        output.result(
-            lint_json(findings, looked_at),
-            lambda console: show_lint(console, findings, looked_at, idle=linter.is_idle),
-        )
+    output.result(
+        lint_json(findings, looked_at),
+        lambda console: show_lint(console, findings, looked_at, idle=linter.is_idle),
+    )
     if any(finding.certain for finding in findings):
         raise typer.Exit(2)
 
@@ -156,12 +150,9 @@ Check = Annotated[
 ]
 
 
+@on_project
 def format_sql(
-    files: Files = None,
-    check: Check = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
+    workspace: Workspace, output: Output, files: Files = None, check: Check = False
 ) -> None:
     """Lay out files of models and audits; words, comments, macros and templates stay as they are.
 
@@ -169,26 +160,24 @@ def format_sql(
     is 1 when one was, or with --check when one is not laid out. Examples: vde format;
     vde format models/sales/orders.sql; vde format sales.* --check
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.execution.format_files import format_files
+    from vde_dagster.execution.format_files import format_files
 
-        done = format_files(workspace, files or (), check=check)
-        output.result(
-            {
-                "files": done.looked_at,
-                "changed": done.changed,
-                "left_alone": [
-                    {
-                        "file": error.location.path.as_posix() if error.location else None,
-                        "line": error.location.line if error.location else None,
-                        "reason": error.message,
-                    }
-                    for error in done.left_alone
-                ],
-            },
-            lambda console: _show(console, done, check),
-        )
+    done = format_files(workspace, files or (), check=check)
+    output.result(
+        {
+            "files": done.looked_at,
+            "changed": done.changed,
+            "left_alone": [
+                {
+                    "file": error.location.path.as_posix() if error.location else None,
+                    "line": error.location.line if error.location else None,
+                    "reason": error.message,
+                }
+                for error in done.left_alone
+            ],
+        },
+        lambda console: _show(console, done, check),
+    )
     if done.left_alone or (check and done.changed):
         raise typer.Exit(1)
 
@@ -207,12 +196,8 @@ def _show(console: Console, done: Formatted, check: bool) -> None:
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be declared.")]
 
 
-def create_external_models(
-    dry_run: DryRun = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def create_external_models(workspace: Workspace, output: Output, dry_run: DryRun = False) -> None:
     """Declare the tables that models read and others write, with the columns that they have.
 
     Adds to external_models.yaml what is not declared anywhere. Spark is not started: columns are
@@ -220,22 +205,20 @@ def create_external_models(
 
     Example: vde create-external-models --dry-run
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.execution.declare_tables import declare_tables
+    from vde_dagster.execution.declare_tables import declare_tables
 
-        done = declare_tables(workspace, dry_run=dry_run)
-        verb = "would declare" if dry_run else "declared"
-        lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
-        output.result(
-            done.to_json(),
-            lambda console: console.print(
-                "\n".join(lines) or "nothing to declare", markup=False, soft_wrap=True
-            ),
-        )
-        if not as_json:
-            for name in done.absent:
-                output.note(f"{name} is not in the project's catalog: declare it by hand")
+    done = declare_tables(workspace, dry_run=dry_run)
+    verb = "would declare" if dry_run else "declared"
+    lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
+    output.result(
+        done.to_json(),
+        lambda console: console.print(
+            "\n".join(lines) or "nothing to declare", markup=False, soft_wrap=True
+        ),
+    )
+    if not output.as_json:
+        for name in done.absent:
+            output.note(f"{name} is not in the project's catalog: declare it by hand")
 
 
 TEMPLATE = Path(__file__).parents[1] / "template"

@@ -12,13 +12,14 @@ import typer
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.errors import Cancelled
-from vde_dagster.cli.opening import opened
+from vde_dagster.cli.opening import on_project
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
 from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.environments.tokens import Token
 
 
@@ -138,7 +139,10 @@ def ui(
             signal.signal(number, handler)
 
 
+@on_project
 def serve(
+    workspace: Workspace,
+    output: Output,
     host: Host = "127.0.0.1",
     port: ServedPort = 8181,
     log: Log = None,
@@ -146,42 +150,36 @@ def serve(
     connections: Connections = 500,
     connections_per_address: ByAddress = 250,
     publisher: PublisherName = _HTTP,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Serve the environments, read-only, until Ctrl-C: an Iceberg REST catalog, and rows over HTTP.
 
     Example: vde serve --port 8182
     """
-    from vde_dagster.cli.opening import opened
 
-    output = Output(as_json)
-    with opened(project) as workspace:
-        server = _PUBLISHERS.require(publisher).open(
-            workspace,
-            host,
-            port,
-            log=log,
-            writes_metadata=write_metadata,
-            connections=connections,
-            by_address=connections_per_address,
+    server = _PUBLISHERS.require(publisher).open(
+        workspace,
+        host,
+        port,
+        log=log,
+        writes_metadata=write_metadata,
+        connections=connections,
+        by_address=connections_per_address,
+    )
+    with server:
+        output.result(
+            {"url": server.url},
+            lambda console: console.print(
+                f"the catalog is at {server.url} (Ctrl-C stops it)", soft_wrap=True
+            ),
         )
-        with server:
-            output.result(
-                {"url": server.url},
-                lambda console: console.print(
-                    f"the catalog is at {server.url} (Ctrl-C stops it)", soft_wrap=True
-                ),
-            )
-            # A shell that starts it in the background lets it ignore what ends it all the same.
-            before = signal.signal(signal.SIGINT, signal.default_int_handler)
-            try:
-                server.run()
-            except KeyboardInterrupt:
-                raise Cancelled from None
-            finally:
-                signal.signal(signal.SIGINT, before)
+        # A shell that starts it in the background lets it ignore what ends it all the same.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            server.run()
+        except KeyboardInterrupt:
+            raise Cancelled from None
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def _stopped(number: int, frame: Any) -> None:
@@ -204,93 +202,82 @@ _HOURS = {"h": 1, "d": 24, "w": 168}
 
 
 @token.command("create")
+@on_project
 def create(
+    workspace: Workspace,
+    output: Output,
     environment: EnvironmentName,
     expires: Expires = None,
     row_filter: RowFilter = None,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Make a token that reads an environment and its versions, and show it, once.
 
     Example: vde token create prod --expires 30d --filter "tenant = 7"
     """
-    output = Output(as_json)
     lasts = _duration(expires) if expires is not None else None
-    with opened(project) as workspace:
-        from vde_dagster.execution.published_version import no_environment
-        from vde_dagster.execution.warehouse import current_user
-        from vde_dagster.planning.environments.environment import environment_name
+    from vde_dagster.execution.published_version import no_environment
+    from vde_dagster.execution.warehouse import current_user
+    from vde_dagster.planning.environments.environment import environment_name
 
-        if row_filter is not None:
-            _PUBLISHERS.require(_HTTP).check_filter(row_filter)
-        name, store = environment_name(environment), workspace.store
-        if not store.environments.exists(name):
-            raise no_environment(store, name)
-        store.project.require_own()
-        ends = store.database.clock.now() + lasts if lasts is not None else None
-        made, text = store.tokens.create(name, current_user(), ends, row_filter)
-        output.result(
-            {**_json(made), "token": text}, lambda console: console.print(text, soft_wrap=True)
-        )
-        output.note(f"token {made.id} reads '{name}'; keep it, it cannot be shown again")
+    if row_filter is not None:
+        _PUBLISHERS.require(_HTTP).check_filter(row_filter)
+    name, store = environment_name(environment), workspace.store
+    if not store.environments.exists(name):
+        raise no_environment(store, name)
+    store.project.require_own()
+    ends = store.database.clock.now() + lasts if lasts is not None else None
+    made, text = store.tokens.create(name, current_user(), ends, row_filter)
+    output.result(
+        {**_json(made), "token": text}, lambda console: console.print(text, soft_wrap=True)
+    )
+    output.note(f"token {made.id} reads '{name}'; keep it, it cannot be shown again")
 
 
 @token.command("list")
-def list_tokens(
-    project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
-) -> None:
+@on_project
+def list_tokens(workspace: Workspace, output: Output) -> None:
     """List the tokens, without their secrets.
 
     Example: vde token list
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.reports.texts import short_time
+    from vde_dagster.reports.texts import short_time
 
-        found = workspace.store.tokens.all()
-        rows = [
-            (
-                one.id,
-                one.environment,
-                one.row_filter or "",
-                short_time(one.created_at),
-                one.created_by,
-                f"revoked {short_time(one.revoked_at)}"
-                if one.revoked_at
-                else short_time(one.expires_at) or "never",
-            )
-            for one in found
-        ]
-        head = ("id", "environment", "rows", "created (UTC)", "by", "ends (UTC)")
-        output.result(
-            {"tokens": [_json(one) for one in found]},
-            lambda console: console.print(
-                simple_table(head, rows) if found else "no token was made yet"
-            ),
+    found = workspace.store.tokens.all()
+    rows = [
+        (
+            one.id,
+            one.environment,
+            one.row_filter or "",
+            short_time(one.created_at),
+            one.created_by,
+            f"revoked {short_time(one.revoked_at)}"
+            if one.revoked_at
+            else short_time(one.expires_at) or "never",
         )
+        for one in found
+    ]
+    head = ("id", "environment", "rows", "created (UTC)", "by", "ends (UTC)")
+    output.result(
+        {"tokens": [_json(one) for one in found]},
+        lambda console: console.print(
+            simple_table(head, rows) if found else "no token was made yet"
+        ),
+    )
 
 
 @token.command("revoke")
-def revoke(
-    token_id: TokenId,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@on_project
+def revoke(workspace: Workspace, output: Output, token_id: TokenId) -> None:
     """Make a token void, from the next request on.
 
     Example: vde token revoke 1f2e3d4c5b6a
     """
-    output = Output(as_json)
-    with opened(project) as workspace:
-        workspace.store.project.require_own()
-        workspace.store.tokens.revoke(token_id)
-        output.result(
-            {"id": token_id, "revoked": True},
-            lambda console: console.print(f"token [bold]{token_id}[/] is void"),
-        )
+    workspace.store.project.require_own()
+    workspace.store.tokens.revoke(token_id)
+    output.result(
+        {"id": token_id, "revoked": True},
+        lambda console: console.print(f"token [bold]{token_id}[/] is void"),
+    )
 
 
 def _duration(text: str) -> timedelta:

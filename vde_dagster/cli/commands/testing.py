@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, Json, ProjectDir, Select
+from vde_dagster.cli.opening import on_project
+from vde_dagster.cli.options import Select
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.execution.unit_testing.create_test import Wanted
+    from vde_dagster.execution.workspace import Workspace
 
 Create = Annotated[
     str | None,
@@ -39,7 +39,10 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", "-o", help="Replace the 
 IncludeCtes = Annotated[bool, typer.Option("--include-ctes", help="Expect the rows of CTEs, too.")]
 
 
+@on_project
 def run_tests(
+    workspace: Workspace,
+    output: Output,
     select: Select = None,
     create: Create = None,
     environment: Of = "prod",
@@ -50,9 +53,6 @@ def run_tests(
     path: TestPath = None,
     overwrite: Overwrite = False,
     include_ctes: IncludeCtes = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Run the project's unit tests, or write one with --create.
 
@@ -74,7 +74,7 @@ def run_tests(
             overwrite,
             include_ctes,
         )
-        _create(project, wanted, Output(as_json))
+        _create(workspace, wanted, output)
         return
     for option, is_given in (
         ("--environment", environment != "prod"),
@@ -91,57 +91,54 @@ def run_tests(
                 f"{said} needs --create: tests have their own rows",
                 hint="leave it out, or name the model to write a test of with --create",
             )
-    output = Output(as_json)
-    with opened(project) as workspace:
-        from vde_dagster.cli.findings_view import results_json, show_results
-        from vde_dagster.execution.apply.plan_tests import PassedTests
-        from vde_dagster.execution.unit_testing.check_tests import check_test, select_tests
-        from vde_dagster.execution.unit_testing.run_test import run_test
-        from vde_dagster.project.loading.loader import with_variables
+    from vde_dagster.cli.findings_view import results_json, show_results
+    from vde_dagster.execution.apply.plan_tests import PassedTests
+    from vde_dagster.execution.unit_testing.check_tests import check_test, select_tests
+    from vde_dagster.execution.unit_testing.run_test import run_test
+    from vde_dagster.project.loading.loader import with_variables
 
-        tests = select_tests(
-            workspace.project.tests,
-            workspace.project.models,
-            select or (),
-            workspace.changed_files,
-        )
-        snapshots = workspace.snapshots()
-        models = workspace.project.models
-        tests = [with_variables(test, workspace.root, models) for test in tests]
-        for test in tests:
-            check_test(test, snapshots)
-        results = [run_test(test, snapshots, workspace.engine()) for test in tests]
-        passed = PassedTests.of(workspace.settings)
-        for result in results:
-            if result.passed:
-                passed.add(result.test, snapshots)
-        passed.save()
-        output.result(results_json(results), lambda console: show_results(console, results))
+    tests = select_tests(
+        workspace.project.tests,
+        workspace.project.models,
+        select or (),
+        workspace.changed_files,
+    )
+    snapshots = workspace.snapshots()
+    models = workspace.project.models
+    tests = [with_variables(test, workspace.root, models) for test in tests]
+    for test in tests:
+        check_test(test, snapshots)
+    results = [run_test(test, snapshots, workspace.engine()) for test in tests]
+    passed = PassedTests.of(workspace.settings)
+    for result in results:
+        if result.passed:
+            passed.add(result.test, snapshots)
+    passed.save()
+    output.result(results_json(results), lambda console: show_results(console, results))
     if not all(result.passed for result in results):
         raise typer.Exit(1)
 
 
-def _create(project: Path, wanted: Wanted, output: Output) -> None:
-    with opened(project) as workspace:
-        from vde_dagster.execution.unit_testing.create_test import create_test
-        from vde_dagster.reports.texts import count
+def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
+    from vde_dagster.execution.unit_testing.create_test import create_test
+    from vde_dagster.reports.texts import count
 
-        done = create_test(workspace, wanted)
-        given = ", ".join(f"{rows} of {parent}" for parent, rows in done.inputs.items())
-        output.result(
-            {
-                "file": done.path,
-                "name": done.name,
-                "inputs": done.inputs,
-                "outputs": done.outputs,
-            },
-            lambda console: console.print(
-                f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
-                f"come of {given or 'nothing'}",
-                markup=False,
-                soft_wrap=True,
-            ),
-        )
+    done = create_test(workspace, wanted)
+    given = ", ".join(f"{rows} of {parent}" for parent, rows in done.inputs.items())
+    output.result(
+        {
+            "file": done.path,
+            "name": done.name,
+            "inputs": done.inputs,
+            "outputs": done.outputs,
+        },
+        lambda console: console.print(
+            f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
+            f"come of {given or 'nothing'}",
+            markup=False,
+            soft_wrap=True,
+        ),
+    )
 
 
 def _values(texts: dict[str, str]) -> dict[str, Any]:
