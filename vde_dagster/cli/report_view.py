@@ -27,6 +27,7 @@ _STYLES = {
     Mark.WORK: "cyan",
     Mark.BAD: "red",
     Mark.QUIET: "dim",
+    Mark.PLAN: "",
 }
 
 
@@ -45,6 +46,17 @@ def show_report(console: Console, report: Report) -> None:
             _add_row(branch, row)
     console.print(tree)
     show_warnings(console, report.warnings)
+
+
+def show_table(console: Console, section: Section) -> None:
+    """Print a section's rows as a table, if there are any, and its title below."""
+    from vde_dagster.cli.output import simple_table
+
+    rows = [[cell.text for cell in row.cells] for row in section.rows]
+    if rows:
+        console.print(simple_table(section.columns, rows))
+    if section.title:
+        console.print(section.title, style=_STYLES[section.mark])
 
 
 def show_summary(console: Console, report: Report) -> None:

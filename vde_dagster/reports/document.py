@@ -24,6 +24,7 @@ class Mark(str, Enum):
     WORK = "work"
     BAD = "bad"
     QUIET = "quiet"
+    PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True)

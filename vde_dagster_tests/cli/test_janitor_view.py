@@ -6,9 +6,10 @@ import io
 
 from rich.console import Console
 
-from vde_dagster.cli.environments_view import show_janitor
+from vde_dagster.cli.report_view import show_table
 from vde_dagster.lakehouse.maintenance.cleaning import Decision
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+from vde_dagster.reports.janitor import janitor_section
 
 
 def shown(*versions: tuple[str, int]) -> list[str]:
@@ -23,7 +24,7 @@ def shown(*versions: tuple[str, int]) -> list[str]:
         for environment, number in versions
     ]
     console = Console(file=io.StringIO(), width=200)
-    show_janitor(console, JanitorReport(True, tuple(decisions)))
+    show_table(console, janitor_section(JanitorReport(True, tuple(decisions))))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
@@ -44,7 +45,7 @@ def test_versions_that_go_for_different_reasons_are_told_apart() -> None:
         Decision("forget_version", f"prod version {n}", why, "planned", version=("prod", n))
         for n, why in ((4, "many"), (3, "many"), (2, "old"), (1, "old"))
     ]
-    show_janitor(console, JanitorReport(True, tuple(decisions)))
+    show_table(console, janitor_section(JanitorReport(True, tuple(decisions))))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "prod versions 3 to 4   many" in text
     assert "prod versions 1 to 2   old" in text

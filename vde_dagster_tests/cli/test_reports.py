@@ -19,7 +19,7 @@ from vde_dagster.orchestration.pages.markdown import report_markdown, short_mark
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import Report
-from vde_dagster.reports.history import data_summary
+from vde_dagster.reports.environments import data_summary
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.environments.environments import FreezeResult
+    from vde_dagster.execution.environments.rollback import RollbackResult
+    from vde_dagster.execution.environments.version_changes import VersionChange
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.environments.environments import EnvironmentSummary
 
@@ -96,12 +98,35 @@ def history(
 
     Example: vde history prod --limit 5
     """
-    from vde_dagster.cli.environments_view import history_json, show_history
+    from vde_dagster.cli.report_view import show_table
     from vde_dagster.planning.environments.environment import environment_name
+    from vde_dagster.reports.environments import history_section
 
     name = environment_name(environment)
     changes = workspace.environments.history(name, limit)
-    output.result(history_json(name, changes), lambda console: show_history(console, changes))
+    output.result(
+        {"environment": name, "versions": list(map(_version_json, changes))},
+        lambda console: show_table(console, history_section(changes)),
+    )
+
+
+def _version_json(change: VersionChange) -> dict[str, Any]:
+    from vde_dagster.cli.shapes import instant_json
+
+    version = change.version
+    return {
+        "version": version.version,
+        "published_at": instant_json(version.published_at),
+        "published_by": version.published_by,
+        "plan": version.plan_id,
+        "note": version.note,
+        "added": version.added,
+        "changed": version.changed,
+        "removed": version.removed,
+        "dropped": version.dropped,
+        "changes": change.what,
+        "data": [table.to_json() for table in change.data],
+    }
 
 
 @on_project
@@ -119,17 +144,13 @@ def rollback(
     vde rollback prod; vde rollback prod --to 1 --dry-run
     """
     from vde_dagster.cli.applying import show_failed_statements
-    from vde_dagster.cli.environments_view import (
-        rollback_json,
-        rollback_notes,
-        rollback_sentence,
-    )
+    from vde_dagster.reports.environments import rollback_notes, rollback_sentence
 
     result = workspace.environments.rollback(
         environment, to, definitions_only=definitions_only, dry_run=dry_run
     )
     output.result(
-        rollback_json(result, dry_run=dry_run),
+        _rollback_json(result, dry_run=dry_run),
         lambda console: console.print(rollback_sentence(result, dry_run=dry_run)),
     )
     for note in () if output.as_json else rollback_notes(result):
@@ -137,6 +158,24 @@ def rollback(
     if result.failed_statements:
         show_failed_statements(output.err, result.failed_statements)
         raise SystemExit(1)
+
+
+def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
+    from vde_dagster.cli.applying import failed_statements_json
+    from vde_dagster.cli.shapes import environment_json
+
+    return {
+        "environment": environment_json(result.environment),
+        "restored": result.restored,
+        "dry_run": dry_run,
+        "definitions_only": result.definitions_only,
+        "moved": {str(name): {"rows": rows} for name, rows in result.moved.items()},
+        "held": [str(name) for name in result.held],
+        "holding": {one: [str(name) for name in names] for one, names in result.holding.items()},
+        "missing": {str(name): ranges.to_json() for name, ranges in result.missing.items()},
+        "reverted": {str(one.name): one.to_json() for one in result.reverted},
+        "failed_statements": failed_statements_json(result.failed_statements),
+    }
 
 
 @on_project

@@ -44,7 +44,7 @@ def info(workspace: Workspace, output: Output) -> None:
 
     Example: vde info --json
     """
-    from vde_dagster.cli.environments_view import project_info, show_info
+    from vde_dagster.cli.project_info import project_info, show_info
 
     found = project_info(workspace)
     output.result(found, lambda console: show_info(console, found))

@@ -23,10 +23,11 @@ def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> No
     A table is unused when no kept version of any environment shows it. Example:
     vde janitor --dry-run
     """
-    from vde_dagster.cli.environments_view import show_janitor
+    from vde_dagster.cli.report_view import show_table
+    from vde_dagster.reports.janitor import janitor_section
 
     report = workspace.maintenance.janitor(dry_run=dry_run)
-    output.result(report.to_json(), lambda console: show_janitor(console, report))
+    output.result(report.to_json(), lambda console: show_table(console, janitor_section(report)))
     if report.failures:
         raise typer.Exit(1)
 

@@ -14,20 +14,24 @@ from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.pages.markdown import (
     markdown_table,
     partition_link,
+    section_table,
     short_name,
 )
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.reports.history import data_summary
-from vde_dagster.reports.texts import first_of, spans
+from vde_dagster.reports.environments import data_section, history_section
+from vde_dagster.reports.texts import first_of
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
+    from vde_dagster.execution.environments.version_changes import VersionChange
     from vde_dagster.state.environments.mirror import MirrorStanding
 
 
 MAX_VIEWS = 1000
 MAX_CHANGES = 50
+MAX_TABLES = 50
+LISTED = 20
+"""Versions that the page of an environment lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +118,11 @@ def _data(changes: Sequence[VersionChange], names: Names) -> dict[str, Any]:
     """Say what data the version changed, and list the versions up to it."""
     if not changes:
         return {}
+    data, history = data_section(changes[0].data), history_section(changes[:LISTED])
+    table = section_table(data, names, MAX_TABLES) if data.rows else "No data changed."
     return {
-        "vde/data": dg.MetadataValue.md(data_text(changes[0])),
-        "vde/history": dg.MetadataValue.md(history_text(changes, names)),
+        "vde/data": dg.MetadataValue.md(table),
+        "vde/history": dg.MetadataValue.md(section_table(history, names)),
     }
 
 
@@ -163,72 +169,3 @@ def _rows(
 
 def _place(model: ShownModel) -> str | None:
     return model.table.id if model.table is not None else None
-
-
-MAX_TABLES = 50
-MAX_RANGES = 3
-LISTED = 20
-"""How many versions the page of an environment lists."""
-
-
-def data_text(change: VersionChange) -> str:
-    """Say which tables' data a version changed: intervals, rows, rows added and removed."""
-    if not change.data:
-        return "No data changed."
-    rows = [
-        {
-            "table of": ", ".join(short_name(name) for name in table.models[:MAX_RANGES]),
-            "intervals (UTC)": spans(table.intervals, MAX_RANGES),
-            "rows": _number(table.rows),
-            "added": _number(table.added) if not table.is_new else _whence(table),
-            "removed": "" if table.is_new else _number(table.removed),
-        }
-        for table in change.data[:MAX_TABLES]
-    ]
-    more = first_of(len(change.data), MAX_TABLES)
-    return markdown_table(rows) + (more and f"\n\n…{more}")
-
-
-def history_text(changes: Sequence[VersionChange], names: Names) -> str:
-    """List versions, newest first, with what each changed, as `vde history` does.
-
-    Args:
-        names: The project's names, for links to plans.
-    """
-    return markdown_table(
-        [
-            {
-                "version": change.version.version,
-                "published (UTC)": f"{change.version.published_at:%Y-%m-%d %H:%M}",
-                "changed": change.what,
-                "models": _models(change),
-                "data": data_summary(change.data),
-                "why": _why(change, names),
-            }
-            for change in changes[:LISTED]
-        ]
-    )
-
-
-def _models(change: VersionChange) -> str:
-    version = change.version
-    parts = ((version.added, "added"), (version.changed, "changed"), (version.removed, "removed"))
-    return ", ".join(f"{number} {what}" for number, what in parts if number)
-
-
-def _why(change: VersionChange, names: Names) -> str:
-    version = change.version
-    if version.dropped:
-        return "dropped"
-    if version.plan_id:
-        link = partition_link(names.plan_key, version.plan_id, "plan")
-        return link if version.note in ("", "plan") else f"{version.note} {link}"
-    return version.note
-
-
-def _whence(table: DataChange) -> str:
-    return "earlier table" if table.is_back else "new table"
-
-
-def _number(value: int | None) -> str:
-    return "not known" if value is None else f"{value:,}"

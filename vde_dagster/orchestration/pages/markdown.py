@@ -87,6 +87,20 @@ def _section(section: Section, most: int = MAX_ROWS) -> str:
     return "\n".join([*lines, *_more(len(section.rows), most)])
 
 
+def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
+    """Write the rows of a section without its title; plans are links to their pages."""
+    rows = [[_linked(cell, names) for cell in row.cells] for row in section.rows[:most]]
+    return "\n".join([_table(section.columns, rows), *_more(len(section.rows), most)])
+
+
+def _linked(cell: Cell, names: Names) -> str:
+    if cell.mark is Mark.PLAN and cell.text:
+        return partition_link(names.plan_key, cell.text, "plan")
+    if cell.mark is Mark.NAME:
+        return ", ".join(map(short_name, cell.text.split(", ")))
+    return cell.text
+
+
 def _marked(cell: Cell) -> str:
     if cell.mark is Mark.NAME:
         return f"`{short_name(cell.text)}`"

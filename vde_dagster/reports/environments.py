@@ -1,0 +1,105 @@
+"""The reports of environments: their versions, the data of one, and a rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vde_dagster.reports.document import Cell, Mark, Row, Section, listed
+from vde_dagster.reports.texts import count, short_time, spans
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.environments.rollback import RollbackResult
+    from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
+
+MOST_MODELS = 3
+"""Models of one table that are named."""
+MOST_NAMES = 20
+"""Models that a sentence on a rollback names."""
+
+
+def history_section(changes: Sequence[VersionChange]) -> Section:
+    """Return the versions of an environment, with what each changed."""
+    columns = ("version", "published (UTC)", "changes", "models", "data", "by", "plan", "note")
+    return Section("", columns=columns, rows=tuple(map(_version, changes)))
+
+
+def _version(change: VersionChange) -> Row:
+    version = change.version
+    counts = {"added": version.added, "changed": version.changed, "removed": version.removed}
+    note = "" if version.note == "plan" else version.note
+    texts = (
+        str(version.version),
+        short_time(version.published_at),
+        change.what,
+        ", ".join(f"{number} {what}" for what, number in counts.items() if number),
+        data_summary(change.data),
+        version.published_by,
+    )
+    plan = Cell(version.plan_id or "", Mark.PLAN)
+    return Row((*map(Cell, texts), plan, Cell("dropped" if version.dropped else note)))
+
+
+def data_summary(tables: Sequence[DataChange]) -> str:
+    """Sum up what happened to tables: `3 tables +10 -2 rows, 1 new table, 1 earlier table`."""
+    moved = [table for table in tables if not table.is_new]
+    back = sum(table.is_back for table in tables)
+    rows = ""
+    if all(table.added is not None for table in moved):
+        added, removed = (
+            sum(n or 0 for n in each)
+            for each in ([table.added for table in moved], [table.removed for table in moved])
+        )
+        rows = f" +{added:,} -{removed:,} rows"
+    parts = [count(len(moved), "table") + rows] if moved else []
+    others = ((len(tables) - len(moved) - back, "new table"), (back, "earlier table"))
+    return ", ".join([*parts, *(count(many, noun) for many, noun in others if many)])
+
+
+def data_section(tables: Sequence[DataChange]) -> Section:
+    """Return what a version changed of tables: intervals, rows, rows added and removed."""
+    columns = ("table of", "intervals (UTC)", "rows", "added", "removed")
+    return Section("", columns=columns, rows=tuple(map(_data, tables)))
+
+
+def _data(table: DataChange) -> Row:
+    added, removed = _number(table.added), _number(table.removed)
+    if table.is_new:
+        added, removed = "earlier table" if table.is_back else "new table", ""
+    names, ranges = table.models[:MOST_MODELS], spans(table.intervals, MOST_MODELS)
+    texts = (ranges, _number(table.rows), added, removed)
+    return Row((Cell(", ".join(map(str, names)), Mark.NAME), *map(Cell, texts)))
+
+
+def _number(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
+
+
+def rollback_sentence(result: RollbackResult, *, dry_run: bool = False) -> str:
+    """Say in a sentence what a rollback did, or would do."""
+    version, restored = result.environment.version, f"version {result.restored}"
+    if result.definitions_only:
+        restored += ", in its definitions"
+    verb = "would be" if dry_run else "is"
+    return f"{result.environment.name} {verb} at version {version}, equal to {restored}"
+
+
+def rollback_notes(result: RollbackResult) -> Iterator[str]:
+    """Say what goes back, what is held, and what is to be computed."""
+    name = result.environment.name
+    if result.moved:
+        yield f"data back as they were: {_names(result.moved)}"
+    if result.held:
+        yield f"held as they were, until the next plan or run of {name}: {_names(result.held)}"
+    for other, names in result.holding.items():
+        yield (
+            f"{other} goes on showing what it showed of {_names(names)}, until its next plan or run"
+        )
+    for one in result.reverted:
+        yield f"{one.name} {'; '.join(one.sentences())}"
+    if result.missing:
+        yield f"to be computed: {_names(result.missing)}; do so with: vde run {name}"
+
+
+def _names(names: Collection[object]) -> str:
+    return listed(list(names), MOST_NAMES)
