@@ -98,9 +98,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def call(arguments: Sequence[str]) -> int:
     """Run the command line.
 
-    Args:
-        arguments: What follows `vde`.
-
     Returns:
         The process's exit code.
     """

@@ -44,7 +44,6 @@ def meant_environment(
     """Return the environment to plan for; a new one that looks mistyped is asked about.
 
     Args:
-        output: The command's output.
         create: Whether the caller said that it is meant.
         yes: Whether nothing is to be asked.
 
@@ -75,7 +74,6 @@ def confirm(
     The answer that Enter gives is No when rows, values, columns or types that are published change.
 
     Args:
-        output: The command's output.
         breaks: What of it breaks what an environment's readers rely on.
         yes: Whether the caller has answered already.
         named: Whether the caller gave the plan's id.

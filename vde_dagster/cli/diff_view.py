@@ -22,7 +22,6 @@ class ModelDiff:
     """One model that differs.
 
     Args:
-        name: The model's name.
         category: What that means for its data, or None.
         lines: A unified diff of its file's text; empty when only its parents changed.
         columns: Names of columns that are added, removed and changed.

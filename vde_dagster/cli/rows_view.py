@@ -43,7 +43,6 @@ def show_rows(
     """Print rows as a table.
 
     Args:
-        console: Where to.
         columns: (name, Spark SQL type), in order.
     """
     console.print(

@@ -27,7 +27,6 @@ class PinnedVersion:
     """The relations of a version's models; definitions are read as they are asked for.
 
     Args:
-        warehouse: The project's warehouse.
         live: The external tables that were asked for, by what reads them too.
         snapshots: The definitions that were read so far, by id.
         tables: The tables that were read so far, by id.
@@ -123,7 +122,6 @@ def with_held(
     """Add to a resolver what is to be known of the states that its entries hold tables at.
 
     Args:
-        warehouse: The project's warehouse.
         only: The models that are asked for, or None for all; queries read others.
 
     Raises:

@@ -36,7 +36,6 @@ class Warehouse:
     """A project on disk with its state, catalog and engine, each opened at its first use.
 
     Args:
-        root: The project's folder.
         engine: An engine to use instead of a Spark session of its own; it is not closed here.
         join: Starts or returns a Spark session of somebody else, which the engine joins.
         clock: Who tells the state store the time; the machine by default.
@@ -281,9 +280,6 @@ def current_user() -> str:
 
 def _all_mistakes(root: Path, found: ProjectError) -> ProjectError:
     """Add the mistakes in models of the files that could be read.
-
-    Args:
-        root: The project's folder.
 
     Returns:
         One error that has all mistakes.

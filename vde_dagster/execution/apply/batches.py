@@ -341,9 +341,6 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
-    Args:
-        table_id: The physical table's id.
-
     Returns:
         The fill, which of the ranges it stands for, and what share of the fill that is.
     """

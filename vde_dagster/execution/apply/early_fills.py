@@ -33,7 +33,6 @@ def without_early(
     """Return the state without ranges filled before their time, and the warnings on them.
 
     Args:
-        warehouse: The project's warehouse.
         save: Whether that is recorded; a plan that only looks changes nothing.
     """
     fills, now = warehouse.store.fills, warehouse.store.database.clock.now()

@@ -48,7 +48,6 @@ class PlanTasks:
         plan: The plan, with the tables that exist.
         target: Resolves the names of what the plan's environment becomes, on `main`.
         written: What the plan's own models read beside `main`.
-        catalog: The Spark catalog's name.
         digest_sets: The sets of columns of which fills take digests, by table id.
         lacks: What tables that are made whole are made without, by table id.
     """
@@ -244,7 +243,6 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
 
     Args:
         resolver: What names stand for in it.
-        catalog: The Spark catalog's name.
     """
     target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
     found: dict[str, set[Columns]] = {}

@@ -41,7 +41,6 @@ class PlanTests:
     Args:
         models: The models as the files define them now.
         passed: Which tests have passed, and on what.
-        root: The project's folder.
     """
 
     tests: Sequence[UnitTest]

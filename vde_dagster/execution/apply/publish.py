@@ -40,7 +40,6 @@ def publish_plan(
 
     Args:
         plan: The plan, with the tables that exist.
-        resolver: The plan's target.
         written: Branch by table id, of what was written beside `main`.
         warehouse: Its engine is needed only for VIEW models that nobody analysed so far.
         leases: Held by this apply; the commit checks that they still are.

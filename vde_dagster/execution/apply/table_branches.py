@@ -196,11 +196,7 @@ class BranchCommit:
 
 @dataclass(frozen=True, slots=True)
 class TableBranches:
-    """The branches of one table, as the holder of its lease changes them.
-
-    Args:
-        lease: The lease on it; every change demands it.
-    """
+    """The branches of one table, as the holder of its lease changes them."""
 
     lakehouse: Lakehouse
     table: PhysicalTable

@@ -39,7 +39,6 @@ def changes_between(
     """Find out how the changes of a model from one version to another are read; reads no row.
 
     Args:
-        warehouse: The project's warehouse.
         since: The version that the reader has; 0 for nothing yet. It may be the later one.
         until: The version that the reader wants; None for the current one.
 
@@ -106,7 +105,6 @@ def changes_by_version(
     A copy that applies them in the order of `_change_ordinal` has been what each version showed.
 
     Args:
-        warehouse: The project's warehouse.
         since: The version that the reader has; 0 for nothing yet.
         until: The version that the reader wants; None for the current one.
 
@@ -183,7 +181,6 @@ def steps_of(
     """Find out how each version is compared with the one before.
 
     Args:
-        catalog: The Spark catalog's name.
         shown: The versions, oldest first; None at first for the time before any.
         whole: The net changes of all of them.
         pinned_only: Whether to read only what versions pin, and so no commit in between.

@@ -120,7 +120,6 @@ def compare_sides(
     """Find out how two versions of a model are compared.
 
     Args:
-        catalog: The Spark catalog's name.
         since: The earlier version's number.
         before: What the earlier version shows; None where it does not show the model.
         after: What the later one shows; one of them is there.
@@ -348,7 +347,6 @@ def read_side(
     """Find out how a model is read as a version showed it.
 
     Args:
-        warehouse: The project's warehouse.
         reader: What is known of the version already.
 
     Returns:

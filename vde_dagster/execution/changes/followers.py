@@ -23,7 +23,6 @@ def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = Fa
     """Let the views of changes follow a publication; a failure is logged, and made up for later.
 
     Args:
-        warehouse: The project's warehouse.
         first: Whether something else may only happen once they have followed.
 
     Raises:

@@ -239,7 +239,6 @@ def expand_changes(
     """Replace calls of `changes` by names of tables.
 
     Args:
-        warehouse: The project's warehouse.
         version: What is queried: whose changes, and up to which version where none is said.
 
     Returns:

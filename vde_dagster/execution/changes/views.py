@@ -51,9 +51,6 @@ class ChangeViews:
 def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
     """Write the views of changes that production should have, and remove others.
 
-    Args:
-        warehouse: The project's warehouse.
-
     Raises:
         ConflictError: Production was published meanwhile.
         StoreError: State or catalog cannot be reached.
@@ -192,7 +189,6 @@ class VersionsOfViews:
     """Reads what versions of production showed, each version once.
 
     Args:
-        warehouse: The project's warehouse.
         kept: The versions that no clean-up forgets soon, rising.
     """
 

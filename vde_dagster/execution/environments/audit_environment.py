@@ -72,8 +72,6 @@ class EnvironmentAudit:
     """Audits one environment.
 
     Args:
-        warehouse: The project's warehouse.
-        environment: The environment's name.
         patterns: Which models, as `select` has them; all by default.
         labels: Only these audits, by their labels; all by default.
     """

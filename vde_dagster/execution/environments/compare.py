@@ -58,7 +58,6 @@ def compare_environments(
     """Compare what an environment shows with what another one does; stores nothing.
 
     Args:
-        warehouse: The project's warehouse.
         new: The environment, or version of one, whose changes are told.
         old: The one that it is compared with.
     """
@@ -117,7 +116,6 @@ def compare_data(
     """Compare what two versions pin, by Iceberg's metadata; no rows are read.
 
     Args:
-        warehouse: The project's warehouse.
         new: The version whose changes are told.
         old: The one that it is compared with.
 
@@ -195,7 +193,6 @@ def tables_of_environments(
     """Return the views of a model in two environments, and its grain as the first one has it.
 
     Args:
-        warehouse: The project's warehouse.
         environments: `source:target`.
 
     Raises:

@@ -57,9 +57,6 @@ class Environments:
     def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
         """Return the versions of an environment with what each changed, newest first.
 
-        Args:
-            limit: The most versions to return.
-
         Raises:
             UsageError: There is no such environment.
         """

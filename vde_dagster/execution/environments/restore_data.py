@@ -92,8 +92,6 @@ def going_back(warehouse: Warehouse, current: Environment, old: Environment) -> 
     """Find out what becomes of the tables of an old version; changes nothing.
 
     Args:
-        warehouse: The project's warehouse.
-        current: The environment's current version.
         old: The version that is to be shown again.
 
     Raises:
@@ -350,7 +348,6 @@ def reverted(
     """Say which models of an old version are shown by tables that changed in place since.
 
     Args:
-        current: The environment's current version.
         old: The version that is to be shown again.
         state: The snapshots and tables of the old version.
         moved: Those whose tables go back: what was filled since is gone.

@@ -86,7 +86,6 @@ def changes_until(
         lakehouse: Where metadata say what tables gained that others moved; without it that is
             not known.
         until: The last version; None for the newest.
-        limit: The most versions to return.
     """
     versions = store.versions.history(name, limit, until)
     if not versions:

@@ -44,7 +44,6 @@ class Finding:
     """A violation of a rule, with its place and severity.
 
     Args:
-        rule: The rule's name.
         certain: Whether it is an error; otherwise a warning.
         violation: What is wrong, and where.
     """

@@ -38,7 +38,6 @@ def gather_state(
     What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
 
     Args:
-        environment: The environment to be planned.
         snapshots: The target's snapshots; the environment's own by default.
         build: Makes snapshots of definitions with today's canonicaliser.
         among: Read only what is said of these models, with all that they are made of; where
@@ -127,11 +126,7 @@ def with_pinned(
 def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, tuple[Previewed, ...]]:
-    """Read the previews of a project's models that can change in place.
-
-    Args:
-        snapshots: The project's snapshots.
-    """
+    """Read the previews of a project's models that can change in place."""
     changing = {name for name, one in snapshots.items() if one.model.kind.in_place is not None}
     if not changing:
         return {}
@@ -205,7 +200,6 @@ def complete_state(
 
     Args:
         target: The environment that is planned, or None.
-        production: Production, or None.
         snapshots: The target's snapshots.
         unreadable: Gets the ids of stored snapshots that cannot be read, which is no error then.
 

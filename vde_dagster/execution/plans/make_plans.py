@@ -551,8 +551,6 @@ def select_models(
 
     Args:
         warehouse: Has the state store, and the project's folder.
-        environment: The environment to be planned.
-        models: The project's models.
         patterns: See `project.selection`.
 
     Raises:

@@ -64,8 +64,6 @@ def with_auto_restatement(warehouse: Warehouse, plan: Plan, *, save: bool) -> Pl
     next one, whatever ticks meanwhile.
 
     Args:
-        warehouse: The project's warehouse.
-        plan: The run's plan.
         save: Whether to remember it; a plan that only looks changes nothing.
     """
     if plan.environment != PRODUCTION:

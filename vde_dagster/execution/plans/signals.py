@@ -136,7 +136,6 @@ class SignalContext:
     there is no such environment yet.
 
     Args:
-        warehouse: The project's warehouse.
         execution_time: The plan's instant (UTC).
         model: The model whose intervals are asked about.
     """

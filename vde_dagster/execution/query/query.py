@@ -132,7 +132,6 @@ class Queries:
         Args:
             environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of
                 it, with the definitions and the data that it was published with.
-            sql: The query, in Spark SQL.
             limit: The most rows to return.
             at: A time (UTC): the version that was current then.
             raw: Whether to leave out the rules of `query_rules`, which keep a query to models;

@@ -64,7 +64,6 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
     """Refuse a query that does anything but read an environment's models and external tables.
 
     Args:
-        sql: The query, in Spark SQL.
         known: What it may read.
 
     Raises:

@@ -34,9 +34,6 @@ def mistakes_in_tests(
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
     """Check what can be checked without running the test.
 
-    Args:
-        snapshots: The project's models.
-
     Returns:
         The tested model's snapshot.
 
@@ -121,8 +118,6 @@ def select_tests(
     """Return the tests that patterns name, in order; all where there are none.
 
     Args:
-        tests: The project's tests.
-        models: The project's models.
         patterns: Names of tests, and patterns of models, see `project.selection`.
         changed: Returns which files differ from a branch.
 

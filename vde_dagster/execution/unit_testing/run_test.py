@@ -61,9 +61,6 @@ class TestResult:
 def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
     """Run a test on Spark; nothing is written.
 
-    Args:
-        snapshots: The project's models.
-
     Raises:
         ProjectError: See `check_test`.
     """
@@ -89,7 +86,6 @@ def rows_of(
     """Return the columns, with their types, and rows that a test's model makes of its inputs.
 
     Args:
-        snapshots: The project's models.
         part: A common table expression of the query, or None for the whole.
 
     Raises:
@@ -298,7 +294,6 @@ def with_frozen_time(sql: str, now: datetime) -> str:
     """Replace what asks for the time by an instant: CURRENT_DATE, `now()`, `unix_timestamp()` ….
 
     Args:
-        sql: A Spark SQL query.
         now: The instant; days and wall clocks are those of UTC.
     """
     lowered = sql.lower()

@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import shortened
 from vde_dagster.execution.unit_testing.run_test import RowDifference, TestResult
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.serialise import from_plain
 
 MAX_ROWS = 20
 """Of the missing and of the unexpected rows: what goes beyond is counted and not told."""
@@ -55,7 +56,6 @@ class ToldTest:
     """The result of a unit test, and the plan it ran for.
 
     Args:
-        test: The test's name.
         file: Its file, relative to the project.
         summary: What went wrong, or None when it passed.
         error: Why the model could not be run at all, or None.
@@ -126,19 +126,7 @@ class ToldTest:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
         """Read the JSON of `to_json`, also with lists in place of tuples."""
-        differences = [
-            ToldDifference(
-                item["part"],
-                tuple(item["columns"]),
-                tuple(map(tuple, item["missing"])),
-                tuple(map(tuple, item["unexpected"])),
-                item["missing_rows"],
-                item["unexpected_rows"],
-            )
-            for item in data["differences"]
-        ]
-        model = ModelName(*data["model"])
-        return cls(**{**data, "model": model, "differences": tuple(differences)})
+        return from_plain(cls, data)
 
 
 def _cells(rows: Sequence[tuple[Any, ...]]) -> tuple[Cells, ...]:

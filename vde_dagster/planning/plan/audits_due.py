@@ -71,9 +71,6 @@ def with_audits_of_others(
     Tables that others write are audited before what reads them is computed. Rows that stay are
     audited again where another table that the audits read changes. Rows in tables that nobody shows
     have not passed late audits for certain: these run behind the fills that record them.
-
-    Args:
-        snapshots: The plan's target.
     """
     models = tuple(planned)
     outside = _outside(models, snapshots)
@@ -103,7 +100,6 @@ def with_audits_of_fills(
     What is computed is audited with it: left are those that have no rows of their own.
 
     Args:
-        models: The models of the plan, parents first.
         snapshots: The plan's target, by id.
         beside: Whether audits that the plan had are kept.
     """
@@ -155,7 +151,6 @@ def audited_range(
     is. A run runs it once a tick of its cron, for what came since.
 
     Args:
-        request: What the plan is asked for.
         old: What the environment has of it.
         moving: The models that are computed, or that change.
         start: Its first instant, when it has one.

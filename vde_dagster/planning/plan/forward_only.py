@@ -100,7 +100,6 @@ class ForwardOnly:
 
     Args:
         state: What production and the environment show.
-        options: What was said of the plan.
         types: Reads a table's real types.
         changes: What became of the columns, by model, of those that extend a table.
         previewed: The environments whose previews decided that a model goes on, by model.
@@ -356,7 +355,6 @@ def columns_in_place(
 
     Args:
         plain: The definition as it is on its own.
-        table: Production's table.
         types: Spark SQL types of the table's columns, by name.
     """
     policy = plain.model.kind.in_place

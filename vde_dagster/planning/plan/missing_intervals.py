@@ -42,7 +42,6 @@ def wanted_intervals(
     """Return everything that the model's table should hold by now.
 
     Args:
-        window: The plan's range.
         starts: First instant of data by model, see `infer_starts`.
     """
     cadence = snapshot.cadence
@@ -80,7 +79,6 @@ def missing_intervals(
     """Return the wanted intervals that can be computed and are not filled.
 
     Args:
-        window: The plan's range.
         starts: First instant of data by model.
         available: Where the parents' data is complete, see `Holdings`.
         catches_up: Whether a table that is made whole lacks what its parents hold by now.

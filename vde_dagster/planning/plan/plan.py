@@ -271,7 +271,6 @@ class Plan:
 
     Args:
         id: Unique id; also names branches and Dagster's partition.
-        environment: The environment's name.
         kind: A change of code, or a scheduled run.
         base_version: The environment's version that the plan was made against, 0 for none; the
             apply refuses when what it shows has changed since then.

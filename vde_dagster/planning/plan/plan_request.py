@@ -26,7 +26,6 @@ class PlanRequest:
     """The options of a plan, with what settings and state add to them.
 
     Args:
-        environment: The environment's name.
         window: The range to fill and the instant of the plan.
         kind: A change of code, or a scheduled run.
         options: What else the caller says of the plan.
@@ -35,7 +34,6 @@ class PlanRequest:
         changes: What becomes of the columns of models that go on with a table of production's.
         previewed: The environments whose previews decided that a model goes on so, by model.
         time_to_live: How long an environment other than production is kept.
-        catalog: The Spark catalog's name.
         suffix: Which part of its views' names has the environment's.
         mode: Whether production has tables where its models have some.
     """
@@ -106,7 +104,6 @@ def window_of(options: PlanOptions, now: datetime, default_start: datetime | Non
     """Return the range that a plan is limited to.
 
     Args:
-        options: What was said of the plan.
         now: The instant of the plan (UTC).
         default_start: Start of models that declare none (UTC), or None.
 

@@ -57,7 +57,6 @@ def make_plan(
 
     Args:
         snapshots: The target, in topological order.
-        plan_id: The plan's id.
         unique_id: Makes ids that were never used, for new tables.
 
     Returns:
@@ -361,7 +360,6 @@ class PlannedWork:
     """Goes through the models of a plan, and remembers what its children may count on.
 
     Args:
-        request: What the plan is asked for.
         starts: First instant of data by model (UTC).
     """
 

@@ -28,7 +28,6 @@ def planned_views(
     """Compare the views of a target with those of the environment, without knowing their types.
 
     Args:
-        request: What the plan is asked for.
         entries: The target's entries.
     """
     after = Resolver(

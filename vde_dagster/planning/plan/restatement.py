@@ -269,7 +269,6 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
     """Limit a run's plan to what one model misses in some ranges.
 
     Args:
-        plan: A run's plan.
         ranges: The ranges (UTC), widened to whole units.
     """
     models = []
