@@ -142,16 +142,14 @@ def _shown(at: datetime) -> str:
 
 
 def published_entry(
-    store: StateStore, environment: str, name: ModelName
+    warehouse: Warehouse, environment: str, name: ModelName
 ) -> tuple[Environment, Entry]:
     """Return an environment as it was published, and a model's entry in it.
 
     Raises:
         UsageError: There is no such environment, or it shows no such model.
     """
-    known = store.environments.get(environment)
-    if known is None:
-        raise no_environment(store, environment)
+    known = named_environment(warehouse, environment)
     entry = known.entries.get(name)
     if entry is None:
         raise UsageError(
@@ -195,7 +193,7 @@ def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:
         UsageError: There is no such environment, or it shows no such model.
     """
     name = ModelName.parse(model, warehouse.settings.default_namespace)
-    known, entry = published_entry(warehouse.store, environment, name)
+    known, entry = published_entry(warehouse, environment, name)
     catalog = warehouse.settings.catalog
     if entry.table_id is None:
         snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]

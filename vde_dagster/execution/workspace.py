@@ -143,10 +143,9 @@ class Workspace(Warehouse):
     @cached_property
     def queries(self) -> Queries:
         """Queries of environments and versions, and reads of models without an engine."""
-        from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query import Queries
 
-        return Queries(self, expand_changes)
+        return Queries(self)
 
     @cached_property
     def models(self) -> Models:

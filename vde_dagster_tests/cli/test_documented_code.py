@@ -77,7 +77,7 @@ def test_reading_starts_no_engine_and_takes_columns_in_any_case_and_order(
     ("environment", "model", "columns", "message", "hint"),
     [
         ("dev", "marts.daily_revenue", [], "no environment 'dev'", "vde plan dev"),
-        ("prod", "marts.daily_revenu", [], "no model marts.daily_revenu", "marts.daily_revenue"),
+        ("prod", "marts.daily_revenu", [], "no model 'marts.daily_revenu'", "marts.daily_revenue"),
         ("prod", "staging.orders", [], "staging.orders has no table", "with Spark"),
         ("prod", "raw.orders", ["amuont"], "has no column 'amuont'", "'amount'"),
     ],

@@ -15,7 +15,7 @@ from vde_dagster.execution.changes.compare_versions import (
     pair_sides,
     read_side,
 )
-from vde_dagster.execution.published_version import published_version
+from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, column_events
 from vde_dagster.planning.changes.query import (
     LOGS,
@@ -46,7 +46,8 @@ def changes_between(
         UsageError: There is no such environment, version to go to, or model in either, or the
             wanted version's data are gone.
     """
-    later = _wanted(warehouse, environment, until)
+    wanted = environment if until is None else f"{environment}@{until}"
+    later = named_environment(warehouse, wanted)
     earlier = warehouse.store.versions.at(environment, since) if since else None
     if since < 0 or (since > later.version and earlier is None):
         raise UsageError(
@@ -72,18 +73,6 @@ def changes_between(
     if after is None and before is None:
         raise _no_model(environment, model, since, later.version)
     return compare_sides(warehouse.settings.catalog, later, model, since, before, after, why)
-
-
-def _wanted(warehouse: Warehouse, environment: str, until: int | None) -> Environment:
-    if until is not None:
-        found = published_version(warehouse.store, f"{environment}@{until}")
-    else:
-        found = warehouse.store.environments.get(environment)
-    if found is None:
-        from vde_dagster.execution.published_version import no_environment
-
-        raise no_environment(warehouse.store, environment)
-    return found
 
 
 def _no_model(environment: str, model: ModelName, since: int, until: int) -> UsageError:

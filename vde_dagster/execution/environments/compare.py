@@ -203,7 +203,7 @@ def tables_of_environments(
     shown: list[tuple[str, Model]] = []
     for text in (first, second):
         environment = environment_name(text)
-        known, entry = published_entry(warehouse.store, environment, name)
+        known, entry = published_entry(warehouse, environment, name)
         found = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model
         if not found.kind.is_shown:
             raise UsageError(

@@ -26,7 +26,7 @@ from vde_dagster.execution.plans.restatements import (
     with_outdated,
 )
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
-from vde_dagster.execution.published_version import no_environment
+from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.planning.environments.environment import (
@@ -335,9 +335,7 @@ class Plans:
                 these and what they are made of.
         """
         warehouse, store = self.warehouse, self.warehouse.store
-        current = store.environments.get(environment)
-        if current is None:
-            raise no_environment(store, environment)
+        current = named_environment(warehouse, environment)
         if not only_read:
             store.project.require_own()
             require_changeable(environment, current.frozen)

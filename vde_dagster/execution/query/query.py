@@ -17,7 +17,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
-from vde_dagster.execution.published_version import no_environment, published_version
+from vde_dagster.execution.published_version import (
+    named_environment,
+    published_entry,
+    published_version,
+)
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Environment,
@@ -59,17 +63,6 @@ class QueryResult:
     read_live: tuple[str, ...] = ()
 
 
-def as_written(
-    warehouse: Warehouse, version: Environment, sql: str
-) -> tuple[str, dict[ModelName, str]]:
-    """Return a query without calls of table functions as it is."""
-    return sql, {}
-
-
-Expand = Callable[["Warehouse", Environment, str], tuple[str, dict[ModelName, str]]]
-"""Replaces calls of table functions by names of tables, and returns what each stands for."""
-
-
 def externals_of(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
@@ -109,14 +102,9 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Queries of environments and versions, and reads of models without an engine.
-
-    Args:
-        expand: Replaces calls of table functions.
-    """
+    """Queries of environments and versions, and reads of models without an engine."""
 
     warehouse: Warehouse
-    expand: Expand = as_written
 
     def run(
         self,
@@ -156,8 +144,36 @@ class Queries:
         Raises:
             UsageError: There is no such environment, model or column, or the model has no table.
         """
-        name = ModelName.parse(model, self.warehouse.settings.default_namespace)
-        return _read_published(self.warehouse, environment_name(environment), name, columns)
+        warehouse = self.warehouse
+        name = ModelName.parse(model, warehouse.settings.default_namespace)
+        _, entry = published_entry(warehouse, environment, name)
+        if entry.table_id is None:
+            raise UsageError(
+                f"{name} has no table of its own, so it can only be read by an engine",
+                hint="read it with Spark, or give its model another kind, such as FULL",
+            )
+        snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+        table = warehouse.store.tables.get(entry.table_id)
+        physical = dict(column_map(snapshot, table))
+        named = {column.lower(): column for column in physical}
+        for column in columns:
+            if column.lower() not in named:
+                hint = suggest(column, physical, "columns")
+                raise UsageError(f"{name} has no column '{column}'", hint=hint)
+        shown = [named[column.lower()] for column in columns] or list(physical)
+        wanted = [physical[column] for column in shown]
+        loaded = warehouse.lakehouse.load_table(table.ref)
+        with warehouse.lakehouse.naming_damage(lambda _: [table.ref]):
+            if entry.held is not None:
+                rows = _as_of(loaded, entry.held, wanted)
+            elif table.branch is not None:
+                head = loaded.snapshot_by_name(table.branch)
+                assert head is not None
+                rows = _scan(loaded, head, loaded.schema(), wanted)
+            else:
+                scan = loaded.scan(selected_fields=tuple(set(wanted)))
+                rows = scan.to_arrow().select(wanted)
+            return rows.rename_columns(shown)
 
     def _of_views(self, environment: str, sql: str, limit: int | None, raw: bool) -> QueryResult:
         """Run a query over an environment's views.
@@ -165,17 +181,16 @@ class Queries:
         Spark loads a query's views one by one, so a query can straddle a publication. The
         publication's id is compared before and after, and the query is run again when it moved.
         """
+        from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
         from vde_dagster.planning.rendering.render import render_environment_query
 
         warehouse, written = self.warehouse, sql
         for _ in range(ATTEMPTS):
-            before = warehouse.store.environments.get(environment)
-            if before is None:
-                raise no_environment(warehouse.store, environment)
+            before = named_environment(warehouse, environment)
             if not warehouse.lakehouse.catalog.form.keeps_pointers:
                 return self._of_version(before, written, limit, raw)
-            sql, changes = self.expand(warehouse, before, written)
+            sql, changes = expand_changes(warehouse, before, written)
             externals = externals_of(warehouse, before)
             table_names = names_in_queries(warehouse.settings, externals.values())
             names, shown = set(before.entries), before.views
@@ -224,10 +239,11 @@ class Queries:
         self, version: Environment, sql: str, limit: int | None, raw: bool
     ) -> QueryResult:
         """Run a query over what a version of an environment showed when it was published."""
+        from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 
         warehouse = self.warehouse
-        sql, changes = self.expand(warehouse, version, sql)
+        sql, changes = expand_changes(warehouse, version, sql)
         names = names_in_queries(warehouse.settings, externals_of(warehouse, version).values())
         if not raw:
             check_query(sql, version.entries.keys() | changes.keys(), names)
@@ -274,54 +290,6 @@ def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> s
     tables = warehouse.store.tables.load(environment.tables)
     views = warehouse.lakehouse.published_views(environment.name)
     return {table.ref for table in tables.values()} | set(views)
-
-
-def _read_published(
-    warehouse: Warehouse, environment: str, model: ModelName, columns: Sequence[str]
-) -> pa.Table:
-    """Read an environment's rows of a model."""
-    published = warehouse.store.environments.get(environment)
-    if published is None:
-        raise no_environment(warehouse.store, environment)
-    entry = published.entries.get(model)
-    if entry is None:
-        raise UsageError(
-            f"environment '{environment}' has no model {model}",
-            hint=suggest(str(model), map(str, published.entries), "models"),
-        )
-    if entry.table_id is None:
-        raise UsageError(
-            f"{model} has no table of its own, so it can only be read by an engine",
-            hint="read it with Spark, or give its model another kind, such as FULL",
-        )
-    snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-    table = warehouse.store.tables.get(entry.table_id)
-    physical = dict(column_map(snapshot, table))
-    named = {name.lower(): name for name in physical}
-    for column in columns:
-        if column.lower() not in named:
-            raise UsageError(
-                f"{model} has no column '{column}'",
-                hint=suggest(column, physical, "columns"),
-            )
-    shown = [named[column.lower()] for column in columns] or list(physical)
-    wanted = [physical[name] for name in shown]
-    loaded = warehouse.lakehouse.load_table(table.ref)
-    with warehouse.lakehouse.naming_damage(lambda _: [table.ref]):
-        if entry.held is not None:
-            return _as_of(loaded, entry.held, wanted).rename_columns(shown)
-        if table.branch is not None:
-            return _of_branch(loaded, table.branch, wanted).rename_columns(shown)
-        scan = loaded.scan(selected_fields=tuple(set(wanted)))
-        rows: pa.Table = scan.to_arrow().select(wanted).rename_columns(shown)
-        return rows
-
-
-def _of_branch(loaded: Table, branch: str, wanted: Sequence[str]) -> pa.Table:
-    """Read a preview."""
-    head = loaded.snapshot_by_name(branch)
-    assert head is not None
-    return _scan(loaded, head, loaded.schema(), wanted)
 
 
 def _as_of(loaded: Table, held: Held, wanted: Sequence[str]) -> pa.Table:
