@@ -109,7 +109,7 @@ def test_it_is_a_lazy_pyspark_resource_that_starts_nothing_by_itself(
     def mine(pyspark: LazyPySparkResource, vde: WorkspaceResource) -> None:
         assert isinstance(pyspark, VdePySparkResource)
         assert pyspark.vde is vde, "one workspace serves a whole run"
-        found.append(vde.get().started_engine)
+        found.append(vde.get().started_engine is not None)
 
     run(folder, instance, [mine], [mine.key])
     assert found == [False]
