@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.asset_graph_view.asset_graph_view import AssetGraphView, TemporalContext
 from dagster._core.execution.backfill import PartitionBackfill
 from rich.console import Console
 
@@ -115,6 +117,29 @@ def test_materialize_all_decides_about_no_plan(
     assert materialize(shop, instance, plan.id, key, tags=tags).success
     assert partitions_of(instance, key.to_user_string()) == set(), "it still waits"
     assert (version(shop), status(shop, plan)) == (1, "planned")
+
+
+def test_materialize_all_begins_although_a_rejected_plan_has_no_page_any_more(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    with Workspace.open(shop.root) as workspace:
+        workspace.plans.reject(plan.id, "not now")
+        sync(workspace, instance)
+    assert plan.id not in instance.get_dynamic_partitions(str(PLANS.name))
+    graph = vde_definitions(shop.root).get_repository_def().asset_graph
+    view = AssetGraphView(
+        temporal_context=TemporalContext(
+            effective_dt=datetime.now(timezone.utc), last_event_id=None
+        ),
+        instance=instance,
+        asset_graph=graph,
+    )
+    rejections = view.get_full_subset(key=REJECT_KEY)
+    _, missing = view.compute_parent_subset_and_required_but_nonexistent_subset(
+        PLAN_KEY, rejections
+    )
+    assert rejections.expensively_compute_partition_keys() == {plan.id}
+    assert missing.is_empty, "or Dagster refuses every backfill of this asset"
 
 
 def test_a_run_with_other_assets_decides_about_no_plan(

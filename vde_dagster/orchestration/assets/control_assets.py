@@ -167,7 +167,8 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     @dg.asset(
         key=names.reject_key,
         partitions_def=names.rejections,
-        deps=[dg.AssetDep(names.plan_key, partition_mapping=dg.IdentityPartitionMapping())],
+        # A rejected plan has no partition of `vde/plan`, so by identity no backfill would begin.
+        deps=[dg.AssetDep(names.plan_key, partition_mapping=dg.AllPartitionMapping())],
         group_name=names.group,
         description=_REJECT_TEXT,
         required_resource_keys={names.resource},
