@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -147,6 +148,22 @@ class UsageError(VdeError):
 
     exit_code = 2
     _quotes = True
+
+
+@contextmanager
+def placed(location: SourceLocation | None) -> Iterator[None]:
+    """Give mistakes in a text or name the place of whatever it comes from.
+
+    Raises:
+        ProjectError: The same mistake, there.
+    """
+    try:
+        yield
+    except (ProjectError, UsageError) as error:
+        unknown = error.unknown if isinstance(error, ProjectError) else None
+        raise ProjectError(
+            error.message, hint=error.hint, location=location, unknown=unknown
+        ) from error
 
 
 class ConflictError(VdeError):

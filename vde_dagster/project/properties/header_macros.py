@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vde_dagster.base.cron import SHORT_NAMES
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare
 from vde_dagster.project.properties.header import Header, Value, parse_header
@@ -96,7 +96,7 @@ def expanded_text(
     if "@" not in text or text.lower() in SHORT_NAMES:
         return text
     source = SourceText(location.path, text)
-    try:
+    with placed(location):
         if _CALL.search(text):
             return bare(Expander(source, scope).expand(0, len(text)).text)
         found = with_values(text, scope.variables)
@@ -107,10 +107,6 @@ def expanded_text(
             message, hint = _no_time(name)
             raise source.error(message, 0, hint)
         return found
-    except ProjectError as error:
-        raise ProjectError(
-            error.message, hint=error.hint, location=location, unknown=error.unknown
-        ) from error
 
 
 def _no_time(name: str) -> tuple[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vde_dagster.base.failures import said
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
@@ -71,7 +70,7 @@ def read_parts(
             the line of the project that raised.
     """
     texts = {key: _listed(key, given.get(key), location) for key in STATEMENTS}
-    with _placed(location):
+    with placed(location):
         expanded = {
             key: [_expanded(text, location, context, dialect, key) for text in listed]
             for key, listed in texts.items()
@@ -79,12 +78,12 @@ def read_parts(
         later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
     if function is not None:
         text = _call(function, location, context, dialect)
-        with _placed(location):
+        with placed(location):
             return _of_query(text, expanded, later, location, context, dialect)
     before: list[str] = []
     reads: dict[ModelName, SourceLocation] = {}
     hidden: set[ModelName] = set()
-    with _placed(location):
+    with placed(location):
         for expander, one in expanded["pre_statements"]:
             made, read, names = session_statements(expander, context.names, [one])
             before += made
@@ -121,9 +120,10 @@ def _call(
 ) -> str:
     expander = Expander(SourceText(location.path, ""), context.scope(dialect))
     try:
-        text = call_query_function(function, expander)
-    except ProjectError as error:
-        raise _error(error, location) from error
+        with placed(location):
+            text = call_query_function(function, expander)
+    except ProjectError:
+        raise
     except (Exception, SystemExit) as error:
         where = where_raised(error, location.path)
         raise ProjectError(
@@ -158,19 +158,6 @@ def _expanded(
         scope = scope.in_stage(PROMOTING)
     expander = Expander(SourceText(location.path, text), scope)
     return expander, expander.expand(0, len(text))
-
-
-@contextmanager
-def _placed(location: SourceLocation) -> Iterator[None]:
-    """Let mistakes in texts that code gives point at the model's decorator."""
-    try:
-        yield
-    except ProjectError as error:
-        raise _error(error, location) from error
-
-
-def _error(error: ProjectError, location: SourceLocation) -> ProjectError:
-    return ProjectError(error.message, hint=error.hint, location=location, unknown=error.unknown)
 
 
 _NAMES = ("name", "depends_on", "kind", "dialect")
@@ -263,12 +250,8 @@ def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_macro(text: str, location: SourceLocation, context: FileContext) -> list[dict[str, Any]]:
-    try:
+    with placed(location):
         expander = Expander(SourceText(location.path, text), context.scope("spark"))
         made = SourceText(location.path, expander.expand(0, len(text)).text)
         value = Value(made, "blueprints", tuple(scan(made)), 0)
         return [{key: bare(own) for key, own in one.items()} for one in read_blueprints(value)]
-    except ProjectError as error:
-        raise ProjectError(
-            error.message, hint=error.hint, location=location, unknown=error.unknown
-        ) from error

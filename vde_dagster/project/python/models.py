@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, Unknown
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown, placed
 from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.registry import PythonModelDefinition
@@ -114,9 +113,11 @@ def _read(
     properties, read_kind, dialect, written = read
     if definition.for_sqlmesh:
         python = replace(python, sqlmesh_dialect=dialect)
-    name = _name(written, location, context)
+    with placed(location):
+        name = context.names.read(written)
     context = replace(context, model=name)
-    reads = {_name(str(item), location, context): location for item in declared}
+    with placed(location):
+        reads = {context.names.read(str(item)): location for item in declared}
     called = definition.function if is_query else None
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
@@ -247,15 +248,6 @@ def _argument_text(value: Any, literal: bool) -> str:
     if hasattr(value, "sql"):
         return str(value.sql(dialect="spark"))
     return header_literal(value)
-
-
-def _name(text: str, location: SourceLocation, context: FileContext) -> ModelName:
-    from vde_dagster.errors import UsageError
-
-    try:
-        return context.names.read(text)
-    except UsageError as error:
-        raise _error(error.message, location, error.hint) from None
 
 
 def _error(

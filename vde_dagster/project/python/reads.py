@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.model import PythonSource
 from vde_dagster.project.reading.rendering import render
@@ -54,7 +54,8 @@ def tables_read_by(
         if method in _TABLE_METHODS:
             found = _text_of(first, function, code)
             if found is not None:
-                reads.setdefault(_name(found, location, context), location)
+                with placed(location):
+                    reads.setdefault(context.names.read(found), location)
             elif not told:
                 raise ProjectError(
                     f"which table context.{method}(…) reads cannot be told from the code",
@@ -160,21 +161,10 @@ def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
     return bool(used & given - {"context"})
 
 
-def _name(text: str, location: SourceLocation, context: FileContext) -> ModelName:
-    try:
-        return context.names.read(text)
-    except UsageError as error:
-        raise ProjectError(error.message, hint=error.hint, location=location) from None
-
-
 def _query_reads(
     sql: str, location: SourceLocation, context: FileContext, python: PythonSource
 ) -> list[ModelName]:
     source = SourceText(location.path, sql)
     expander = Expander(source, context.scope(python.sqlmesh_dialect or "spark"))
-    try:
+    with placed(location):
         return list(render(expander, expander.expand(0, len(sql)), context.names).reads)
-    except ProjectError as error:
-        raise ProjectError(
-            error.message, hint=error.hint, location=location, unknown=error.unknown
-        ) from error
