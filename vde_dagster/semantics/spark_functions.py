@@ -290,25 +290,10 @@ CASTS = {
     "timestamp": "TIMESTAMP_LTZ",
     "tinyint": "TINYINT",
 }
-"""Functions of one argument that are a cast to a type; `TYPES` has its spellings.
+"""Functions of one argument that are a cast to a type.
 
 ``timestamp(x)`` is one to ``TIMESTAMP_LTZ`` always, while what ``CAST(x AS TIMESTAMP)`` is depends
 on the setting ``spark.sql.timestampType``.
-"""
-
-TYPES = _pairs("""
-bigint: long
-decimal: dec numeric
-float: real
-int: integer
-smallint: short
-tinyint: byte
-""")
-"""Names of types that are the same, with one of them for all; parameters follow unchanged.
-
-``DECIMAL`` is ``DECIMAL(10, 0)`` and ``DECIMAL(p)`` is ``DECIMAL(p, 0)``; ``TIME`` is ``TIME(6)``.
-``CHAR``, ``CHARACTER`` and ``VARCHAR`` stand for themselves: a cast to them is one to STRING, but
-for settings. ``TIMESTAMP`` depends on ``spark.sql.timestampType``.
 """
 
 _TRUNCATIONS = _pairs("""
@@ -492,20 +477,6 @@ def _least(part: str) -> int:
 
 def _most(part: str) -> float:
     return inf if part.endswith("+") else int(part.rpartition("-")[2])
-
-
-INTERVAL_UNITS = _pairs("""
-year: year years
-month: month months
-week: week weeks
-day: day days
-hour: hour hours
-minute: minute minutes
-second: second seconds
-millisecond: millisecond milliseconds
-microsecond: microsecond microseconds
-""")
-"""Units of ``INTERVAL 2 HOURS``. The type follows the unit, so 60 minutes are not one hour."""
 
 
 def unit(function: str, index: int, literal: str) -> str | None:

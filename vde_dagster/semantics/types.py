@@ -330,21 +330,26 @@ _RULES: dict[type, Callable[..., Type]] = {
 }
 
 
-_NUMBER, _TEXT, _TIME, _TRUTH = "number", "text", "time", "truth"
-_GROUPS = {
-    kind: group
-    for group, kinds in {
-        _NUMBER: (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT, _D.FLOAT, _D.DOUBLE, _D.DECIMAL),
-        _TEXT: (_D.TEXT, _D.VARCHAR, _D.CHAR),
-        _TIME: (_D.DATE, _D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMPNTZ),
-        _TRUTH: (_D.BOOLEAN,),
-        "array": (_D.ARRAY,),
-        "map": (_D.MAP,),
-        "struct": (_D.STRUCT,),
+_CLASSES = {
+    kind: name
+    for name, kinds in {
+        "a number": (*_INTEGERS, _D.FLOAT, _D.DOUBLE, _D.DECIMAL),
+        "text": (_D.TEXT, _D.VARCHAR, _D.CHAR),
+        "a date": (_D.DATE,),
+        "a time": (_D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMPNTZ),
+        "a boolean": (_D.BOOLEAN,),
+        "an array": (_D.ARRAY,),
+        "a map": (_D.MAP,),
+        "a struct": (_D.STRUCT,),
     }.items()
     for kind in kinds
 }
-_INTO_TEXT = frozenset({_NUMBER, _TEXT, _TIME, _TRUTH})
+_INTO_TEXT = frozenset({"a number", "text", "a date", "a time", "a boolean"})
+
+
+def type_class(kind: Type) -> str | None:
+    """The class of a type in words, such as "a number"; None for one that is not known."""
+    return _CLASSES.get(kind.this) if kind is not None else None
 
 
 def is_refused(value: str, column: str) -> bool:
@@ -359,8 +364,7 @@ def is_refused(value: str, column: str) -> bool:
         value: Spark SQL type of the values.
         column: Spark SQL type of the column.
     """
-    types = data_type(value), data_type(column)
-    groups = [_GROUPS.get(kind.this) if kind is not None else None for kind in types]
-    if None in groups or groups[0] == groups[1]:
+    given, taken = (type_class(data_type(text)) for text in (value, column))
+    if given is None or taken is None or given == taken or {given, taken} == {"a date", "a time"}:
         return False  # What is inside of arrays, maps and structs is left to Spark.
-    return not (groups[1] == _TEXT and groups[0] in _INTO_TEXT)
+    return not (taken == "text" and given in _INTO_TEXT)

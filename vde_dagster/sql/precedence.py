@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.spark_tokens import COMPARISONS, GENERIC
+from vde_dagster.sql.spark_tokens import COMPARISONS, GENERIC, type_end
 
 T = TokenType
 _LEVELS = {
@@ -137,7 +137,7 @@ class _Bracketer:
             elif kind in _ENDS:
                 run = self._ended(run, index, kind)
             elif kind in GENERIC and self._kind(index + 1) == T.LT:
-                width = self._type_width(index)
+                width = type_end(tokens, index) - index
             elif kind in _LEVELS and self._is_binary(run, index):
                 level = _LEVELS[kind]
                 if kind in (T.LT, T.GT) and self._kind(index + 1) == kind:
@@ -160,15 +160,6 @@ class _Bracketer:
 
     def _kind(self, index: int) -> TokenType | None:
         return self._tokens[index].token_type if index < len(self._tokens) else None
-
-    def _type_width(self, index: int) -> int:
-        depth = 0
-        for end in range(index + 1, len(self._tokens)):
-            kind = self._tokens[end].token_type
-            depth += (kind == T.LT) - (kind == T.GT)
-            if depth == 0:
-                return end - index + 1
-        return 1
 
     def _is_binary(self, run: _Run, index: int) -> bool:
         """Say whether an operator has an operand on its left; a star may be all columns."""
@@ -248,7 +239,7 @@ class _Bracketer:
             elif kind == T.DCOLON:
                 index += 1
                 generic = self._kind(index) in GENERIC and self._kind(index + 1) == T.LT
-                index += self._type_width(index) if generic else 1
+                index = type_end(self._tokens, index) if generic else index + 1
             elif kind == T.DOT or word in ("OVER", "WITHIN", "IGNORE", "RESPECT"):
                 index += 2
             elif word == "FILTER" and self._kind(index + 1) == T.L_PAREN:

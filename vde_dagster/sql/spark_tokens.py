@@ -11,11 +11,13 @@ The rules follow Spark's grammar (`SqlBaseParser.g4` and `SqlBaseLexer.g4` of Sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from vde_dagster.sql.grammar.literals import UNITS
 
 T = TokenType
 
@@ -37,6 +39,17 @@ MARK = "\ue000"
 def like(token: Token, kind: TokenType, text: str) -> Token:
     """Make a token in the place of another."""
     return Token(kind, text, token.line, token.col, token.start, token.end)
+
+
+def type_end(tokens: Sequence[Token], index: int) -> int:
+    """The index behind a type such as `ARRAY<DECIMAL(9, 2)>`, or behind a column of that name."""
+    depth = 0
+    for end in range(index + 1, len(tokens)):
+        kind = tokens[end].token_type
+        depth += (kind == T.LT) - (kind == T.GT)
+        if depth == 0:
+            return end + 1
+    return index + 1
 
 
 def retext(token: Token, kind: TokenType, text: str) -> None:
@@ -139,7 +152,9 @@ class _Reader:
                 index = self._path(index)
                 continue
             elif following == T.LT and kind in GENERIC:
-                index = self._type(index)
+                end = type_end(tokens, index)
+                out += tokens[index:end]
+                index = end
                 continue
             else:
                 self._other(token, kind)
@@ -166,17 +181,6 @@ class _Reader:
     def _after_is(self) -> bool:
         before = [t.token_type for t in self._out[-2:]]
         return before[-1:] == [T.IS] or before == [T.IS, T.NOT]
-
-    def _type(self, index: int) -> int:
-        """Take a type such as `ARRAY<DECIMAL(9, 2)>` as it stands."""
-        depth = 0
-        for end in range(index, len(self._in)):
-            token = self._in[end]
-            depth += (token.token_type == T.LT) - (token.token_type == T.GT)
-            self._out.append(token)
-            if depth == 0 and end > index:
-                return end + 1
-        return len(self._in)
 
     def _shift(self, index: int) -> int:
         """Give `>>>`, which SQLGlot does not know, the sign of an operator that Spark has not."""
@@ -228,8 +232,8 @@ BEFORE_OPERAND = frozenset(
 _QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
 _OPERATORS = frozenset({"AND", "OR", "LIKE", "ILIKE", "RLIKE", "DIV"})
 _QUERIES = frozenset({T.SELECT, T.WITH, T.FROM, T.VALUES, T.TABLE})
-_WITH_UNIT = frozenset(
-    {"TIMESTAMPADD", "DATEADD", "DATE_ADD", "TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF"} | {"TIMEDIFF"}
+WITH_UNIT = frozenset(
+    {"timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff"}
 )
 """Functions whose first of three arguments is a unit, written as a word."""
 _KEYWORDS = {
@@ -293,7 +297,7 @@ class Calls:
         token.text = token.text + MARK
         if name in _KEYWORDS:
             self._plain_arguments(index, token, name)
-        elif name in _WITH_UNIT:
+        elif name.lower() in WITH_UNIT:
             self._unit_argument(index)
 
     def _is_no_call(self, index: int, name: str) -> bool:
@@ -388,14 +392,6 @@ def _away(token: Token) -> None:
 
 LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"})
 """Words that make a literal of the string behind them."""
-_UNITS = frozenset(
-    f"{unit}{plural}"
-    for unit in (
-        *("NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"),
-        *("MONTH", "YEAR"),
-    )
-    for plural in ("", "S")
-)
 
 
 def string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
@@ -466,18 +462,18 @@ def interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, l
             end = begin
             break
         unit = tokens[end].text.upper() if end < size else ""
-        if unit not in _UNITS:
+        if unit not in UNITS:
             if not pieces and value[0] in "'\"rR" and not sign:
                 pieces = [value]  # INTERVAL '1 day 2 hours'
             else:
                 end = begin
             break
-        pieces += [sign + value, unit]
+        pieces += [sign + value, unit.removesuffix("S")]
         end += 1
     if not pieces:
         return index + 1, [tokens[index]]
     span = [token.text.upper() for token in tokens[end : end + 2]]
-    if span[:1] == ["TO"] and span[-1] in _UNITS:
+    if span[:1] == ["TO"] and span[-1] in UNITS:
         pieces += span
         end += 2
     return end, literal_call(tokens[index], "interval", " ".join(pieces))

@@ -44,7 +44,7 @@ def shown(e: exp.Expr) -> str:
         ("TIME'10:00:00'", "time literal('10:00:00')"),
         ("X 'F0'", "x literal('F0')"),
         ("x'F0'", "x literal('F0')"),
-        ("INTERVAL 1 DAY 2 HOURS", "interval literal(1 DAY 2 HOURS)"),
+        ("INTERVAL 1 DAY 2 HOURS", "interval literal(1 DAY 2 HOUR)"),
         ("INTERVAL '1-2' YEAR TO MONTH", "interval literal('1-2' YEAR TO MONTH)"),
         ("'O''Brien'", "'O''Brien'"),
         ("'a'  'b'", "'a' 'b'"),

@@ -338,10 +338,25 @@ def test_units_that_are_not_equal(session: Any) -> None:
     assert [value[1] for value in found.values()] == [None, b"2020-05-11 00:00:00", None]
 
 
+_UNITS = ("year", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
+INTERVAL_UNITS = {f"{unit}{plural}": unit for unit in _UNITS for plural in ("", "s")}
+"""Units of ``INTERVAL 2 HOURS``; ``spark_tokens`` has the first name for both."""
+TYPES = {
+    "long": "bigint",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "real": "float",
+    "integer": "int",
+    "short": "smallint",
+    "byte": "tinyint",
+}
+"""Names of types that SQLGlot makes one of; parameters follow unchanged."""
+
+
 def interval_pairs() -> Iterator[Pair]:
     generator = random.Random(SEED)
     amounts = ("0", "1", "-1", "'2'", "'-3'", "'1.5'", "' 2 '", "1.5", "'x'", "99999999999999")
-    for literal, canonical in spark_functions.INTERVAL_UNITS.items():
+    for literal, canonical in INTERVAL_UNITS.items():
         for spelling in spellings(literal, generator):
             for amount in amounts if spelling == literal else ("1", "'-2'"):
                 yield f"INTERVAL {amount} {spelling}", f"INTERVAL {amount} {canonical}"
@@ -358,7 +373,7 @@ def type_pairs() -> Iterator[Pair]:
     sizes = ("", "(5)", "(38, 38)", "(10, 2)", "(39, 0)")
     names = [
         (alias + size, canonical + size)
-        for alias, canonical in spark_functions.TYPES.items()
+        for alias, canonical in TYPES.items()
         for size in (sizes if canonical == "decimal" else ("",))
     ]
     names += [("DECIMAL", "DECIMAL(10, 0)"), ("DECIMAL(7)", "DECIMAL(7, 0)"), ("TIME", "TIME(6)")]

@@ -24,6 +24,7 @@ from vde_dagster.semantics.algebra.normalise import (
 )
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.sql.reading import name_of_call
+from vde_dagster.sql.spark_tokens import WITH_UNIT
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binding.binder import Binder
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 _NAMING = frozenset({"struct", "arrays_zip"})
 """Functions that make names of fields from the names of their arguments."""
-_WITH_UNIT_OF_THREE = frozenset(
-    {"timestampadd", "date_add", "timestampdiff", "timediff", "datediff"}
-)
-"""Functions that begin with a unit if they have three arguments."""
 _COUNT = "count"
 _TOTALS = ("sum", "avg")
 _LITERAL = " literal"
@@ -106,7 +103,7 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         name = _TRIMMED.get(name, name)
     size = len(e.expressions)
     for index in spark_functions.UNITS.get(name, {}):
-        if index < size and (name not in _WITH_UNIT_OF_THREE or size == 3):
+        if index < size and (name not in WITH_UNIT or size == 3):
             word = _word(e.expressions[index])
             same = spark_functions.unit(name, index, word) if word is not None else None
             if same is not None:

@@ -12,24 +12,9 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.binding.calls import DIVISIONS
 from vde_dagster.semantics.errors import Finding, finding
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import infer, type_class
 
 CROSSED = "crossed by a comma"
-_D = exp.DType
-_CLASSES = {
-    kind: name
-    for name, kinds in {
-        "a number": (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT, _D.FLOAT, _D.DOUBLE, _D.DECIMAL),
-        "text": (_D.TEXT, _D.VARCHAR, _D.CHAR),
-        "a date": (_D.DATE,),
-        "a time": (_D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMPNTZ),
-        "a boolean": (_D.BOOLEAN,),
-        "an array": (_D.ARRAY,),
-        "a map": (_D.MAP,),
-        "a struct": (_D.STRUCT,),
-    }.items()
-    for kind in kinds
-}
 _APART = {
     frozenset(pair)
     for pair in (
@@ -60,8 +45,7 @@ def expression_findings(expressions: Iterable[exp.Expr]) -> Iterator[Finding]:
 
 
 def _class(e: exp.Expr) -> str | None:
-    kind = infer(e)
-    return _CLASSES.get(kind.this) if kind is not None else None
+    return type_class(infer(e))
 
 
 def _total(e: exp.Anonymous) -> Finding | None:

@@ -101,18 +101,6 @@ def _without_order(binder: Binder, noted: Noted) -> Finding:
     )
 
 
-CALLS: dict[str, Callable[[Binder, Noted], Finding]] = {
-    "unknown function": _unknown,
-    "number of arguments": _number_of_arguments,
-    "aggregate in clause": _aggregate_in_clause,
-    "nested aggregate": _nested,
-    "window in clause": _window_in_clause,
-    "no window": _no_window,
-    "window without order": _without_order,
-}
-"""What is said of a noted call, by rule."""
-
-
 _RULE = "ungrouped"
 _AGGREGATES = ("aggregate", "ordered aggregate", "grouping")
 
@@ -147,7 +135,7 @@ def _alone(
     binder: Binder, e: exp.Expr, scope: Scope, wrong: set[Node]
 ) -> Iterator[tuple[exp.Column, Node]]:
     """The columns below an expression that are in no aggregate function and in no key."""
-    if isinstance(e, exp.Query) or spark_functions.kind(called(e)) in _AGGREGATES:
+    if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
         node = bind(binder, e, scope)
@@ -304,10 +292,17 @@ def _names(binder: Binder, noted: Noted) -> Finding:
     )
 
 
-WIDTHS: dict[str, Callable[[Binder, Noted], Finding]] = {
+SAYERS: dict[str, Callable[[Binder, Noted], Finding]] = {
+    "unknown function": _unknown,
+    "number of arguments": _number_of_arguments,
+    "aggregate in clause": _aggregate_in_clause,
+    "nested aggregate": _nested,
+    "window in clause": _window_in_clause,
+    "no window": _no_window,
+    "window without order": _without_order,
     "different widths": _different,
     "several columns": _several,
     "position": _position,
     "alias list": _names,
 }
-"""What is said of noted numbers of columns, by rule."""
+"""What is said of what was noted while a query was bound, by rule."""

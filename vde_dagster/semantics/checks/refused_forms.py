@@ -18,15 +18,12 @@ from vde_dagster.semantics.algebra.normalise import plain_string
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import MOST_DIGITS
 from vde_dagster.sql.reading import name_of_call
+from vde_dagster.sql.spark_tokens import WITH_UNIT
 
 _RULE = "refused form"
 _Said = Iterator[tuple[exp.Expr, str, str]]
 """Where something is refused, what, and what to do."""
 
-_UNITS = frozenset({"dateadd", "datediff", "timestampadd", "timestampdiff", "timediff"}) | {
-    "date_add",
-    "date_diff",
-}
 _LARGEST = {"Y": 2**7, "S": 2**15, "L": 2**63}
 _MOST_OF_TIME = 6
 _LARGEST_FLOAT = 3.4028235677973366e38
@@ -186,7 +183,7 @@ def _placed(e: exp.Expr) -> exp.Expr:
 
 def _call(e: exp.Anonymous) -> _Said:
     name = name_of_call(e)
-    unit = e.expressions[0] if len(e.expressions) == 3 and name in _UNITS else None
+    unit = e.expressions[0] if len(e.expressions) == 3 and name in WITH_UNIT else None
     if isinstance(unit, exp.Literal) and unit.is_string and unit.this[:1] in "'\"":
         word = plain_string(unit.this) or "DAY"
         hint = f"write it without quotes: {name}({word.upper()}, …)"

@@ -42,7 +42,15 @@ _MOST = {
     **{unit: 2**63 // 10**6 // seconds for unit, seconds in _SECONDS.items()},
 }
 """Counts of a unit that Spark has room for."""
-_UNITS = re.compile(rf"{_MONTHS}|{_MICROS}|(?:nano)?seconds?", re.IGNORECASE)
+UNITS = frozenset(
+    f"{unit}{plural}"
+    for unit in (
+        *("NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"),
+        *("MONTH", "YEAR"),
+    )
+    for plural in ("", "S")
+)
+"""Words behind a value of INTERVAL; the first is one in the grammar only."""
 _HOUR, _MINUTE, _SECOND = r"(?:[01]?\d|2[0-3])", r"[0-5]?\d", r"[0-5]?\d(?:\.\d{1,9})?"
 _FROM_TO = {
     ("YEAR", "MONTH"): (r"\d+-(?:0*\d|0*1[01])", "'1-6'"),
@@ -108,7 +116,7 @@ def _interval(words: Sequence[str], at: int) -> Malformed | None:
             break
         end, text = _text(words, first) if _quoted(words[first]) else (first + 1, words[first])
         unit = words[end].upper() if end < len(words) else ""
-        if not _UNITS.fullmatch(unit):
+        if unit not in UNITS:
             if parts or sign or text is None or _is_interval(text):
                 return None
             return Malformed(start, end, "'1 day'")
