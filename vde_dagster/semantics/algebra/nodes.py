@@ -10,7 +10,7 @@ Written so, joins of every kind but FULL need no order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -265,6 +265,18 @@ def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node])
     return new
 
 
+def walk(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Expressions with all that they are made of, each once, but for queries in them."""
+    seen: set[Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack += (part for part in node.parts if part.__class__ is Node)
+
+
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
     """Give pending windows the group that they are computed over."""
     completion = _Completion(group, terms)
@@ -292,11 +304,7 @@ class _Completion:
 def sources_in(part: Any) -> set[Any]:
     """The sources that references in a node, group, source or query point at."""
     found: set[Any] = set()
-    _collect(part, found, set())
-    return found
-
-
-def _collect(part: Any, found: set[Any], seen: set[Any]) -> None:
+    seen: set[Any] = set()
     stack = [part]
     while stack:
         item = stack.pop()
@@ -322,5 +330,4 @@ def _collect(part: Any, found: set[Any], seen: set[Any]) -> None:
             stack += item.args
         elif isinstance(item, Constant):
             stack += [cell for row in item.rows for cell in row]
-        elif isinstance(item, Leaf):
-            continue
+    return found

@@ -17,6 +17,8 @@ BOOLEAN = frozenset(
 )
 """Tags of expressions that are certainly boolean."""
 
+COMPARED = ("eq", "neq", "lt", "le", "nseq")
+"""Tags of comparisons; NULL beside any but the last makes NULL."""
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 

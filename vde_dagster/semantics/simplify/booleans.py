@@ -16,6 +16,7 @@ from typing import Any
 
 from vde_dagster.semantics.algebra.nodes import Node
 from vde_dagster.semantics.algebra.normalise import (
+    COMPARED,
     boolean,
     compare,
     integer,
@@ -244,9 +245,6 @@ def turn(node: Node, facts: Facts) -> Node:
     return negate(terms, inner)
 
 
-_COMPARED = ("eq", "neq", "lt", "le")
-
-
 def true_where(node: Node, facts: Facts) -> Node:
     """A condition that is true of the same rows, in the fewest words."""
     terms, tag, parts = facts.terms, node.tag, node.parts
@@ -261,9 +259,9 @@ def true_where(node: Node, facts: Facts) -> Node:
         return _same(node, facts)
     if tag == "Like" and matches_all(node):
         return negate(terms, of_null(parts[-1], terms))
-    if tag in _COMPARED and any(p.tag == "call" and p.parts[0] == "coalesce" for p in parts):
+    if tag in COMPARED and any(p.tag == "call" and p.parts[0] == "coalesce" for p in parts):
         return _with_default(node, facts)
-    if tag in _COMPARED and parts[0] is parts[-1] and facts.never_fails(node):
+    if tag in COMPARED and parts[0] is parts[-1] and facts.never_fails(node):
         if tag in ("neq", "lt"):
             return boolean(terms, False)
         return negate(terms, of_null(parts[0], terms))

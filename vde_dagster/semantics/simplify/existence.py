@@ -16,7 +16,16 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from vde_dagster.semantics.algebra.nodes import Derived, Group, Leaf, Node, Rel, Terms, sources_in
+from vde_dagster.semantics.algebra.nodes import (
+    Derived,
+    Group,
+    Leaf,
+    Node,
+    Rel,
+    Terms,
+    sources_in,
+    walk,
+)
 from vde_dagster.semantics.algebra.normalise import combine, compare, negate
 from vde_dagster.semantics.algebra.uniqueness import reached
 from vde_dagster.semantics.simplify.facts import comparable, null_test, rejects_null, value_type
@@ -173,7 +182,7 @@ def ask_before_grouping(parts: Parts) -> None:
             if asked.tag != "exists" or not _is_simple(asked.parts[0].group):
                 continue
             source = _asked_of(asked.parts[0].group)
-            if source is not None and source in group.sources and _takes(source, parts):
+            if source in group.sources and parts.is_grouping(source) and source.keys[0].parts:
                 known = _keys_of(source, asked.parts[0].group, parts)
                 if known is not None:
                     group.conditions.remove(condition)
@@ -184,38 +193,22 @@ def ask_before_grouping(parts: Parts) -> None:
 
 def _is_simple(group: Group) -> bool:
     """Whether a query is of tables and of conditions in which no other query stands."""
-    stack = list(group.conditions)
-    while stack:
-        node = stack.pop()
-        if node.tag == "window" or any(isinstance(part, Rel) for part in node.parts):
-            return False
-        stack += (part for part in node.parts if part.__class__ is Node)
-    return all(isinstance(source, Leaf) for source in group.sources)
+    return all(isinstance(source, Leaf) for source in group.sources) and not any(
+        node.tag == "window" or any(isinstance(part, Rel) for part in node.parts)
+        for node in walk(group.conditions)
+    )
 
 
 def _outside(group: Group) -> set[Node]:
     """The columns of sources around a group that its conditions name."""
-    found: set[Node] = set()
-    stack = list(group.conditions)
-    while stack:
-        node = stack.pop()
-        if node.tag == "ref":
-            found |= {node} if node.parts[0] not in group.sources else set()
-        else:
-            stack += (part for part in node.parts if part.__class__ is Node)
-    return found
+    refs = (node for node in walk(group.conditions) if node.tag == "ref")
+    return {node for node in refs if node.parts[0] not in group.sources}
 
 
-def _asked_of(group: Group) -> Derived | None:
-    """The one source that a query is asked about, if it is a subquery."""
+def _asked_of(group: Group) -> Any:
+    """The one source that a query is asked about."""
     sources = {column.parts[0] for column in _outside(group)}
-    source = sources.pop() if len(sources) == 1 else None
-    return source if isinstance(source, Derived) else None
-
-
-def _takes(source: Derived, parts: Parts) -> bool:
-    grouped = source.op == "agg" and len(source.keys) == 1 and bool(source.keys[0].parts)
-    return grouped and source not in parts.frozen and source.group not in parts.shared
+    return sources.pop() if len(sources) == 1 else None
 
 
 def _keys_of(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 
 from vde_dagster.semantics.algebra.nodes import Group, Node, Terms
-from vde_dagster.semantics.algebra.normalise import combine, conjuncts
+from vde_dagster.semantics.algebra.normalise import COMPARED, combine, conjuncts
 from vde_dagster.semantics.simplify.booleans import among, ask_null, decide, join, true_where, turn
 from vde_dagster.semantics.simplify.choices import (
     choose,
@@ -42,7 +42,7 @@ from vde_dagster.semantics.simplify.totals import total
 Rule = Callable[[Node, Facts], Node]
 
 _OF_TAG: dict[str, Rule] = {
-    **dict.fromkeys(("eq", "neq", "lt", "le", "nseq"), decide),
+    **dict.fromkeys(COMPARED, decide),
     **dict.fromkeys(("add", "sub", "mul"), calculate),
     **dict.fromkeys(("and", "or"), join),
     "not": turn,
@@ -69,7 +69,7 @@ _OF_CALL: dict[str, Rule] = {
     "concat": string_together,
     "positive": sign,
 }
-_OPERATORS = frozenset({"eq", "neq", "lt", "le", "nseq", "add", "sub", "mul"})
+_OPERATORS = frozenset({*COMPARED, "add", "sub", "mul"})
 _SIMPLE = frozenset({"ref", "lit", "bool", "Null"})
 _MOST_STEPS = 8
 

@@ -16,6 +16,7 @@ from vde_dagster.semantics._sqlglot import type_key
 from vde_dagster.semantics.algebra.nodes import Derived, FullJoin, Leaf, Node, SetOperation, Terms
 from vde_dagster.semantics.algebra.normalise import (
     BOOLEAN,
+    COMPARED,
     combine,
     integer,
     is_plain_date,
@@ -31,7 +32,6 @@ _SUFFIXES = {"L": BIGINT, "S": "SMALLINT<>", "Y": "TINYINT<>", "D": DOUBLE, "F":
 TIMES = {"TIMESTAMPTZ<>", "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
 _BARE = {"this", "expressions", "nested"}
 _PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | TIMES)
-_COMPARED = ("eq", "neq", "lt", "le", "nseq")
 _TOTAL = frozenset({"lower", "upper", "trim", "length", "concat", "coalesce", "startswith"}) | {
     *("endswith", "contains", "struct")
 }
@@ -177,7 +177,7 @@ class Facts:
         inner = [p for p in parts if p.__class__ is Node]
         if tag in ("and", "or", "not", "Is"):
             return all(map(self.never_fails, inner))
-        if tag in _COMPARED:
+        if tag in COMPARED:
             return self.comparable(*parts) and all(map(self.never_fails, inner))
         if tag == "case":
             return self.type(node) is not None and all(map(self.never_fails, inner))

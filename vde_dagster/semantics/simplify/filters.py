@@ -4,7 +4,6 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -17,10 +16,11 @@ from vde_dagster.semantics.algebra.nodes import (
     SetOperation,
     Terms,
     rewrite,
+    walk,
 )
 from vde_dagster.semantics.algebra.normalise import arithmetic, combine, compare
 from vde_dagster.semantics.simplify.expressions import Simplifier
-from vde_dagster.semantics.simplify.facts import is_constant, null_test, value_type
+from vde_dagster.semantics.simplify.facts import STRICT, is_constant, null_test, value_type
 from vde_dagster.semantics.simplify.implied_conditions import closed, columns_of, replaced
 from vde_dagster.semantics.simplify.parts import Parts
 
@@ -113,12 +113,9 @@ def _names(condition: Node, source: Any) -> bool:
 
 def _takes_filters(source: Any, parts: Parts) -> bool:
     """Whether a condition on a source's columns may as well be asked inside of it."""
-    if source in parts.frozen:
-        return False
-    if isinstance(source, Derived):
-        grouped = source.op == "agg" and len(source.keys) == 1 and bool(source.keys[0].parts)
-        return grouped and source.group not in parts.shared
-    if isinstance(source, SetOperation):
+    if parts.is_grouping(source):
+        return bool(source.keys[0].parts)
+    if isinstance(source, SetOperation) and source not in parts.frozen:
         own = all(branch.group not in parts.shared for branch in source.branches)
         return source.op == "union" and source.alike and own
     return False
@@ -273,12 +270,11 @@ class _Constants:
 
 _ASKING = frozenset({"Is", "nseq", "case"})
 _ASKING_CALLS = frozenset({"coalesce", "count"})
-_STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul"})
 
 
 def use_presence(parts: Parts) -> None:
     """Simplify what is made of a group's rows by what its conditions say of NULLs."""
-    asking = _parts_of(node for node in parts.terms.nodes() if _asks(node))
+    asking = set(walk(node for node in parts.terms.nodes() if _asks(node)))
     if not asking:
         return
     tails = {source.group: source for source in parts.derived() if source.op != "left"}
@@ -302,18 +298,6 @@ def _asks(node: Node) -> bool:
     return node.tag in _ASKING or (node.tag == "call" and node.parts[0] in _ASKING_CALLS)
 
 
-def _parts_of(nodes: Iterable[Node]) -> set[Node]:
-    """Expressions with all that they are made of."""
-    found: set[Node] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack += (part for part in node.parts if part.__class__ is Node)
-    return found
-
-
 def _present(condition: Node) -> set[Node]:
     """The expressions that are not NULL where a condition is true."""
     if condition.tag == "or":
@@ -328,6 +312,6 @@ def _strict_parts(node: Node) -> set[Node]:
     """An expression that is not NULL, with what it would be NULL for."""
     if node.tag == "ref":
         return {node}
-    if node.tag not in _STRICT:
+    if node.tag not in STRICT:
         return set()
     return {node}.union(*map(_strict_parts, node.parts))

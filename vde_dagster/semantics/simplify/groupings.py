@@ -16,7 +16,7 @@ from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 
-_OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
+OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
 """Aggregate functions to which it is the same how often a value occurs."""
 
 
@@ -52,7 +52,7 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
     while found:
         found = False
         for source in list(group.sources):
-            if isinstance(source, Derived) and _may_dissolve(source, parts):
+            if parts.is_grouping(source) and source.keys[0].parts:
                 known = _as_a_set(source, uses, parts.terms) if group in sets else None
                 if known is None:
                     known = _of_one_row_each(source, uses, parts)
@@ -62,16 +62,6 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
                     # Who sees the order of rows sees another one.
                     group.sorts.append(parts.terms.make("regrouped", *keys))
                     found = True
-
-
-def _may_dissolve(source: Derived, parts: Parts) -> bool:
-    return (
-        source.op == "agg"
-        and len(source.keys) == 1
-        and bool(source.keys[0].parts)
-        and source not in parts.frozen
-        and source.group not in parts.shared
-    )
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
@@ -132,7 +122,7 @@ def of_a_set(node: Node) -> bool:
     if node.tag != "aggregate" or body.tag != "call":
         return False
     distinct = any(p.__class__ is Node and p.tag == "Distinct" for p in body.parts)
-    return body.parts[0] in _OF_A_SET or distinct
+    return body.parts[0] in OF_A_SET or distinct
 
 
 _COMPARING = frozenset({"eq", "neq", "lt", "le", "nseq", "Is"})

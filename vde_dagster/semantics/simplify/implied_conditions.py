@@ -12,13 +12,11 @@ from itertools import combinations
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms, rewrite
-from vde_dagster.semantics.algebra.normalise import boolean, compare, integer
+from vde_dagster.semantics.algebra.normalise import COMPARED, boolean, compare, integer
 from vde_dagster.semantics.simplify.facts import INTEGERS, comparable, value_type
 
 _MOST_CONDITIONS = 40
 _MOST_EQUAL = 8
-_COMPARED = ("eq", "neq", "lt", "le", "nseq")
-_STRICT = ("eq", "neq", "lt", "le")
 _LARGEST = 2**31 - 2
 
 
@@ -31,7 +29,7 @@ def columns_of(node: Node) -> set[Node] | None:
         return set() if value_type(node) else None
     if tag == "ref":
         return {node} if value_type(node) else None
-    if tag in _COMPARED:
+    if tag in COMPARED:
         if not comparable(*node.parts):
             return None
         parts = list(node.parts)
@@ -96,7 +94,9 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
             for other in classes.of(column):
                 said = fact if other is column else replaced(fact, {column: other}, terms)
                 about.setdefault(other, {})[said] = None
-    present = {c for fact in columns for c in fact.parts if fact.tag in _STRICT and c.tag == "ref"}
+    present = {
+        c for fact in columns for c in fact.parts if fact.tag in COMPARED[:-1] and c.tag == "ref"
+    }
     fixed: set[Node] = set()
     for column, all_said in about.items():
         found = _strongest(column, list(all_said), terms, present=column in present)
@@ -180,7 +180,7 @@ def _number(value: int, terms: Terms) -> Node:
 
 def _literal(condition: Node, column: Node) -> Node | None:
     """The literal that a comparison compares the column with."""
-    if condition.tag not in _COMPARED:
+    if condition.tag not in COMPARED:
         return None
     one: Node
     two: Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from vde_dagster.semantics.algebra.nodes import (
     Constant,
@@ -17,6 +17,7 @@ from vde_dagster.semantics.algebra.nodes import (
     SetOperation,
     Terms,
     rewrite,
+    walk,
 )
 from vde_dagster.semantics.simplify.facts import null_test
 
@@ -120,6 +121,16 @@ class Parts:
                 if isinstance(source, Derived):
                     yield source
 
+    def is_grouping(self, source: Any) -> TypeGuard[Derived]:
+        """Whether a source is a grouping by one list of keys that can be dissolved."""
+        return (
+            isinstance(source, Derived)
+            and source.op == "agg"
+            and len(source.keys) == 1
+            and source not in self.frozen
+            and source.group not in self.shared
+        )
+
     def replace(self, known: dict[Node, Node]) -> None:
         """Put expressions in the place of others wherever they stand."""
         terms, memo = self.terms, dict[Node, Node]()
@@ -169,13 +180,8 @@ def _different(keys: tuple[Node, ...]) -> int:
 
 def _asked_for(group: Group) -> Iterator[Group]:
     """The groups of the queries in a group's conditions."""
-    stack = list(group.conditions)
-    while stack:
-        for part in stack.pop().parts:
-            if part.__class__ is Node:
-                stack.append(part)
-            elif part.__class__ is Rel:
-                yield part.group
+    for node in walk(group.conditions):
+        yield from (part.group for part in node.parts if part.__class__ is Rel)
 
 
 @dataclass(slots=True)

@@ -19,12 +19,10 @@ from vde_dagster.semantics.algebra.normalise import boolean
 from vde_dagster.semantics.simplify.booleans import true_where
 from vde_dagster.semantics.simplify.choices import choose
 from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
-from vde_dagster.semantics.simplify.groupings import is_exact, of_a_set, shows_grouping
+from vde_dagster.semantics.simplify.groupings import OF_A_SET, is_exact, of_a_set, shows_grouping
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 
-_SAME_FOR_DISTINCT = frozenset({"max", "min", "bool_and", "bool_or", "bit_and", "bit_or"}) | {
-    "collect_set"
-}
+_SAME_FOR_DISTINCT = OF_A_SET | {"collect_set"}
 _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
     *("sum", "avg", "count", "count_if", "collect_list", "bit_xor", "approx_count_distinct"),
     *("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis", "median"),
@@ -117,7 +115,7 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
             return False
         steps = _Steps(outer, inner, uses, parts.terms)
         return steps.of_union(inner) and _put_union(inner, steps, parts)
-    if not _is_grouping(inner, parts):
+    if not parts.is_grouping(inner):
         return False
     steps = _Steps(outer, inner, uses, parts.terms)
     if not steps.of_grouping(inner):
@@ -130,16 +128,6 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
     parts.dissolve(inner, outer.group, known)
     outer.group.sorts.append(parts.terms.make("regrouped", *keys))
     return True
-
-
-def _is_grouping(source: Any, parts: Parts) -> bool:
-    return (
-        isinstance(source, Derived)
-        and source.op == "agg"
-        and len(source.keys) == 1
-        and source not in parts.frozen
-        and source.group not in parts.shared
-    )
 
 
 @dataclass(slots=True)
@@ -259,7 +247,7 @@ class _Steps:
 def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
     """Ask the branches for what the totals are of."""
     groupings = [_only_grouping(branch) for branch in union.branches]
-    if not all(_is_grouping(g, parts) for g in groupings):
+    if not all(map(parts.is_grouping, groupings)):
         return False
     if any(branch.group.conditions or branch.group in parts.shared for branch in union.branches):
         return False
