@@ -1,4 +1,4 @@
-"""The reports of environments: their versions, the data of one, and a rollback."""
+"""The reports of environments: their versions, the data of one, a rollback and a freeze."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from vde_dagster.reports.document import Cell, Mark, Row, Section, listed
 from vde_dagster.reports.texts import count, short_time, spans
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.environments.environments import FreezeResult
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
 
@@ -98,7 +99,27 @@ def rollback_notes(result: RollbackResult) -> Iterator[str]:
     for one in result.reverted:
         yield f"{one.name} {'; '.join(one.sentences())}"
     if result.missing:
-        yield f"to be computed: {_names(result.missing)}; do so with: vde run {name}"
+        ranges = [f"{model} ({spans(found)})" for model, found in result.missing.items()]
+        yield f"to be computed: {_names(ranges)}; do so with: vde run {name}"
+
+
+def freeze_sentence(result: FreezeResult) -> str:
+    """Say in a sentence what a frozen environment shows, and for how long."""
+    made, until = result.environment, short_time(result.environment.expires_at)
+    kept = f"until {until} UTC" if until else f"until it is dropped: vde drop {made.name}"
+    return (
+        f"{made.name} shows {made.frozen} for ever: {len(made.entries)} models, "
+        f"{result.tables} tables at what they held; kept {kept}"
+    )
+
+
+def freeze_notes(result: FreezeResult) -> Iterator[str]:
+    """Say what is not frozen."""
+    if result.live:
+        yield (
+            f"not frozen: {_names(result.live)}; external tables have no versions, so models "
+            "without tables read them as they are"
+        )
 
 
 def _names(names: Collection[object]) -> str:

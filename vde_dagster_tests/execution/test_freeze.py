@@ -358,8 +358,7 @@ def vde(
     def again(_: Path) -> Iterator[Workspace]:
         yield shop.workspace
 
-    monkeypatch.setattr("vde_dagster.cli.commands.environments.opened", again)
-    monkeypatch.setattr("vde_dagster.cli.commands.environments.opened", again)
+    monkeypatch.setattr("vde_dagster.cli.opening.opened", again)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()

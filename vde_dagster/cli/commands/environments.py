@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -143,29 +144,49 @@ def rollback(
     Nothing is computed: tables go back to the Iceberg snapshots that the version pinned. Examples:
     vde rollback prod; vde rollback prod --to 1 --dry-run
     """
-    from vde_dagster.cli.applying import show_failed_statements
     from vde_dagster.reports.environments import rollback_notes, rollback_sentence
 
     result = workspace.environments.rollback(
         environment, to, definitions_only=definitions_only, dry_run=dry_run
     )
+    sentence = rollback_sentence(result, dry_run=dry_run)
+    facts = _rollback_json(result, dry_run=dry_run)
+    _tell(output, result, facts, sentence, rollback_notes(result))
+
+
+def _tell(
+    output: Output,
+    result: RollbackResult | FreezeResult,
+    facts: dict[str, Any],
+    sentence: str,
+    notes: Iterable[str],
+) -> None:
+    """Print what was published, and what of it is to be known.
+
+    Raises:
+        SystemExit: What was to run on its views failed.
+    """
+    from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
+    from vde_dagster.cli.shapes import environment_json
+
+    failed = result.failed_statements
     output.result(
-        _rollback_json(result, dry_run=dry_run),
-        lambda console: console.print(rollback_sentence(result, dry_run=dry_run)),
+        {
+            "environment": environment_json(result.environment),
+            **facts,
+            "failed_statements": failed_statements_json(failed),
+        },
+        lambda console: console.print(sentence),
     )
-    for note in () if output.as_json else rollback_notes(result):
+    for note in () if output.as_json else notes:
         output.note(note)
-    if result.failed_statements:
-        show_failed_statements(output.err, result.failed_statements)
+    if failed:
+        show_failed_statements(output.err, failed)
         raise SystemExit(1)
 
 
 def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
-    from vde_dagster.cli.applying import failed_statements_json
-    from vde_dagster.cli.shapes import environment_json
-
     return {
-        "environment": environment_json(result.environment),
         "restored": result.restored,
         "dry_run": dry_run,
         "definitions_only": result.definitions_only,
@@ -174,7 +195,6 @@ def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
         "holding": {one: [str(name) for name in names] for one, names in result.holding.items()},
         "missing": {str(name): ranges.to_json() for name, ranges in result.missing.items()},
         "reverted": {str(one.name): one.to_json() for one in result.reverted},
-        "failed_statements": failed_statements_json(result.failed_statements),
     }
 
 
@@ -219,37 +239,9 @@ def freeze(
     Nothing is computed or copied. Example: vde freeze prod@41 close_2026_11 --keep 400d
     """
     from vde_dagster.base.times import parse_duration
-    from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
-    from vde_dagster.cli.shapes import environment_json
+    from vde_dagster.reports.environments import freeze_notes, freeze_sentence
 
     length = parse_duration(keep, "--keep") if keep is not None else None
     result = workspace.environments.freeze(version, name, length)
-    output.result(
-        {
-            "environment": environment_json(result.environment),
-            "tables": result.tables,
-            "read_live": [str(one) for one in result.live],
-            "failed_statements": failed_statements_json(result.failed_statements),
-        },
-        lambda console: _show(console, result),
-    )
-    if result.live and not output.as_json:
-        output.note(
-            f"not frozen: {', '.join(map(str, result.live))}; external tables have no "
-            "versions, so models without tables read them as they are"
-        )
-    if result.failed_statements:
-        show_failed_statements(output.err, result.failed_statements)
-        raise SystemExit(1)
-
-
-def _show(console: Console, result: FreezeResult) -> None:
-    from vde_dagster.reports.texts import short_time
-
-    made = result.environment
-    until = short_time(made.expires_at)
-    kept = f"until {until} UTC" if until else f"until it is dropped: vde drop {made.name}"
-    console.print(
-        f"[bold]{made.name}[/] shows {made.frozen} for ever: {len(made.entries)} models, "
-        f"{result.tables} tables at what they held; kept {kept}"
-    )
+    facts = {"tables": result.tables, "read_live": [str(one) for one in result.live]}
+    _tell(output, result, facts, freeze_sentence(result), freeze_notes(result))

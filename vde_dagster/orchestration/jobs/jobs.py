@@ -1,13 +1,13 @@
 """The jobs of the launchpad: everything that the command line does, with a form to fill in."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.base.times import instant_text, parse_duration
+from vde_dagster.base.times import parse_duration
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
 from vde_dagster.orchestration.config import (
@@ -31,10 +31,21 @@ from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
-from vde_dagster.orchestration.pages.markdown import markdown_table
+from vde_dagster.orchestration.pages.markdown import section_table
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, readers_of
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.reports.environments import (
+    freeze_notes,
+    freeze_sentence,
+    rollback_notes,
+    rollback_sentence,
+)
+from vde_dagster.reports.janitor import janitor_section
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.environments.environments import FreezeResult
+    from vde_dagster.execution.environments.rollback import RollbackResult
 
 Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor
@@ -276,23 +287,24 @@ def _rollback(step: Step, config: RollbackConfig) -> Iterator[Any]:
         done = step.workspace.environments.rollback(
             config.environment, config.version, definitions_only=config.definitions_only
         )
-    log.info(
-        f"{config.environment} is version {done.environment.version}, "
-        f"equal to version {done.restored}"
-    )
-    if done.moved:
-        log.info(f"data back as they were: {', '.join(map(str, done.moved))}")
-    for other, held in done.holding.items():
-        log.info(f"{other} goes on showing what it showed of {', '.join(map(str, held))}")
-    for one in done.reverted:
-        log.warning(f"{one.name} {'; '.join(one.sentences())}")
-    for name, intervals in done.missing.items():
-        log.warning(f"{name} misses {intervals.text}: vde_run computes it")
-    for failed in done.failed_statements:
-        log.error(f"{failed.model}: {failed.error}: {failed.statement}")
+    _log(log, done, rollback_sentence(done), rollback_notes(done))
     yield from work.tell()
     forget_past_plans(step.workspace, step.context.instance, step.catalog.names)
     yield dg.Output(done.environment.version)
+
+
+def _log(
+    log: dg.DagsterLogManager,
+    done: "RollbackResult | FreezeResult",
+    sentence: str,
+    notes: Iterable[str],
+) -> None:
+    """Log what was published, and what of it is to be known."""
+    log.info(sentence)
+    for note in notes:
+        log.warning(note)
+    for failed in done.failed_statements:
+        log.error(f"{failed.model}: {failed.error}: {failed.statement}")
 
 
 def _freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
@@ -300,19 +312,9 @@ def _freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
     with as_failure():
         keep = parse_duration(config.keep, "the config's keep") if config.keep else None
         done = step.workspace.environments.freeze(config.version, config.name, keep)
-    made = done.environment
-    until = f"until {instant_text(made.expires_at)}" if made.expires_at else "for ever"
-    log.info(
-        f"{made.name} shows {made.frozen}, {done.tables} tables at what they held; kept {until}"
-    )
-    if done.live:
-        log.warning(
-            f"not frozen: {', '.join(map(str, done.live))}; external tables have no versions"
-        )
-    for failed in done.failed_statements:
-        log.error(f"{failed.model}: {failed.error}: {failed.statement}")
+    _log(log, done, freeze_sentence(done), freeze_notes(done))
     yield from work.tell()
-    yield dg.Output(made.name)
+    yield dg.Output(done.environment.name)
 
 
 def _janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
@@ -320,10 +322,8 @@ def _janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
         report = step.workspace.maintenance.janitor(dry_run=config.dry_run)
     _forget_dropped(step)
     refresh_after(step.context, step.workspace)
-    metadata = report_metadata(report)
-    step.context.log.info(
-        f"{metadata['vde/steps']} steps, {report.bytes:,} bytes, {metadata['vde/kept']} kept"
-    )
+    metadata = report_metadata(report, step.catalog.names)
+    step.context.log.info(janitor_section(report).title)
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
@@ -354,12 +354,9 @@ def _forget_dropped(step: Step) -> None:
     forget_past_plans(step.workspace, instance, names)
 
 
-_MOST = 200
-
-
-def report_metadata(report: JanitorReport) -> dict[str, Any]:
+def report_metadata(report: JanitorReport, names: Names) -> dict[str, Any]:
     """Return counts, bytes, and a table of what was done with its reasons; the JSON holds all."""
-    acted = report.acted
+    acted, section = report.acted, janitor_section(report)
     facts: dict[str, Any] = {
         "vde/dry_run": report.dry_run,
         "vde/steps": len(acted),
@@ -369,15 +366,5 @@ def report_metadata(report: JanitorReport) -> dict[str, Any]:
         "vde/decisions": dg.MetadataValue.json(report.to_json()["decisions"]),
     }
     if acted:
-        rows = [
-            {
-                "action": decision.action.replace("_", " "),
-                "subject": decision.subject,
-                "reason": decision.error or decision.reason,
-                "outcome": decision.outcome,
-                "bytes": "" if decision.bytes is None else decision.bytes,
-            }
-            for decision in acted[:_MOST]
-        ]
-        facts["vde/report"] = dg.MetadataValue.md(markdown_table(rows))
+        facts["vde/report"] = dg.MetadataValue.md(section_table(section, names))
     return facts
