@@ -122,6 +122,12 @@ class SourceText:
         return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
 
 
+def tokens_of(text: str | SourceText, *, backslash: bool = True) -> list[Token]:
+    """Return the tokens of a text without its comments; `backslash` as for `scan`."""
+    source = text if isinstance(text, SourceText) else SourceText(Path("query"), text)
+    return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
+
+
 def scan(
     source: SourceText, start: int = 0, end: int | None = None, *, backslash: bool = True
 ) -> Iterator[Token]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.query_text import CLAUSE_WORDS
-from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan
+from vde_dagster.sql.scanner import CLOSING, OPENING, Token, tokens_of
 
 _TYPES = {
     **dict.fromkeys(("TEXT", "VARCHAR", "NVARCHAR", "CHAR", "UUID", "CLOB"), "STRING"),
@@ -77,7 +76,7 @@ def spark_forms(text: str) -> list[Edit] | NoSparkForm:
     """
     if _MAYBE.search(text) is None:
         return []
-    tokens = [t for t in scan(SourceText(Path("query"), text)) if t.kind != "comment"]
+    tokens = tokens_of(text)
     refused = _refused(tokens)
     if refused is not None:
         return refused

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan, unquote
+from vde_dagster.sql.scanner import CLOSING, OPENING, Token, tokens_of, unquote
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +29,16 @@ class TemporaryView:
     problem: tuple[str, str] | None = None
 
 
-def temporary_view(source: SourceText, *, backslash: bool = True) -> TemporaryView | None:
-    """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for anything else.
-
-    Raises:
-        ProjectError: A string or comment in it does not end.
-    """
-    tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
+def temporary_view(tokens: list[Token]) -> TemporaryView | None:
+    """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for anything else."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     if words[:1] == ["CACHE"]:
         return _cached(tokens, words)
     return _created(tokens, words) if words[:1] == ["CREATE"] else None
 
 
-def name_that_is_dropped(source: SourceText, *, backslash: bool = True) -> str | None:
+def name_that_is_dropped(tokens: Sequence[Token]) -> str | None:
     """Return the name in `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, if it is one word."""
-    tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     for begin in (
         ["DROP", "VIEW", "IF", "EXISTS"],
@@ -135,7 +128,7 @@ def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | No
     Args:
         meaning: Tells what is written for a name's parts, without quotes; None for as it is.
     """
-    tokens = [t for t in scan(SourceText(Path("statement"), statement)) if t.kind != "comment"]
+    tokens = tokens_of(statement)
     edits = []
     for chain in _chains(tokens):
         other = meaning([unquote(one) for one in chain])

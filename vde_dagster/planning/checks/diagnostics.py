@@ -17,7 +17,7 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 from vde_dagster.semantics.errors import Finding, offset_of
-from vde_dagster.sql.scanner import SourceText, Token, scan
+from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     model = known.model
     if model.query is None or '"' not in model.query:
         return
-    tokens = [one for one in scan(SourceText(Path(), model.query)) if one.kind != "comment"]
+    tokens = tokens_of(model.query)
     said = [f"{key} = {value}" for key, value in model.session]
     names = any(_AS_NAMES.search(text) for text in (*said, *model.pre_statements))
     listed = False  # Whether it is a list of what a column is IN.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
@@ -16,7 +15,7 @@ from vde_dagster.semantics.spark_functions import (
     SESSION_WITHOUT_ARGUMENTS,
     WITHOUT_PARENTHESES,
 )
-from vde_dagster.sql.scanner import SourceText, Token, scan
+from vde_dagster.sql.scanner import Token, tokens_of
 
 _SPECIAL_INSTANT = re.compile(
     r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*['"]""", re.IGNORECASE
@@ -100,7 +99,7 @@ def reads_clock(query: str) -> str | None:
     >>> reads_clock("SELECT @end_ds AS day"), reads_clock("SELECT DATE 'today'")
     ('@end_ds', "'today'")
     """
-    tokens = [token for token in scan(SourceText(Path("query"), query)) if token.kind != "comment"]
+    tokens = tokens_of(query)
     for index, token in enumerate(tokens):
         found = _clock_at(tokens, index)
         if found is not None:

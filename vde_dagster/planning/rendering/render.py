@@ -10,7 +10,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -31,7 +30,7 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.outline import without_qualify
 from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.scanner import tokens_of
 from vde_dagster.sql.statements import temporary_view
 from vde_dagster.sql.tables import tables_read
 
@@ -351,7 +350,7 @@ def only_of_session(statement: str) -> bool:
 
 
 def _over_tables(statement: str, relation_of: Relation) -> str:
-    view = temporary_view(SourceText(Path("statement"), statement))
+    view = temporary_view(tokens_of(statement))
     if view is None or view.start is None:
         return statement
     query = replace_tables(statement[view.start :], relation_of)

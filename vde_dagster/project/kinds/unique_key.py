@@ -183,13 +183,13 @@ def _expression(value: Value, text: str) -> Expression:
 def _within(value: Value, read: Callable[[Value], Read]) -> Read:
     """Read a value in brackets, in quotes (Python models), or bare."""
     from vde_dagster.errors import ProjectError
-    from vde_dagster.sql.scanner import SourceText, scan, unquote
+    from vde_dagster.sql.scanner import SourceText, tokens_of, unquote
 
     if len(value.tokens) != 1 or value.tokens[0].kind != "string":
         return read(value.part(value.inner()))
     source = SourceText(value.source.path, unquote(value.tokens[0]))
     try:
-        tokens = tuple(token for token in scan(source) if token.kind != "comment")
+        tokens = tuple(tokens_of(source))
         return _within(replace(value, source=source, tokens=tokens, start=0), read)
     except ProjectError as error:
         raise value.error(error.message, error.hint) from error

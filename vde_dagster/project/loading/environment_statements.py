@@ -17,7 +17,7 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.sql.expanded import Expanded
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, scan, split_top_level
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, split_top_level, tokens_of
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.trees import ParsedQueries
 
@@ -92,7 +92,7 @@ def _expanded(expander: Expander, *, backslash: bool) -> Iterator[Expanded]:
     astray = find_jinja(plain, backslash=backslash)
     if astray is not None:
         raise expander.source.error(JINJA, astray, JINJA_HINT)
-    tokens = [t for t in scan(plain, backslash=backslash) if t.kind != "comment"]
+    tokens = tokens_of(plain, backslash=backslash)
     for part in split_top_level(tokens, ";"):
         body = bodies.get(part[0].start) if part else None
         if body is not None:

@@ -43,6 +43,7 @@ from vde_dagster.sql.scanner import (
     next_at,
     scan,
     split_top_level,
+    tokens_of,
     too_deep,
     unquote,
 )
@@ -185,7 +186,7 @@ class Expander:
         """Scan a text of this file's dialect, without comments."""
         inner = SourceText(self.source.path, text)
         backslash = self.scope.dialect in BACKSLASH_DIALECTS
-        return inner, [t for t in scan(inner, backslash=backslash) if t.kind != "comment"]
+        return inner, tokens_of(inner, backslash=backslash)
 
     def split_arguments(self, text: str) -> list[str]:
         """Split a call's arguments at top-level commas."""
@@ -473,7 +474,7 @@ def find_parameter(source: SourceText, *, backslash: bool = True) -> tuple[int, 
     """
     if _MAYBE.search(source.text) is None:
         return None
-    tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
+    tokens = tokens_of(source, backslash=backslash)
     for index, token in enumerate(tokens):
         if token.kind != "punct":
             continue

@@ -66,7 +66,7 @@ from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.expanded import Expanded, ExpandedSource
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, scan
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, tokens_of
 from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 from vde_dagster.sql.trees import QUERY_WORDS, ParsedQueries, placeholder
 
@@ -475,7 +475,7 @@ def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Valu
         return value
     expanded = Expander(source, scope).expand(value.tokens[0].start, value.tokens[-1].end)
     inner = ExpandedSource(source.path, expanded.text, source, expanded)
-    tokens = tuple(token for token in scan(inner) if token.kind != "comment")
+    tokens = tuple(tokens_of(inner))
     return Value(inner, value.name, tokens, 0)
 
 

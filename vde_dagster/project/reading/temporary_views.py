@@ -18,7 +18,7 @@ from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.rendering import checked_query, render, render_statement
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.expanded import Expanded
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan, unquote
+from vde_dagster.sql.scanner import Token, unquote
 from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temporary_view
 
 
@@ -122,7 +122,7 @@ def session_statements(
 def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
     out = []
     for one in before:
-        view = temporary_view(_source(expander, one), backslash=_backslash(expander))
+        view = temporary_view(_tokens(expander, one))
         if view is not None:
             own = None if view.start is None else one.part(view.start, len(one.text))
             out.append(_Made(view, one, own))
@@ -220,8 +220,7 @@ def _in_session(expander: Expander, names: TableNames, made: _Made) -> str:
 
 def _only_drops(expander: Expander, statement: Expanded, names: set[str]) -> bool:
     """Say whether a statement caches or drops a view that needs neither any more."""
-    source = _source(expander, statement)
-    dropped = name_that_is_dropped(source, backslash=_backslash(expander))
+    dropped = name_that_is_dropped(_tokens(expander, statement))
     return dropped is not None and dropped.lower() in names
 
 
@@ -244,13 +243,4 @@ def _name(token: Token) -> str:
 
 
 def _tokens(expander: Expander, expanded: Expanded) -> list[Token]:
-    source, backslash = _source(expander, expanded), _backslash(expander)
-    return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
-
-
-def _source(expander: Expander, expanded: Expanded) -> SourceText:
-    return SourceText(expander.source.path, expanded.text)
-
-
-def _backslash(expander: Expander) -> bool:
-    return expander.scope.dialect in BACKSLASH_DIALECTS
+    return expander.tokens(expanded.text)[1]
