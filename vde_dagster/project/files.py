@@ -11,6 +11,7 @@ import hashlib
 import os
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,8 @@ MATERIALIZATIONS = "materializations"
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 SIGNALS = "signals"
 """The folder of Python signals, beside the models or inside their folder."""
+_EXTERNALS = "external_models"
+"""The folder, and how the files begin, that declare tables which others write."""
 LINTER = "linter"
 """The folder of the project's own rules of the linter."""
 
@@ -40,13 +43,13 @@ class FoundFiles:
         linter: Files of rules of the linter.
     """
 
-    sql: tuple[str, ...]
-    python: tuple[str, ...]
-    macros: tuple[str, ...]
-    signals: tuple[str, ...]
-    externals: tuple[str, ...]
-    tests: tuple[str, ...]
-    data: tuple[str, ...]
+    sql: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    macros: tuple[str, ...] = ()
+    signals: tuple[str, ...] = ()
+    externals: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
     materializations: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     linter: tuple[str, ...] = ()
@@ -57,34 +60,22 @@ def find_files(settings: Settings) -> FoundFiles:
 
     Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
     """
-    groups: dict[str, list[str]] = {
-        name: [] for name in ("sql", "python", "macros", "signals", "externals", "tests", "data")
-    }
-    groups[MATERIALIZATIONS] = []
-    groups["templates"] = []
+    groups: dict[str, list[str]] = defaultdict(list)
     groups[LINTER] = linter_files(settings)
     root, models = str(settings.root), settings.models_dir.strip("/")
     for path in _walk(root, models):
-        inside = path[len(models) + 1 :]
-        top = inside.partition("/")[0] if "/" in inside else ""
-        _sort_in(groups, path, top, settings)
-    for folder in (
-        settings.audits_dir,
-        settings.macros_dir,
-        settings.tests_dir,
-        settings.seeds_dir,
-        SIGNALS,
-        MATERIALIZATIONS,
-    ):
+        top, slash, _ = path[len(models) + 1 :].partition("/")
+        groups[_group(path, top if slash else "", settings)].append(path)
+    shared = (settings.audits_dir, settings.macros_dir, settings.tests_dir, settings.seeds_dir)
+    for folder in (*shared, SIGNALS, MATERIALIZATIONS):
         if not folder.startswith(models + "/"):
             for path in _walk(root, folder.strip("/")):
-                _sort_in(groups, path, folder, settings)
-    for path in _walk(root, "external_models"):
-        if path.endswith((".yaml", ".yml")):
-            groups["externals"].append(path)
-    for name in ("external_models.yaml", "external_models.yml"):
-        if os.path.isfile(os.path.join(root, name)):
-            groups["externals"].append(name)
+                groups[_group(path, folder, settings)].append(path)
+    declared = [path for path in _walk(root, _EXTERNALS) if path.endswith((".yaml", ".yml"))]
+    names = (f"{_EXTERNALS}.yaml", f"{_EXTERNALS}.yml")
+    declared += [name for name in names if os.path.isfile(os.path.join(root, name))]
+    groups["externals"] += declared
+    groups.pop("", None)
     if settings.ignore_patterns:
         ignored = _ignored(root, settings.ignore_patterns)
         groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
@@ -110,32 +101,21 @@ def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
     return ignored
 
 
-def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Settings) -> None:
+def _group(path: str, folder: str, settings: Settings) -> str:
+    """Return the field of `FoundFiles` that a file belongs to; empty for none."""
     ending = path.rpartition(".")[2].lower()
-    name = path.rpartition("/")[2]
     if ending in ("yaml", "yml"):
         if folder == settings.tests_dir:
-            groups["tests"].append(path)
-        elif name.startswith("external_models") or folder == "external_models":
-            groups["externals"].append(path)
-    elif ending == "csv":
-        groups["data"].append(path)
-    elif ending == "py" and folder == MATERIALIZATIONS:
-        groups[MATERIALIZATIONS].append(path)
-    elif ending == "py" and folder == settings.macros_dir:
-        groups["macros"].append(path)
-    elif ending == "py" and folder == SIGNALS:
-        groups["signals"].append(path)
-    elif ending == "py" and folder not in (
-        settings.tests_dir,
-        settings.seeds_dir,
-        settings.audits_dir,
-    ):
-        groups["python"].append(path)
-    elif ending == "sql" and folder == settings.macros_dir:
-        groups["templates"].append(path)
-    elif ending == "sql" and folder not in (settings.macros_dir, settings.tests_dir):
-        groups["sql"].append(path)
+            return "tests"
+        declares = path.rpartition("/")[2].startswith(_EXTERNALS) or folder == _EXTERNALS
+        return "externals" if declares else ""
+    tests, seeds, audits = settings.tests_dir, settings.seeds_dir, settings.audits_dir
+    if ending == "py":
+        own = {MATERIALIZATIONS: MATERIALIZATIONS, settings.macros_dir: "macros", SIGNALS: SIGNALS}
+        return own.get(folder, "" if folder in (tests, seeds, audits) else "python")
+    if ending == "sql":
+        return {settings.macros_dir: "templates", tests: ""}.get(folder, "sql")
+    return "data" if ending == "csv" else ""
 
 
 def _walk(root: str, folder: str) -> Iterator[str]:
