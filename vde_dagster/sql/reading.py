@@ -51,8 +51,8 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     tokens = dialect.tokenize(text)
     made = as_written(text, tokens)
     doubt = made.doubt
-    if doubt is None and lacks_condition(tokens):
-        doubt = WITHOUT_ON
+    if doubt is None and _lacks_condition(tokens):
+        doubt = _WITHOUT_ON
     bracketed = with_brackets(made.tokens)
     try:
         trees = parsed(dialect, bracketed or made.tokens, text)
@@ -100,7 +100,7 @@ def parse_query(sql: str) -> exp.Expr:
     return read_query(sql).tree
 
 
-WITHOUT_ON = "LEFT JOIN LATERAL without ON"
+_WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 _ENDS = frozenset(
     {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "LATERAL", "WHERE", "GROUP"}
@@ -110,7 +110,7 @@ _ENDS = frozenset(
 """What may follow a joined table that has no condition."""
 
 
-def lacks_condition(tokens: Sequence[Token]) -> bool:
+def _lacks_condition(tokens: Sequence[Token]) -> bool:
     """Whether a query's tokens have an outer join to LATERAL without ON."""
     words = [token.text.upper() for token in tokens]
     for i, word in enumerate(words):

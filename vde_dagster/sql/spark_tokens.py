@@ -21,8 +21,8 @@ from vde_dagster.sql.grammar.literals import UNITS
 
 T = TokenType
 
-STRINGS = frozenset({T.STRING, T.RAW_STRING})
-PREFIXED = frozenset({T.HEX_STRING, T.BIT_STRING, T.BYTE_STRING, T.NATIONAL_STRING})
+_STRINGS = frozenset({T.STRING, T.RAW_STRING})
+_PREFIXED = frozenset({T.HEX_STRING, T.BIT_STRING, T.BYTE_STRING, T.NATIONAL_STRING})
 GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
 """Types whose parameters stand between `<` and `>`."""
 COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
@@ -52,19 +52,19 @@ def type_end(tokens: Sequence[Token], index: int) -> int:
     return index + 1
 
 
-def retext(token: Token, kind: TokenType, text: str) -> None:
+def _retext(token: Token, kind: TokenType, text: str) -> None:
     """Let a token be another one in its place."""
     token.token_type = kind
     token.text = text
 
 
 _NOTED = (
-    STRINGS
-    | PREFIXED
+    _STRINGS
+    | _PREFIXED
     | GENERIC
     | {*(T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN, T.PLUS)}
 )
-_NOTED_BEHIND = STRINGS | {T.L_PAREN}
+_NOTED_BEHIND = _STRINGS | {T.L_PAREN}
 """Tokens that are looked at, and what tokens in front of them are looked at for."""
 _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
@@ -115,9 +115,9 @@ class _Reader:
                 out.append(token)
                 index += 1
                 continue
-            if kind in STRINGS:
-                index, written = string_run(text, tokens, index)
-                retext(token, T.STRING, written)
+            if kind in _STRINGS:
+                index, written = _string_run(text, tokens, index)
+                _retext(token, T.STRING, written)
                 out.append(token)
                 continue
             change = changes.get(index)
@@ -130,19 +130,19 @@ class _Reader:
                 out.append(token)
                 while index + 1 < size and tokens[index + 1].start <= token.end:
                     index += 1  # A number such as 1L is three tokens in one place.
-            elif kind in PREFIXED:
-                out += prefixed_literal(text, token)
+            elif kind in _PREFIXED:
+                out += _prefixed_literal(text, token)
             elif kind == T.PLUS:
                 out.append(self._plus(token, following))
             elif following == T.L_PAREN:
                 calls.before_bracket(index)
                 out.append(token)
-            elif following in STRINGS and token.text.upper() in LITERAL_TYPES:
-                index, written = string_run(text, tokens, index + 1)
-                out += literal_call(token, token.text.lower(), written)
+            elif following in _STRINGS and token.text.upper() in _LITERAL_TYPES:
+                index, written = _string_run(text, tokens, index + 1)
+                out += _literal_call(token, token.text.lower(), written)
                 continue
             elif kind == T.INTERVAL:
-                index, made = interval_literal(text, tokens, index)
+                index, made = _interval_literal(text, tokens, index)
                 out += made
                 continue
             elif kind == T.GT and following == T.GT:
@@ -165,7 +165,7 @@ class _Reader:
         if kind == T.COLLATE:
             self._doubt = "COLLATE"
         elif kind == T.UNKNOWN and self._after_is():
-            retext(token, T.STRING, "UNKNOWN")
+            _retext(token, T.STRING, "UNKNOWN")
         self._out.append(token)
 
     def _plus(self, token: Token, following: TokenType | None) -> Token:
@@ -175,7 +175,7 @@ class _Reader:
         """
         before = self._out[-1].token_type if self._out else None
         number = following == T.NUMBER and T.DCOLON not in self._kinds
-        signs = before in BEFORE_OPERAND or before in _BEFORE_SIGN
+        signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
         return like(token, T.PIPE_SLASH, "+") if signs and not number else token
 
     def _after_is(self) -> bool:
@@ -224,7 +224,7 @@ _NO_CALL_BEHIND = frozenset(
     {T.ALIAS, T.WITH, T.RECURSIVE, T.VAR, T.IDENTIFIER, T.R_PAREN, T.DCOLON}
 )
 """What stands before a name with brackets that is no call: `AS t(a, b)`, `x::DECIMAL(9, 2)`."""
-BEFORE_OPERAND = frozenset(
+_BEFORE_OPERAND = frozenset(
     {T.L_PAREN, T.COMMA, T.SELECT, T.WHERE, T.ON, T.HAVING, T.QUALIFY, T.WHEN, T.THEN, T.ELSE}
     | {T.AND, T.OR, T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE, T.GROUP_BY, T.ORDER_BY, T.DISTINCT}
 )
@@ -250,7 +250,7 @@ _KEPT = frozenset({"CAST", "TRY_CAST"})
 
 
 @lru_cache(maxsize=1)
-def known_functions() -> frozenset[str]:
+def _known_functions() -> frozenset[str]:
     """Name the functions for which SQLGlot's parser for Spark has a class or a syntax."""
     from sqlglot.parsers.spark import SparkParser
 
@@ -274,7 +274,7 @@ class Calls:
         self.changes: dict[int, Callable[[Token], None]] = {}
         self.doubt: str | None = None
         self._in = tokens
-        self._known = known_functions()
+        self._known = _known_functions()
         self._closing: dict[int, int] | None = None
 
     def before_bracket(self, index: int) -> None:
@@ -315,7 +315,7 @@ class Calls:
         if name in _OPERATORS:
             if kind == T.NOT and index > 1:
                 kind = self._in[index - 2].token_type
-            return kind not in BEFORE_OPERAND
+            return kind not in _BEFORE_OPERAND
         if name in ("TRANSFORM", "MAP", "REDUCE") and kind == T.SELECT:
             end = self._end_of_bracket(index + 1) + 1
             return end < len(self._in) and self._in[end].text.upper() == "USING"
@@ -378,23 +378,23 @@ class Calls:
 
 
 def _as_comma(token: Token) -> None:
-    retext(token, T.COMMA, ",")
+    _retext(token, T.COMMA, ",")
 
 
 def _as_string(token: Token) -> None:
-    if token.token_type not in STRINGS:
-        retext(token, T.STRING, token.text.lower())
+    if token.token_type not in _STRINGS:
+        _retext(token, T.STRING, token.text.lower())
 
 
 def _away(token: Token) -> None:
     token.token_type = T.SPACE
 
 
-LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"})
+_LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"})
 """Words that make a literal of the string behind them."""
 
 
-def string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
+def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
     """Read a run of strings, which Spark takes for one; `''` in a string is no border.
 
     Returns:
@@ -405,7 +405,7 @@ def string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
     pieces: list[str] = []
     begin = first.start
     end = index + 1
-    while end < len(tokens) and tokens[end].token_type in STRINGS:
+    while end < len(tokens) and tokens[end].token_type in _STRINGS:
         following = tokens[end]
         if following.start != last.end + 1:
             pieces.append(text[begin : last.end + 1])
@@ -416,7 +416,7 @@ def string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
     return end, " ".join(_single_quoted(piece) for piece in pieces)
 
 
-def literal_call(token: Token, name: str, text: str) -> list[Token]:
+def _literal_call(token: Token, name: str, text: str) -> list[Token]:
     """Write a literal as a call with its text: `DATE '2020-01-01'`, `INTERVAL 1 DAY`.
 
     Args:
@@ -430,16 +430,16 @@ def literal_call(token: Token, name: str, text: str) -> list[Token]:
     ]
 
 
-def prefixed_literal(text: str, token: Token) -> list[Token]:
+def _prefixed_literal(text: str, token: Token) -> list[Token]:
     """Read `X'1F'`, which is the same as `X '1F'`."""
     written = text[token.start : token.end + 1]
     if "'" not in written and '"' not in written:
         return [like(token, T.VAR, written)]  # 0x1F, which is a name in Spark.
     begin = min(written.find(quote) for quote in "'\"" if quote in written)
-    return literal_call(token, written[:begin].lower(), _single_quoted(written[begin:]))
+    return _literal_call(token, written[:begin].lower(), _single_quoted(written[begin:]))
 
 
-def interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
+def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
     """Read an interval: values with units, or one value from a unit to another.
 
     Its values are literals in Spark, never expressions. Anything else is a column's name.
@@ -454,8 +454,8 @@ def interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, l
         sign = ""
         if tokens[end].token_type in (T.DASH, T.PLUS):
             sign, end = tokens[end].text, end + 1
-        if end < size and tokens[end].token_type in STRINGS:
-            end, value = string_run(text, tokens, end)
+        if end < size and tokens[end].token_type in _STRINGS:
+            end, value = _string_run(text, tokens, end)
         elif end < size and tokens[end].token_type == T.NUMBER:
             value, end = tokens[end].text, end + 1
         else:
@@ -476,7 +476,7 @@ def interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, l
     if span[:1] == ["TO"] and span[-1] in UNITS:
         pieces += span
         end += 2
-    return end, literal_call(tokens[index], "interval", " ".join(pieces))
+    return end, _literal_call(tokens[index], "interval", " ".join(pieces))
 
 
 def _single_quoted(piece: str) -> str:

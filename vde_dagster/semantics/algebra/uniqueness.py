@@ -27,14 +27,14 @@ def at_most_one(inner: Group, terms: Terms) -> bool:
 
 def group_keys(group: Group, terms: Terms) -> list[Key]:
     """Sets of expressions whose values no two rows of the group share."""
-    if not multiplying(group):
+    if not _multiplying(group):
         return [frozenset()]
     if _spread(group, set(), terms):
         return [frozenset()]
     keys: list[Key] = []
-    for source in multiplying(group):
+    for source in _multiplying(group):
         if _spread(group, {source}, terms):
-            keys += (_without_nulls(key, group, terms) for key in source_keys(source, terms))
+            keys += (_without_nulls(key, group, terms) for key in _source_keys(source, terms))
     for node, partition in _first_of_each(group):
         covered = set(node.parts[0].sources)
         if _spread(group, covered, terms):
@@ -42,7 +42,7 @@ def group_keys(group: Group, terms: Terms) -> list[Key]:
     return keys[:_MAX_KEYS]
 
 
-def multiplying(group: Group) -> list[Any]:
+def _multiplying(group: Group) -> list[Any]:
     """The sources that can turn one row into several or none."""
     return [s for s in group.sources if not is_lookup(s)]
 
@@ -52,7 +52,7 @@ def is_lookup(source: Any) -> bool:
     return isinstance(source, Derived) and source.op == "left" and source.unique
 
 
-def source_keys(source: Any, terms: Terms) -> list[Key]:
+def _source_keys(source: Any, terms: Terms) -> list[Key]:
     """The keys of one source, as references to it."""
     if isinstance(source, Leaf):
         return [frozenset(terms.make("ref", source, c) for c in key) for key in source.keys]
@@ -74,14 +74,14 @@ def source_keys(source: Any, terms: Terms) -> list[Key]:
 
 def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
     """Whether, given one row of the known sources, the others have at most one row."""
-    return not set(multiplying(group)) - reached(group, known, terms)
+    return not set(_multiplying(group)) - reached(group, known, terms)
 
 
 def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
     """The sources that have at most one row, given one row of the known ones; those included."""
     own = set(group.sources)
     known = set(known)
-    rest = [s for s in multiplying(group) if s not in known]
+    rest = [s for s in _multiplying(group) if s not in known]
     if len(rest) > _MAX_SOURCES:
         return known
     bound = _bindings(group, terms)
@@ -103,7 +103,7 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
                 rest = [s for s in rest if s not in covered]
                 found = True
         for source in rest:
-            if any(_all_fixed(key, fixed) for key in source_keys(source, terms)):
+            if any(_all_fixed(key, fixed) for key in _source_keys(source, terms)):
                 known.add(source)
                 rest.remove(source)
                 found = True

@@ -158,14 +158,14 @@ def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ord
         return binder.give_up(f"an aggregate function in {scope.clause.upper()}")
     scope.in_aggregate += 1
     try:
-        body = aggregate_body(binder, e, scope)
+        body = _aggregate_body(binder, e, scope)
     finally:
         scope.in_aggregate -= 1
     scope.has_aggregate = True
     return binder.terms.make("ordered aggregate" if ordered else "aggregate", body)
 
 
-def aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
+def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     """An aggregate function with its arguments; COUNT(*) and COUNT of a literal count rows."""
     from vde_dagster.semantics.binding.expressions import bind
 
@@ -428,7 +428,7 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
         kind = spark_functions.kind(called(e))
         if kind in _STEADY or kind in _TELLING_APART:
             note_arguments(binder, e)
-            return aggregate_body(binder, e, scope), kind in _TELLING_APART
+            return _aggregate_body(binder, e, scope), kind in _TELLING_APART
     return binder.give_up("an unknown window function", bind(binder, e, scope)), True
 
 

@@ -235,7 +235,7 @@ def _alias(binder: Binder, e: exp.Alias, scope: Scope) -> Node:
     return bind(binder, e.this, scope)
 
 
-def bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
+def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     """IN of a query, or of values."""
     binder.to_check.append(e)
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
@@ -262,7 +262,7 @@ def _kind_of_literal(node: Node) -> str | None:
     return "integer" if integer(node) is not None else None
 
 
-def bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
+def _bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
     """A query of one column that stands for a value."""
     rel = _subquery(binder, e, scope)
     if len(rel.outputs) != 1:
@@ -272,14 +272,14 @@ def bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
     return binder.terms.make("scalar", rel)
 
 
-def bind_exists(binder: Binder, e: exp.Exists, scope: Scope) -> Node:
+def _bind_exists(binder: Binder, e: exp.Exists, scope: Scope) -> Node:
     """EXISTS of a query, or of an array's elements."""
     if isinstance(e.this, exp.Query):
         return binder.terms.make("exists", _subquery(binder, e.this, scope))
     return generic(binder, e, scope)
 
 
-def bind_quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
+def _bind_quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
     """ANY and ALL of a query, or of values."""
     inner = e.this.unnest() if isinstance(e.this, exp.Expr) else e.this
     if isinstance(inner, exp.Query):
@@ -297,7 +297,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
     return bind_query(binder, e, scope, scope.ctes)
 
 
-def bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
+def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
     """A lambda; its parameters are known by its depth and their place."""
     depth = len(scope.lambdas)
     names = {
@@ -312,7 +312,7 @@ def bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
     return binder.terms.make("lambda", depth, len(names), body)
 
 
-def bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
+def _bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
     """A lambda's parameter, or a name that is part of the syntax (a field's, with its case)."""
     name = e.name.lower()
     for names in reversed(scope.lambdas):
@@ -321,21 +321,21 @@ def bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
     return binder.terms.make("name", e.name)
 
 
-def bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
+def _bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
     """The parameter of the query that a macro's word stands for."""
     if isinstance(e.this, (exp.Var, exp.Identifier, exp.Literal)):
         return binder.terms.make("symbol", e.this.name.lower())
     return binder.give_up("a macro call")
 
 
-def bind_placeholder(binder: Binder, e: exp.Placeholder, scope: Scope) -> Node:
+def _bind_placeholder(binder: Binder, e: exp.Placeholder, scope: Scope) -> Node:
     """A named parameter of a statement."""
     if e.this and isinstance(e.this, str):
         return binder.terms.make("symbol", e.this.lower())
     return binder.give_up("an unnamed parameter")
 
 
-def bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
+def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     """A field of a struct, or a function in a schema."""
     if isinstance(e.expression, exp.Identifier):
         this = bind(binder, e.this, scope)
@@ -357,7 +357,7 @@ def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
 
 
-def bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
+def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
     """An element of an array or a map."""
     if len(e.expressions) != 1 or e.args.get("offset") or e.args.get("safe"):
         return binder.give_up("brackets of an unknown form", *parts_of(binder, e, scope))
@@ -375,11 +375,11 @@ _SESSION: dict[type, str] = {
 
 _HANDLERS: dict[type, Handler] = {
     exp.Column: bind_column,
-    exp.Identifier: bind_name,
-    exp.Dot: bind_dot,
+    exp.Identifier: _bind_name,
+    exp.Dot: _bind_dot,
     exp.Paren: _paren,
     exp.Literal: _literal,
-    exp.Bracket: bind_bracket,
+    exp.Bracket: _bind_bracket,
     exp.Coalesce: _unsigned_shift,
     exp.Null: _null,
     exp.Boolean: _boolean,
@@ -387,20 +387,20 @@ _HANDLERS: dict[type, Handler] = {
     exp.Or: _junction,
     exp.Not: _not,
     exp.Between: _between,
-    exp.In: bind_in,
+    exp.In: _bind_in,
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Neg: _neg,
     exp.Sqrt: _plus,
-    exp.Lambda: bind_lambda,
-    exp.Parameter: bind_parameter,
-    exp.Placeholder: bind_placeholder,
-    exp.Subquery: bind_scalar,
-    exp.Select: bind_scalar,
-    exp.Exists: bind_exists,
-    exp.Any: bind_quantified,
-    exp.All: bind_quantified,
+    exp.Lambda: _bind_lambda,
+    exp.Parameter: _bind_parameter,
+    exp.Placeholder: _bind_placeholder,
+    exp.Subquery: _bind_scalar,
+    exp.Select: _bind_scalar,
+    exp.Exists: _bind_exists,
+    exp.Any: _bind_quantified,
+    exp.All: _bind_quantified,
     exp.Anonymous: bind_call,
     exp.Star: _star,
     exp.Window: bind_window,

@@ -66,11 +66,11 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) 
     if isinstance(e, exp.Select):
         return _select(binder, e, outer, known)
     if isinstance(e, exp.SetOperation):
-        return bind_set_operation(binder, e, outer, known)
+        return _bind_set_operation(binder, e, outer, known)
     if isinstance(e, exp.Subquery):
         only(e, _WRAPPER_ARGS)
         known = define_ctes(e.args.get("with_"), known, outer)
-        if not any(e.args.get(key) for key in TRIMS):
+        if not any(e.args.get(key) for key in _TRIMS):
             return bind_partial(binder, e.this, outer, known)
         return trimmed(binder, e, bind_query(binder, e.this, outer, known))
     if isinstance(e, exp.Values):
@@ -135,7 +135,7 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     group.conditions += qualify
     rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
     if e.args.get("distinct") is not None:
-        rel, order = distinct_rows(binder, e.args["distinct"], rel, order)
+        rel, order = _distinct_rows(binder, e.args["distinct"], rel, order)
     return limited(binder, e, rel, order)
 
 
@@ -201,7 +201,7 @@ _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
 """Types that may have names in them, which are those of the first of several queries."""
 
 
-def bind_set_operation(
+def _bind_set_operation(
     binder: Binder, e: exp.SetOperation, outer: Scope | None, known: Ctes
 ) -> Rel:
     """Read a set operation; arguments and errors as for `bind_partial`."""
@@ -230,7 +230,7 @@ def bind_set_operation(
     ]
     rel = Rel(Group([source]), outputs, scope)
     if op == "union" and distinct:
-        rel, _ = distinct_rows(binder, exp.Distinct(), rel, [])
+        rel, _ = _distinct_rows(binder, exp.Distinct(), rel, [])
     return trimmed(binder, e, rel)
 
 
@@ -273,7 +273,7 @@ def _common(branches: list[Rel], i: int) -> Any:
     return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
 
 
-TRIMS = ("order", "limit", "offset")
+_TRIMS = ("order", "limit", "offset")
 
 
 def sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
@@ -304,7 +304,7 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
     return [sort_key(binder, item, scope)]
 
 
-def distinct_rows(
+def _distinct_rows(
     binder: Binder, e: exp.Distinct, rel: Rel, order: list[Node]
 ) -> tuple[Rel, list[Node]]:
     """DISTINCT groups by all output columns; DISTINCT ON keeps one row per key."""
@@ -385,7 +385,7 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
 
 def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
     """ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
-    if not any(e.args.get(key) for key in TRIMS):
+    if not any(e.args.get(key) for key in _TRIMS):
         return rel
     entry = NamedSource(
         parts=("",),

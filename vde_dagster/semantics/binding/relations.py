@@ -166,7 +166,7 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
     found = scope.ctes.get(parts[0]) if len(parts) == 1 else None
     if found is not None:
         definition, reach = found
-        rel = read_cte(definition, reach, binder)
+        rel = _read_cte(definition, reach, binder)
         scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
             rel = _renamed(binder, e, rel, definition.names)
@@ -319,7 +319,7 @@ def _on(
     kind: str,
 ) -> list[Node]:
     """The conditions of a join; USING and NATURAL become equalities."""
-    names = using_columns(e, left, right)
+    names = _using_columns(e, left, right)
     if names is not None:
         e.meta["vde_using"] = names
         if side == "" and left.crossed:
@@ -424,7 +424,7 @@ def _merge_using(binder: Binder, e: exp.Join, left: Sources, side: str, scope: S
             entry.hidden.add(name)
 
 
-def using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
+def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
     """The column names in a USING, those that a NATURAL join finds, or None.
 
     Raises:
@@ -500,7 +500,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
     return Ctes(named, len(named), ctes)
 
 
-def read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
+def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
     """The relation of a CTE, bound anew for each reference, as each is a source of its own."""
     from vde_dagster.semantics.binding.queries import bind_partial
 

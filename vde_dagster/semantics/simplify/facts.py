@@ -346,17 +346,17 @@ def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
     if tag == "and":
         return any(not_true_if_null(p, is_null) for p in parts)
     if tag in ("eq", "neq", "lt", "le"):
-        return any(null_if(p, is_null) for p in parts)
+        return any(_null_if(p, is_null) for p in parts)
     if tag == "in":
-        return null_if(parts[0], is_null)
+        return _null_if(parts[0], is_null)
     if tag == "not" and parts[0].tag == "Is":
         tested = null_test(parts[0])
-        return tested is not None and null_if(tested, is_null)
+        return tested is not None and _null_if(tested, is_null)
     return False
 
 
-def null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
+def _null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
     """Whether an expression is NULL if certain expressions in it are."""
     if is_null(node):
         return True
-    return node.tag in STRICT and any(null_if(p, is_null) for p in node.parts)
+    return node.tag in STRICT and any(_null_if(p, is_null) for p in node.parts)

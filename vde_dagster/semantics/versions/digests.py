@@ -74,23 +74,23 @@ class Digester:
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
         """Hash a group; `tail` decides between numberings that give its rows one hash."""
-        free = [s for s in group.sources if not is_dependent(s)]
+        free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
         classes: dict[bytes, list[int]] = {}
         for i, row in enumerate(rows):
             classes.setdefault(row, []).append(i)
-        ways = ways_of(classes.values())
+        ways = _ways_of(classes.values())
         alike = [[members] for members in classes.values()]
         if ways > _MAX_NUMBERINGS:
             asked = self._asked(group, parent, free, rows)
-            alike = [told_apart(members, asked) for members in classes.values()]
-            ways = ways_of(members for parts in alike for members in parts)
+            alike = [_told_apart(members, asked) for members in classes.values()]
+            ways = _ways_of(members for parts in alike for members in parts)
         if ways == 1 or ways > _MAX_NUMBERINGS:
             numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
             return self._numbered(group, parent, free, rows, numbers)
         best: tuple[Any, Closed] | None = None
-        for choice in product(*(orders_of(parts) for parts in alike)):
+        for choice in product(*(_orders_of(parts) for parts in alike)):
             numbers = {i: n for members in choice for n, i in enumerate(members)}
             closed = self._numbered(group, parent, free, rows, numbers)
             key = (closed.rows, [self._any(t, closed.frame) for t in tail])
@@ -181,7 +181,7 @@ class Digester:
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
         """The group inside a derived source; hashed once unless it is correlated."""
-        around = frame if is_dependent(source) else None
+        around = frame if _is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
             tail = [*source.keys, *source.args, *source.columns]
@@ -196,7 +196,7 @@ class Digester:
         known: bytes | None = frame.memo.get(source) or self._lasting.get(source)
         if known is None:
             known = self._made_rows(source, frame)
-            if is_dependent(source):
+            if _is_dependent(source):
                 frame.memo[source] = known
             else:
                 self._lasting[source] = known
@@ -233,7 +233,7 @@ class Digester:
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
         """The digests of a set operation's queries; sorted where their order means nothing."""
-        key = (frame if is_dependent(source) else None, source)
+        key = (frame if _is_dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
             made = [self._rel(branch, frame) for branch in source.branches]
@@ -395,7 +395,7 @@ class Closed:
     sole: Any = None
 
 
-def is_dependent(source: Any) -> bool:
+def _is_dependent(source: Any) -> bool:
     """Whether a source's rows depend on the sources beside it or around it."""
     if isinstance(source, Derived):
         return source.op == "left" or source.correlation.found
@@ -404,12 +404,12 @@ def is_dependent(source: Any) -> bool:
     return isinstance(source, Generator)
 
 
-def ways_of(classes: Iterable[list[int]]) -> int:
+def _ways_of(classes: Iterable[list[int]]) -> int:
     """In how many orders the members of all classes can be named."""
     return prod(factorial(len(members)) for members in classes)
 
 
-def told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
+def _told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
     """The members in classes of which the same is asked, in the order of that."""
     found: dict[bytes, list[int]] = {}
     for i in members:
@@ -417,7 +417,7 @@ def told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
     return [found[mark] for mark in sorted(found)]
 
 
-def orders_of(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
+def _orders_of(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
     """All orders of the members of every part, the parts one after the other."""
     for choice in product(*(permutations(members) for members in parts)):
         yield tuple(chain(*choice))
