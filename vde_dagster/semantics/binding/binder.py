@@ -85,10 +85,6 @@ class Binder:
         """Note what Spark will refuse; whoever asks for the query's mistakes hears of it."""
         self.noted.append(Noted(rule, where, details))
 
-    def column_type(self, text: str | None) -> exp.DataType | None:
-        """The type that a schema gives."""
-        return data_type(text) if text else None
-
     def table(self, parts: tuple[str, ...], written: str) -> NamedSource:
         """The FROM entry of a table.
 
@@ -101,7 +97,7 @@ class Binder:
         version = _lookup(self.parents, written, name)
         types: dict[str, Any] = {}
         if columns is not None:
-            types = {c.lower(): self.column_type(t) for c, t in columns.items()}
+            types = {c.lower(): data_type(t) for c, t in columns.items()}
         elif version is not None and version.columns:
             types = dict.fromkeys(version.columns)
         leaf = self._leaf(name, columns, version, types)

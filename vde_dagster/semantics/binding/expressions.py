@@ -105,7 +105,7 @@ def parts_of(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     return [bind(binder, child, scope) for child in e.iter_expressions()]
 
 
-def _paren(binder: Binder, e: exp.Paren, scope: Scope) -> Node:
+def _inner(binder: Binder, e: exp.Paren | exp.Where | exp.Alias, scope: Scope) -> Node:
     return bind(binder, e.this, scope)
 
 
@@ -220,19 +220,11 @@ def _star(binder: Binder, e: exp.Star, scope: Scope) -> Node:
     return binder.give_up("a star inside an expression")
 
 
-def _where(binder: Binder, e: exp.Where, scope: Scope) -> Node:
-    return bind(binder, e.this, scope)
-
-
 def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     """DISTINCT and ORDER BY within an aggregate function's parentheses."""
     if not (scope.in_aggregate or scope.in_window):
         return binder.give_up(f"{e.__class__.__name__} outside an aggregate function")
     return generic(binder, e, scope)
-
-
-def _alias(binder: Binder, e: exp.Alias, scope: Scope) -> Node:
-    return bind(binder, e.this, scope)
 
 
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
@@ -377,7 +369,7 @@ _HANDLERS: dict[type, Handler] = {
     exp.Column: bind_column,
     exp.Identifier: _bind_name,
     exp.Dot: _bind_dot,
-    exp.Paren: _paren,
+    exp.Paren: _inner,
     exp.Literal: _literal,
     exp.Bracket: _bind_bracket,
     exp.Coalesce: _unsigned_shift,
@@ -405,14 +397,14 @@ _HANDLERS: dict[type, Handler] = {
     exp.Star: _star,
     exp.Window: bind_window,
     exp.Filter: modified_aggregate,
-    exp.Where: _where,
+    exp.Where: _inner,
     exp.IgnoreNulls: modified_aggregate,
     exp.RespectNulls: modified_aggregate,
     exp.WithinGroup: modified_aggregate,
     exp.Distinct: _inside_aggregate,
     exp.Order: _inside_aggregate,
     exp.Ordered: _inside_aggregate,
-    exp.Alias: _alias,
+    exp.Alias: _inner,
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(DIVISIONS, _division),
     **dict.fromkeys(_SESSION, _session),
