@@ -16,7 +16,7 @@ from vde_dagster.orchestration.assets.control_assets import (
 )
 from vde_dagster.orchestration.assets.model_assets import checks_alone, model_asset, model_specs
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
-from vde_dagster.orchestration.jobs.outbox_sensor import news_sensor
+from vde_dagster.orchestration.jobs.outbox_sensor import outbox_sensor
 from vde_dagster.orchestration.jobs.project_sensor import code_sensor
 from vde_dagster.orchestration.jobs.schedules import Notification, notification_hooks, schedules
 from vde_dagster.orchestration.models.catalog import AssetCatalog
@@ -83,7 +83,7 @@ def vde_definitions(
         schedules=schedules(root, names, settings, run, janitor),
         sensors=[
             code_sensor(names, root, settings, by_partition),
-            news_sensor(root, settings, looks),
+            outbox_sensor(root, settings, looks),
         ],
         resources=_resources(names, root, spark),
         executor=executor,

@@ -17,7 +17,7 @@ from vde_dagster.state.tables.tables import TableStore
 
 if TYPE_CHECKING:
     from vde_dagster.state.db.leases import LeaseStore
-    from vde_dagster.state.db.outbox import NewsStore
+    from vde_dagster.state.db.outbox import Outbox
     from vde_dagster.state.environments.changes import ChangeCursorStore
     from vde_dagster.state.environments.entries import ShownStore
     from vde_dagster.state.environments.mirror import MirrorStore
@@ -43,7 +43,7 @@ _PARTS = {
     "leases": "db.leases.LeaseStore",
     "ledger": "tables.ledger.LedgerStore",
     "mirror": "environments.mirror.MirrorStore",
-    "news": "db.outbox.NewsStore",
+    "outbox": "db.outbox.Outbox",
     "outdated": "fills.outdated.OutdatedStore",
     "pending": "fills.table_commits.PendingStore",
     "pin_history": "environments.pin_history.PinHistory",
@@ -76,7 +76,7 @@ class StateStore:
     leases: LeaseStore
     ledger: LedgerStore
     mirror: MirrorStore
-    news: NewsStore
+    outbox: Outbox
     outdated: OutdatedStore
     pending: PendingStore
     pin_history: PinHistory

@@ -73,8 +73,8 @@ def test_every_audit_of_what_is_shown_runs_and_is_kept(
     kept = workspace.store.audits.results(plan_id=told["id"])
     assert len(kept) == 4
     assert {(record.environment, record.version) for record in kept} == {("prod", 1)}
-    workspace.store.news.place()
-    (*_, news) = workspace.store.news.since(0, 999)
+    workspace.store.outbox.number()
+    (*_, news) = workspace.store.outbox.since(0, 999)
     assert (news.kind, news.subject["run"]) == ("audit", told["id"])
 
 

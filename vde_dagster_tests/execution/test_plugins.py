@@ -76,24 +76,27 @@ def test_its_parts_plan_apply_and_export_what_the_state_records(
 
         first = export(workspace, "lines")
         lines = [json.loads(line) for line in exported.read_text().splitlines()]
-        assert (first.news, first.last, first.forgotten) == (len(lines), lines[-1][0], 0)
+        assert (first.records, first.last, first.forgotten) == (len(lines), lines[-1][0], 0)
         assert {kind for _, kind, _ in lines} >= {"plan", "fill", "published"}
 
         # It goes on where it was, also in another process; what fails comes again.
-        assert export(workspace, "lines").news == 0
+        assert export(workspace, "lines").records == 0
         folder.write("more.toy", "marts.small = SELECT id FROM raw.orders WHERE amount < 6\n")
         workspace.reload()
         workspace.apply(workspace.plan("prod"))
         monkeypatch.setenv("TOY_FAILS", "1")
-        with pytest.raises(ExecutionError, match=r"exporter .lines. failed at news .* is full"):
+        with pytest.raises(ExecutionError, match=r"exporter .lines. failed at records .* is full"):
             export(workspace, "lines")
         monkeypatch.delenv("TOY_FAILS")
     with open_fake(folder.root) as workspace:
         again = export(workspace, "lines")
         numbers = [json.loads(line)[0] for line in exported.read_text().splitlines()]
         assert numbers == sorted(set(numbers))
-        assert len(numbers) == first.news + again.news > first.news
-        assert {news.kind for news in workspace.store.news.since(0, 1000)} >= {"plan", "published"}
+        assert len(numbers) == first.records + again.records > first.records
+        assert {record.kind for record in workspace.store.outbox.since(0, 1000)} >= {
+            "plan",
+            "published",
+        }
 
 
 @pytest.mark.spark

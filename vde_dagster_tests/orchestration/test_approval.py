@@ -21,7 +21,7 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import person_of
 from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
 from vde_dagster.orchestration.jobs.project_sensor import evaluate
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
@@ -267,7 +267,7 @@ def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dags
 ) -> None:
     def news(cursor: str | None) -> str | dg.SkipReason:
         log = logging.getLogger("vde")
-        return tell_news(shop.root, instance, cursor, VdeTranslator(shop.root), log)
+        return tell_instance(shop.root, instance, cursor, VdeTranslator(shop.root), log)
 
     cursor = news(None) if looked == "before the plan" else None
     with Workspace.open(shop.root) as workspace:

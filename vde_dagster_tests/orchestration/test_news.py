@@ -16,10 +16,10 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.consumer import NewsCursor, Teller, origin_of
+from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller, origin_of
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs import outbox_sensor as sensor_module
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -68,7 +68,7 @@ def tick(
 ) -> str | None:
     """Let the sensor look; return the new cursor, or None when nothing was new."""
     log = logging.getLogger("vde")
-    found = tell_news(folder.root, instance, cursor, VdeTranslator(folder.root), log)
+    found = tell_instance(folder.root, instance, cursor, VdeTranslator(folder.root), log)
     return found if isinstance(found, str) else None
 
 
@@ -253,7 +253,7 @@ def test_a_run_that_works_is_left_alone_and_looked_through_when_it_died(
     nothing = seen(instance)
     cursor = must(tick(folder, instance, cursor))
     assert seen(instance) == nothing
-    assert run.run_id in NewsCursor.parse(cursor).runs  # type: ignore[union-attr]
+    assert run.run_id in OutboxCursor.parse(cursor).runs  # type: ignore[union-attr]
 
     # Somebody else's work waits for nobody.
     outside.apply(outside.plan("dev"))
@@ -266,7 +266,7 @@ def test_a_run_that_works_is_left_alone_and_looked_through_when_it_died(
     assert len(partitions_of(instance, "db/daily")) == 3
     assert partitions_of(instance, "vde/environment") == {"prod", "dev"}
     assert plan.id in partitions_of(instance, "vde/apply")
-    assert NewsCursor.parse(cursor).runs == {}  # type: ignore[union-attr]
+    assert OutboxCursor.parse(cursor).runs == {}  # type: ignore[union-attr]
     assert tick(folder, instance, cursor) is None
 
 
@@ -351,7 +351,7 @@ def load(workspace: Workspace) -> AssetCatalog:
 def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twice(
     folder: ProjectFolder, outside: Workspace, engine: FakeSpark
 ) -> None:
-    start = outside.store.news.place()
+    start = outside.store.outbox.number()
     outside.apply(outside.plan("prod"))
     folder.edit(LAST, "max", "min")
     outside.reload()
@@ -362,8 +362,8 @@ def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twi
     engine.failing_audits.add("db.daily")
     with pytest.raises(VdeError):
         outside.apply(outside.plan("dev"))
-    outside.store.news.place()
-    begin = NewsCursor(start.store, start.newest)
+    outside.store.outbox.number()
+    begin = OutboxCursor(start.store, start.newest)
     catalog = load(outside)
 
     def tell(instance: dg.DagsterInstance, fault: Fault | None = None) -> list[str]:
@@ -395,11 +395,11 @@ def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twi
 def test_work_that_goes_beyond_a_ticks_time_is_gone_on_with(
     folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    start = outside.store.news.place()
+    start = outside.store.outbox.number()
     outside.apply(outside.plan("prod"))
     outside.apply(outside.plan("dev"))
-    newest = outside.store.news.place().newest
-    catalog, cursor, ticks = load(outside), NewsCursor(start.store, start.newest), 0
+    newest = outside.store.outbox.number().newest
+    catalog, cursor, ticks = load(outside), OutboxCursor(start.store, start.newest), 0
     while cursor.number < newest:
         log = logging.getLogger("vde")
         cursor = Teller(outside, instance, lambda: catalog, log, SHORT, 0.0).tell_since(cursor)
@@ -407,7 +407,7 @@ def test_work_that_goes_beyond_a_ticks_time_is_gone_on_with(
     assert ticks > 3
     with dg.DagsterInstance.ephemeral() as other:
         Teller(outside, other, lambda: catalog, log, SHORT).tell_since(
-            NewsCursor(start.store, start.newest)
+            OutboxCursor(start.store, start.newest)
         )
         assert seen(other) == seen(instance)
 
@@ -459,5 +459,5 @@ def test_a_cursor_that_does_not_fit_means_to_compare_everything(
     old = {"nothing": None, "text": "abc"}.get(lost, json.dumps(values))
     again = must(tick(folder, instance, old))
     assert partitions_of(instance, "vde/environment") == {"prod", "dev"}
-    assert NewsCursor.parse(again).number == outside.store.news.place().newest  # type: ignore[union-attr]
+    assert OutboxCursor.parse(again).number == outside.store.outbox.number().newest  # type: ignore[union-attr]
     assert tick(folder, instance, again) is None

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
 from vde_dagster.orchestration.jobs.project_sensor import evaluate
 from vde_dagster.orchestration.location_refresh import shape_of
 from vde_dagster.orchestration.models.load_live import load_live
@@ -213,7 +213,7 @@ def test_the_news_show_plans_of_the_command_line_that_were_proposed(
 ) -> None:
     def look(cursor: str | None) -> str:
         log = logging.getLogger("vde")
-        return str(tell_news(folder.root, instance, cursor, VdeTranslator(folder.root), log))
+        return str(tell_instance(folder.root, instance, cursor, VdeTranslator(folder.root), log))
 
     cursor = look(None)
     workspace.plan("prod")

@@ -11,9 +11,9 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.consumer import NewsCursor, Teller
+from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
@@ -83,7 +83,7 @@ class Told:
     def tick(self) -> bool:
         """Let the sensor look; say whether something was new."""
         looks = VdeTranslator(self.folder.root)
-        found = tell_news(self.folder.root, self.instance, self.cursor, looks, LOG)
+        found = tell_instance(self.folder.root, self.instance, self.cursor, looks, LOG)
         if not isinstance(found, str):
             return False
         self.cursor = found
@@ -217,11 +217,11 @@ def test_what_checks_found_stays_when_partitions_go(
 def test_a_tick_that_dies_between_taking_away_and_showing_is_finished_by_the_next(
     folder: ProjectFolder, outside: Workspace
 ) -> None:
-    start = outside.store.news.place()
+    start = outside.store.outbox.number()
     run(outside, 6)
-    between = outside.store.news.place()
+    between = outside.store.outbox.number()
     outside.environments.rollback("prod", 1)
-    outside.store.news.place()
+    outside.store.outbox.number()
     catalog = load_catalog(folder)
 
     def tell(instance: dg.DagsterInstance, since: int, fault: Fault | None = None) -> list[str]:
@@ -229,7 +229,7 @@ def test_a_tick_that_dies_between_taking_away_and_showing_is_finished_by_the_nex
         outside.store.database.effects = injector
         try:
             Teller(outside, instance, lambda: catalog, LOG, SHORT).tell_since(
-                NewsCursor(start.store, since)
+                OutboxCursor(start.store, since)
             )
         except ProcessKilled:
             assert injector.fired

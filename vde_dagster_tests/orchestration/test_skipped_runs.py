@@ -70,11 +70,11 @@ def test_run_in_dagster_says_what_it_skips(
 ) -> None:
     plan = applied.plans.due("prod", now=NEXT)
     projector = Projector(told_of(applied, instance), frozenset, is_live=True)
-    before = applied.store.news.place().newest
+    before = applied.store.outbox.number().newest
     applied.apply(plan)
-    applied.store.news.place()
+    applied.store.outbox.number()
     told: list[object] = []
-    for record in applied.store.news.since(before, 99):
+    for record in applied.store.outbox.since(before, 99):
         told.extend(projector.project(record, is_own=True))
     (event,) = [
         one

@@ -18,7 +18,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_names
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_news
+from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLANS
 from vde_dagster.orchestration.resource import lend
@@ -60,7 +60,7 @@ def tell_all(
 ) -> str | dg.SkipReason:
     """Let the sensor look."""
     log = logging.getLogger("vde")
-    return tell_news(folder.root, instance, cursor, VdeTranslator(folder.root), log)
+    return tell_instance(folder.root, instance, cursor, VdeTranslator(folder.root), log)
 
 
 def tick(folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None) -> str:

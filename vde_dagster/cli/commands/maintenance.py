@@ -133,9 +133,9 @@ def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None
     if done.forgotten:
         output.note(f"{done.forgotten} records were forgotten before '{exporter}' came for them")
     output.result(
-        {"exporter": exporter, "news": done.news, "last": done.last, "missed": done.forgotten},
+        {"exporter": exporter, "news": done.records, "last": done.last, "missed": done.forgotten},
         lambda console: console.print(
-            f"{exporter} took {done.news} records, up to number {done.last}"
+            f"{exporter} took {done.records} records, up to number {done.last}"
         ),
     )
 

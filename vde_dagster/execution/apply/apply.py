@@ -220,7 +220,7 @@ class Applier:
         try:
             tests.run(plan, self.warehouse.engine, heard, self.stop)
         finally:
-            self.warehouse.store.news.tell("test", [test.to_json() for test in ended])
+            self.warehouse.store.outbox.add("test", [test.to_json() for test in ended])
 
     def _before_all(self, plan: Plan) -> None:
         """Run what comes before all else; an apply that is begun again runs it again."""

@@ -97,7 +97,7 @@ class Work:
         )
         self.reporter = Reporter(store, instance, self.catalog.names)
         self.left_out: list[dg.AssetMaterialization] = []
-        self._number = store.news.place().newest
+        self._number = store.outbox.number().newest
         # The run before a retry may have been killed a moment ago; its lease ends by itself.
         is_retry = self.context.run.parent_run_id is not None
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
@@ -143,8 +143,8 @@ class Work:
     def tell(self) -> Iterator[AssetEvent]:
         """Yield what Dagster is to store of what the run has recorded since the last time."""
         store = self.workspace.store
-        store.news.place()
-        for record in store.news.by(store.database.origin, self._number):
+        store.outbox.number()
+        for record in store.outbox.by(store.database.origin, self._number):
             for told in self.projector.project(record, is_own=True):
                 if isinstance(told, FailedWork):
                     self.reporter.turn_red(self.context.run, told)

@@ -30,9 +30,9 @@ from vde_dagster.orchestration.names import Names
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state import StateStore
-    from vde_dagster.state.db.outbox import News, NewsPlace
+    from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 
-MOST_NEWS = 5_000
+MOST_RECORDS = 5_000
 """Read at a time."""
 BUDGET_SECONDS = 20.0
 """After which a tick leaves the rest to the next one: Dagster gives up ticks of a minute."""
@@ -89,17 +89,17 @@ class Origins:
         """Say whether a run has written every event of its work."""
         return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
 
-    def working(self, store: StateStore) -> dict[str, list[News]]:
+    def working(self, store: StateStore) -> dict[str, list[OutboxRecord]]:
         """Return the runs that may still write events, with what they have recorded so far."""
         unfinished = self.instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
         ids = [run.run_id for run in unfinished]
-        found = {run_id: store.news.by(origin_of(self.instance, run_id)) for run_id in ids}
-        return {run_id: news for run_id, news in found.items() if news}
+        found = {run_id: store.outbox.by(origin_of(self.instance, run_id)) for run_id in ids}
+        return {run_id: own for run_id, own in found.items() if own}
 
     def busy_plans(self, store: StateStore) -> frozenset[str]:
         """Return the plans that runs of the instance are working on."""
-        news = (item for own in self.working(store).values() for item in own)
-        return frozenset(str(item.subject["plan"]) for item in news if item.subject.get("plan"))
+        records = (item for own in self.working(store).values() for item in own)
+        return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))
 
     def _status(self, run_id: str) -> dg.DagsterRunStatus | None:
         # A run that has ended stays so; one that works is asked again the next time.
@@ -110,13 +110,13 @@ class Origins:
 
 
 @dataclass(frozen=True, slots=True)
-class NewsCursor:
-    """How far the news were told to a Dagster instance.
+class OutboxCursor:
+    """How far the records were told to a Dagster instance.
 
     Args:
         store: The state store's own name.
-        number: The last news that was told or left to a run.
-        runs: Runs that were working, with the number before the first of their news.
+        number: The last record that was told or left to a run.
+        runs: Runs that were working, with the number before the first of their records.
     """
 
     store: str
@@ -124,7 +124,7 @@ class NewsCursor:
     runs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str | None) -> NewsCursor | None:
+    def parse(cls, text: str | None) -> OutboxCursor | None:
         """Read what `str` wrote; None when it is nothing of the kind."""
         try:
             values = json.loads(text or "")
@@ -135,14 +135,14 @@ class NewsCursor:
     def __str__(self) -> str:
         return json.dumps({"store": self.store, "number": self.number, "runs": self.runs})
 
-    def goes_on_to(self, place: NewsPlace) -> bool:
-        """Say whether all news since then are in a store, which is the same."""
-        return self.store == place.store and place.oldest - 1 <= self.number <= place.newest
+    def goes_on_to(self, known: OutboxRange) -> bool:
+        """Say whether all records since then are in a store, which is the same."""
+        return self.store == known.store and known.oldest - 1 <= self.number <= known.newest
 
 
 @dataclass
 class Teller:
-    """Tells news to a Dagster instance.
+    """Tells records to a Dagster instance.
 
     Args:
         load: Loads what the code location shows, when there is something to tell.
@@ -168,7 +168,7 @@ class Teller:
         context = ProjectionContext(self.workspace, self.instance, self.load(), self.log)
         return Projector(context, lambda: self.origins.busy_plans(self.store))
 
-    def tell_since(self, cursor: NewsCursor) -> NewsCursor:
+    def tell_since(self, cursor: OutboxCursor) -> OutboxCursor:
         """Tell what is new; return how far that went.
 
         Args:
@@ -180,29 +180,29 @@ class Teller:
                 del runs[run_id]
                 if not self.origins.told_all(run_id):
                     own = origin_of(self.instance, run_id)
-                    rest = self._tell(self.store.news.by(own, after, cursor.number))
+                    rest = self._tell(self.store.outbox.by(own, after, cursor.number))
                     if rest is not None:
                         runs[run_id] = rest.number - 1
         number, left = cursor.number, None
-        while left is None and (news := self.store.news.since(number, MOST_NEWS)):
-            others: list[News] = []
-            for item in news:
+        while left is None and (records := self.store.outbox.since(number, MOST_RECORDS)):
+            others: list[OutboxRecord] = []
+            for item in records:
                 own_run = self.origins.run_of(item.origin)
                 if own_run is not None and self.origins.is_working(own_run):
                     runs.setdefault(own_run, item.number - 1)
                 elif own_run is None or not self.origins.told_all(own_run):
                     others.append(item)
             left = self._tell(others)
-            number = left.number - 1 if left is not None else news[-1].number
-        # A run whose news begin after what is told so far is met again.
+            number = left.number - 1 if left is not None else records[-1].number
+        # A run whose records begin after what is told so far is met again.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
         if self.reporter.written.total():
             forget_past_plans(self.workspace, self.instance, self.names)
-        return NewsCursor(cursor.store, number, runs)
+        return OutboxCursor(cursor.store, number, runs)
 
-    def _tell(self, news: Sequence[News]) -> News | None:
-        """Tell news in order; return the first that is left, when time is over."""
-        for place, item in enumerate(news):
+    def _tell(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:
+        """Tell records in order; return the first that is left, when time is over."""
+        for place, item in enumerate(records):
             if place and time.monotonic() > self._until:
                 return item
             is_own = self.origins.run_of(item.origin) is not None

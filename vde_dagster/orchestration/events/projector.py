@@ -36,7 +36,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.loading.loader import project_hash
-from vde_dagster.state.db.outbox import News
+from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.db.rows import from_micros
 from vde_dagster.state.fills.fills import FillRecord
 
@@ -68,7 +68,7 @@ class Projector:
     _pointers: dict[tuple[str, str], int | None] = field(default_factory=dict)
     _skipped: dict[str, dict[ModelName, Skipped]] = field(default_factory=dict)
 
-    def project(self, record: News, *, is_own: bool) -> Iterator[Projected]:
+    def project(self, record: OutboxRecord, *, is_own: bool) -> Iterator[Projected]:
         """Yield what Dagster is to store of a record.
 
         Args:

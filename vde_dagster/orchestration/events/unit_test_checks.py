@@ -137,8 +137,8 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
-    for news in context.store.news.of_kind("test") if declared else ():
-        told = ToldTest.from_json(news.subject)
+    for record in context.store.outbox.of_kind("test") if declared else ():
+        told = ToldTest.from_json(record.subject)
         if told.plan not in busy and (told.model, told.test, told.file) in declared:
             key = (told.model, told.test, told.file, decides(context.store, told))
             latest.pop(key, None)

@@ -10,8 +10,8 @@ import dagster as dg
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.orchestration.events.consumer import (
     BUDGET_SECONDS,
-    NewsCursor,
     Origins,
+    OutboxCursor,
     Teller,
     telling,
 )
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
 
 
-def news_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg.SensorDefinition:
+def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg.SensorDefinition:
     """Return the sensor.
 
     Args:
@@ -39,7 +39,7 @@ def news_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def vde_state_news(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        found = tell_news(root, context.instance, context.cursor, translator, context.log)
+        found = tell_instance(root, context.instance, context.cursor, translator, context.log)
         if isinstance(found, str):
             return dg.SensorResult(cursor=found, skip_reason=dg.SkipReason("told what others did"))
         return found
@@ -47,7 +47,7 @@ def news_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg
     return vde_state_news
 
 
-def tell_news(
+def tell_instance(
     root: Path,
     instance: dg.DagsterInstance,
     text: str | None,
@@ -58,8 +58,8 @@ def tell_news(
 ) -> str | dg.SkipReason:
     """Tell a Dagster instance once what is new in a project's state.
 
-    Without a cursor, with that of another store, or when news were forgotten since, everything is
-    compared, as `vde sync` does; nothing that Dagster shows is taken away by that.
+    Without a cursor, with that of another store, or when records were forgotten since, everything
+    is compared, as `vde sync` does; nothing that Dagster shows is taken away by that.
 
     Args:
         text: The cursor that the last tick returned.
@@ -75,10 +75,10 @@ def tell_news(
 
     try:
         with Workspace.open(root) as workspace:
-            news, origins = workspace.store.news, Origins(instance)
-            place, cursor = news.place(), NewsCursor.parse(text)
-            if cursor is not None and cursor.goes_on_to(place):
-                if cursor.number == place.newest and all(map(origins.is_working, cursor.runs)):
+            origins, cursor = Origins(instance), OutboxCursor.parse(text)
+            known = workspace.store.outbox.number()
+            if cursor is not None and cursor.goes_on_to(known):
+                if cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
                     return dg.SkipReason("nothing is new in the state")
             else:
                 cursor = None
@@ -100,7 +100,7 @@ def tell_news(
                 )
                 if not report.complete:
                     return dg.SkipReason("there is more to tell: the next tick goes on")
-                return str(NewsCursor(place.store, place.newest, runs))
+                return str(OutboxCursor(known.store, known.newest, runs))
     except ConflictError as error:
         return dg.SkipReason(f"somebody else tells it: {error.message}")
     except VdeError as error:

@@ -343,7 +343,7 @@ def rival_of(
     key = f"vde/named/{names.prefix}"
     storage = instance.daemon_cursor_storage
     known = _parse(storage.get_cursor_values({key}).get(key))
-    own = {"store": workspace.store.news.name(), "root": str(workspace.root)}
+    own = {"store": workspace.store.outbox.number().store, "root": str(workspace.root)}
     others = {
         name: said
         for name, said in known.items()

@@ -221,7 +221,7 @@ class Database:
         self.clock: Clock = clock or own
         self.effects: Effects = effects or NoEffects()
         self.origin = ""
-        """Who writes, among those who have to know their own work again; see `state.news`."""
+        """Who writes, among those who have to know their own work again; see `state.outbox`."""
 
     @property
     def is_sqlite(self) -> bool:

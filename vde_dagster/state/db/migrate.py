@@ -22,7 +22,7 @@ from vde_dagster.state.db.schema import (
     SCHEMA_VERSION,
     VERSION_TABLE,
     metadata,
-    news,
+    outbox,
 )
 
 # Any number will do as long as nobody else uses it: the key of the lock on upgrading.
@@ -99,14 +99,14 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Make the tables of a new store, with a name of its own in its first news."""
+    """Make the tables of a new store, with a name of its own in its outbox."""
     if connection.dialect.name == "postgresql":
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             options = index.dialect_options
             options["postgresql"]["where"] = options["sqlite"]["where"]
     metadata.create_all(connection, checkfirst=False)
     own = {"number": 1, "kind": "store", "subject": uuid.uuid4().hex, "origin": "", "at": _EPOCH}
-    connection.execute(news.insert().values(own))
+    connection.execute(outbox.insert().values(own))
     connection.execute(
         text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
     )

@@ -1,10 +1,13 @@
 """What became true in the store, in an order in which nothing is ever missed.
 
-Whoever changes the store tells so in the same transaction. PostgreSQL gives `seq` before a
+Whoever changes the store records so in the same transaction. PostgreSQL gives `seq` before a
 transaction commits, so a reader that remembers the highest `seq` would skip a row whose transaction
 commits late. Rows are therefore numbered when they are read: one reader at a time gives the next
 numbers to all rows that it sees and that have none. A row that appears later gets a later number,
 and what was written with another row in sight gets a higher one. Writers wait for nobody.
+
+A consumer remembers the number up to which it has read: exporters here, Dagster in its sensor, as
+two of its code locations may show one state by different keys.
 """
 
 from __future__ import annotations
@@ -20,48 +23,47 @@ from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, t
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 
-NewsKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "audit", "test"]
+RecordKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "audit", "test"]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
 _POSTGRES_LOCK = 7_033_221_702
-_NEWS = schema.news.c
+_ROW = schema.outbox.c
 _CURSOR = "cursor"
-_IS_NEWS = _NEWS.kind.not_in(("store", _CURSOR))
-"""Beside news there are the store's name and, as their origins, exporters with how far they are."""
-_UNNUMBERED = (
-    select(_NEWS.seq).where(_NEWS.number.is_(None), _NEWS.kind != _CURSOR).order_by(_NEWS.seq)
-)
-_INSERT = insert(schema.news)
+_IS_RECORD = _ROW.kind.not_in(("store", _CURSOR))
+"""Beside records there are the store's name and, as their origins, consumers' cursors."""
+_UNNUMBERED = select(_ROW.seq).where(_ROW.number.is_(None), _ROW.kind != _CURSOR).order_by(_ROW.seq)
+_INSERT = insert(schema.outbox)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class OutboxRecord:
     """One thing that became true.
 
     Args:
-        number: Its place among all news of the store; 0 as long as it has none.
+        number: Its place among all records of the store; 0 as long as it has none.
         kind: `plan`: a plan was stored; `failed`: applying one failed;
             `rejected`: it never will be applied; `fill`: a range counts as
             filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended; `test`: a unit test ran with a plan.
         subject: The keys of what it is about.
         origin: Who wrote it, see `Database.origin`.
+        at: When (UTC).
     """
 
     number: int
-    kind: NewsKind
+    kind: RecordKind
     subject: dict[str, Any]
     origin: str
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class NewsPlace:
-    """How far the news of a store go.
+class OutboxRange:
+    """How far the records of a store go.
 
     Args:
         store: The store's own name, which no other store has.
-        oldest: The number of the oldest news that is kept.
+        oldest: The number of the oldest record that is kept.
         newest: The number of the newest.
     """
 
@@ -71,80 +73,76 @@ class NewsPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class NewsStore:
-    """Reading news."""
+class Outbox:
+    """Reading records."""
 
     database: Database
 
-    def place(self) -> NewsPlace:
-        """Number what is new, and return how far the news go."""
+    def number(self) -> OutboxRange:
+        """Number what is new, and return how far the records go."""
         with self.database.reading() as conn:
             waiting = conn.execute(_UNNUMBERED.limit(1)).first()
         if waiting is not None:
-            self.database.run_transaction(self._number, name="news.number")
+            self.database.run_transaction(self._number, name="outbox.number")
         query = select(
-            select(_NEWS.subject).where(_NEWS.kind == "store").scalar_subquery(),
-            select(func.min(_NEWS.number)).where(_IS_NEWS).scalar_subquery(),
-            select(func.max(_NEWS.number)).scalar_subquery(),
+            select(_ROW.subject).where(_ROW.kind == "store").scalar_subquery(),
+            select(func.min(_ROW.number)).where(_IS_RECORD).scalar_subquery(),
+            select(func.max(_ROW.number)).scalar_subquery(),
         )
         with self.database.reading() as conn:
             row = conn.execute(query).one()
-        return NewsPlace(row[0], row[1] or row[2], row[2])
+        return OutboxRange(row[0], row[1] or row[2], row[2])
 
-    def name(self) -> str:
-        """Return the store's own name, which no other store has."""
-        with self.database.reading() as conn:
-            query = select(_NEWS.subject).where(_NEWS.kind == "store")
-            return str(conn.execute(query).scalar_one())
-
-    def since(self, number: int, limit: int) -> list[News]:
-        """Return the news after a number, in order.
+    def since(self, number: int, limit: int) -> list[OutboxRecord]:
+        """Return the records after a number, in order.
 
         Args:
             number: The last number that is known.
             limit: The most to return.
         """
-        query = select(schema.news).where(_NEWS.number > number, _IS_NEWS)
-        return self._read(query.order_by(_NEWS.number).limit(limit))
+        query = select(schema.outbox).where(_ROW.number > number, _IS_RECORD)
+        return self._read(query.order_by(_ROW.number).limit(limit))
 
-    def by(self, origin: str, after: int | None = None, until: int | None = None) -> list[News]:
-        """Return the events of one origin.
+    def by(
+        self, origin: str, after: int | None = None, until: int | None = None
+    ) -> list[OutboxRecord]:
+        """Return the records of one origin.
 
         Args:
             after: Only greater numbers; by default, what has no number yet is among them.
             until: Only numbers up to this one.
         """
-        query = select(schema.news).where(_NEWS.origin == origin)
+        query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
-            query = query.where(_NEWS.number > after)
+            query = query.where(_ROW.number > after)
         if until is not None:
-            query = query.where(_NEWS.number <= until)
-        return self._read(query.order_by(_NEWS.seq))
+            query = query.where(_ROW.number <= until)
+        return self._read(query.order_by(_ROW.seq))
 
-    def exported(self, exporter: str) -> int:
-        """Return the number of the last news that an exporter was given; 0 for none."""
-        query = select(_NEWS.subject).where(_NEWS.kind == _CURSOR, _NEWS.origin == exporter)
+    def of_kind(self, kind: RecordKind) -> list[OutboxRecord]:
+        """Return all records of a kind that are kept, oldest first."""
+        return self._read(select(schema.outbox).where(_ROW.kind == kind).order_by(_ROW.seq))
+
+    def cursor(self, consumer: str) -> int:
+        """Return the number of the last record that a consumer has read; 0 for none."""
+        query = select(_ROW.subject).where(_ROW.kind == _CURSOR, _ROW.origin == consumer)
         with self.database.reading() as conn:
             return int(conn.execute(query).scalar() or 0)
 
-    def set_exported(self, exporter: str, number: int) -> None:
-        """Remember the last news that an exporter was given; never goes back."""
+    def move_cursor(self, consumer: str, number: int) -> None:
+        """Remember the last record that a consumer has read; never goes back."""
 
         def work(conn: Connection) -> None:
-            own = (_NEWS.kind == _CURSOR, _NEWS.origin == exporter)
-            known = int(conn.execute(select(_NEWS.subject).where(*own)).scalar() or 0)
-            conn.execute(delete(schema.news).where(*own))
-            row = {"kind": _CURSOR, "subject": str(max(known, number)), "origin": exporter}
+            own = (_ROW.kind == _CURSOR, _ROW.origin == consumer)
+            known = int(conn.execute(select(_ROW.subject).where(*own)).scalar() or 0)
+            conn.execute(delete(schema.outbox).where(*own))
+            row = {"kind": _CURSOR, "subject": str(max(known, number)), "origin": consumer}
             conn.execute(_INSERT, {**row, "at": self.database.clock.now()})
 
-        self.database.run_transaction(work, name="news.export")
+        self.database.run_transaction(work, name="outbox.move_cursor")
 
-    def of_kind(self, kind: NewsKind) -> list[News]:
-        """Return all news of a kind that are kept, oldest first."""
-        return self._read(select(schema.news).where(_NEWS.kind == kind).order_by(_NEWS.seq))
-
-    def tell(self, kind: NewsKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write news that no change of the store comes with, in a transaction of their own.
+    def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
+        """Write records that no change of the store comes with, in a transaction of their own.
 
         Args:
             subjects: What each is about, as JSON has it.
@@ -155,12 +153,12 @@ class NewsStore:
                 tell(self.database, conn, kind, **subject)
 
         if subjects:
-            self.database.run_transaction(work, name="state.tell_news")
+            self.database.run_transaction(work, name="outbox.add")
 
-    def _read(self, query: Any) -> list[News]:
+    def _read(self, query: Any) -> list[OutboxRecord]:
         with self.database.reading() as conn:
             return [
-                News(row.number or 0, row.kind, json.loads(row.subject), row.origin, row.at)
+                OutboxRecord(row.number or 0, row.kind, json.loads(row.subject), row.origin, row.at)
                 for row in conn.execute(query)
             ]
 
@@ -170,14 +168,14 @@ class NewsStore:
             # be rolled back because rows are numbered that they write: hence not SERIALIZABLE.
             conn.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
             conn.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
-        last = conn.execute(select(func.max(_NEWS.number))).scalar() or 0
+        last = conn.execute(select(func.max(_ROW.number))).scalar() or 0
         rows: ScalarResult[int] = conn.execute(_UNNUMBERED).scalars()
         for number, seq in enumerate(rows.all(), last + 1):
-            conn.execute(update(schema.news).where(_NEWS.seq == seq).values(number=number))
+            conn.execute(update(schema.outbox).where(_ROW.seq == seq).values(number=number))
 
 
-def tell(database: Database, connection: Connection, kind: NewsKind, **subject: Any) -> None:
-    """Write news, in the transaction that makes them true.
+def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
+    """Write a record, in the transaction that makes it true.
 
     Args:
         subject: The keys of what it is about, as JSON has them.
@@ -191,9 +189,9 @@ def tell(database: Database, connection: Connection, kind: NewsKind, **subject: 
     connection.execute(_INSERT, row)
 
 
-def forget_news(connection: Connection, before: datetime) -> None:
-    """Delete old news; the newest stay, so that readers can tell that they missed some."""
-    newest = connection.execute(select(func.max(_NEWS.number))).scalar() or 0
+def forget_records(connection: Connection, before: datetime) -> None:
+    """Delete old records; the newest stays, so that readers can tell that they missed some."""
+    newest = connection.execute(select(func.max(_ROW.number))).scalar() or 0
     connection.execute(
-        delete(schema.news).where(_NEWS.at < before, _NEWS.number < newest, _IS_NEWS)
+        delete(schema.outbox).where(_ROW.at < before, _ROW.number < newest, _IS_RECORD)
     )

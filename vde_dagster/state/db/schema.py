@@ -276,8 +276,8 @@ audit_results = Table(
     Column("version", Integer),
 )
 
-# `seq` is given when a row is written, `number` when it is read first: see `state.news`.
-news = Table(
+# `seq` is given when a row is written, `number` when it is read first: see `state.outbox`.
+outbox = Table(
     "vde_news",
     metadata,
     Column("seq", Integer, primary_key=True, autoincrement=True),

@@ -77,7 +77,7 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
                 )
         counts = {table.name: 0 for table in transferred_tables()}
         # What was exported brings its own name and news along.
-        conn.execute(schema.news.delete())
+        conn.execute(schema.outbox.delete())
         for table, rows in _batches(path):
             conn.execute(insert(table), rows)
             counts[table.name] += len(rows)

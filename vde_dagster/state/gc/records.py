@@ -15,7 +15,7 @@ from sqlalchemy import Column, Connection, Table, delete, or_, select
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.outbox import forget_news
+from vde_dagster.state.db.outbox import forget_records
 from vde_dagster.state.db.rows import chunks
 from vde_dagster.state.gc.policy import Retention
 from vde_dagster.state.plans.plans import OPEN_PLANS
@@ -70,7 +70,7 @@ class RecordStore:
             results = schema.audit_results.c
             apart = (results.environment.is_not(None), results.recorded_at < before)
             conn.execute(delete(schema.audit_results).where(*apart))
-            forget_news(conn, before)
+            forget_records(conn, before)
             return _counts(found)
 
         return self.database.run_transaction(work, name="janitor.records", beside=_READ)

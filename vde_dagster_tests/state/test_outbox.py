@@ -1,4 +1,4 @@
-"""News: nothing that commits is ever missed or told twice, however late it commits."""
+"""OutboxRecord: nothing that commits is ever missed or told twice, however late it commits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 
 from vde_dagster.state import StateStore
-from vde_dagster.state.db.outbox import News, forget_news, tell
+from vde_dagster.state.db.outbox import OutboxRecord, forget_records, tell
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.state.builders import (
     FakeClock,
@@ -28,9 +28,9 @@ def put(store: StateStore, plan_id: str, seconds: float = 0.0) -> None:
     store.database.run_transaction(work)
 
 
-def read(store: StateStore, after: int = 1) -> list[News]:
-    store.news.place()
-    return store.news.since(after, 1000)
+def read(store: StateStore, after: int = 1) -> list[OutboxRecord]:
+    store.outbox.number()
+    return store.outbox.since(after, 1000)
 
 
 def test_a_row_that_commits_after_a_later_one_was_read_is_read_next(
@@ -126,7 +126,7 @@ def test_plans_fills_and_publications_are_told_with_who_wrote_them(store: StateS
         ("published", ""),
     ]
     assert told[4].subject == {"environment": "prod", "version": 1, "plan": None}
-    assert store.news.by("me", 1, told[1].number) == told[:2]
+    assert store.outbox.by("me", 1, told[1].number) == told[:2]
     newest, oldest = store.fills.log(known.id)
     assert (oldest.rows, oldest.bytes, oldest.seconds) == (3, 10, 1.5)
     assert (newest.rows, newest.bytes, newest.seconds) == (4, 20, 2.5)
@@ -138,9 +138,9 @@ def test_old_news_are_forgotten_but_not_that_there_were_any(
     for name in ("a", "b", "c"):
         put(store, name)
         clock.advance(days=1)
-    before = store.news.place()
-    store.database.run_transaction(lambda conn: forget_news(conn, clock.now()))
-    place = store.news.place()
+    before = store.outbox.number()
+    store.database.run_transaction(lambda conn: forget_records(conn, clock.now()))
+    place = store.outbox.number()
     assert (place.store, place.newest) == (before.store, before.newest)
     assert place.oldest == before.newest
     put(store, "d")
