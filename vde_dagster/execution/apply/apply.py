@@ -57,7 +57,6 @@ from vde_dagster.planning.plan.planner import with_tables
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import Lacks
 from vde_dagster.state.db.leases import Lease, environment_lease
-from vde_dagster.state.fills.table_commits import ensure_tables
 
 
 @dataclass
@@ -262,8 +261,7 @@ class Applier:
         new = [table for table in tables.values() if not table.created]
         if not new:
             return self.plan
-        mapping = ensure_tables(self.warehouse.store, new)
-        return with_tables(self.plan, mapping)
+        return with_tables(self.plan, self.warehouse.store.tables.ensure_all(new))
 
     def _resolver(self, plan: Plan) -> Resolver:
         production = self.warehouse.store.environments.get(PRODUCTION)

@@ -41,8 +41,6 @@ from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.fills.table_commits import (
     TableCommit,
     TableShownError,
-    forget_pending,
-    record_pending,
 )
 
 
@@ -156,7 +154,7 @@ class Target:
             except TableShownError:
                 self.waits = True
         waiting = self.branches.filled(self.own, interval, result, facts)
-        record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
+        self.branches.lakehouse.store.pending.record(waiting, self.branches.lease)
 
     def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
         """Record that a slot counts as filled with the publication, though nothing was computed.
@@ -170,12 +168,12 @@ class Target:
             LeaseLostError: Somebody else works on the table now.
         """
         waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
-        record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
+        self.branches.lakehouse.store.pending.record(waiting, self.branches.lease)
 
     def _forget(self, pending: list[FillRecord]) -> None:
         branches = self.branches
         store, plan_id = branches.lakehouse.store, pending[0].plan_id
-        forget_pending(store, branches.lease, plan_id, self.table.id)
+        store.pending.forget(branches.lease, plan_id, self.table.id)
 
 
 ATTEMPTS = 20

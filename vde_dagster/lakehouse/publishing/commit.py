@@ -23,7 +23,6 @@ from vde_dagster.state.fills.table_commits import (
     TableCommit,
     announce_commit,
     check_commit,
-    forget_announced,
     record_commit,
 )
 
@@ -120,7 +119,7 @@ def commit_swap(
             if one.view is not None:
                 move_view(conn, catalog.name, one.view)
         if not atomic and also.filled is not None:
-            forget_announced(conn, also.filled)
+            store.pending.forget_commit(conn, also.filled)
 
     def commit() -> None:
         nonlocal in_doubt

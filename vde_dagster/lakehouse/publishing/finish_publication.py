@@ -28,10 +28,6 @@ from vde_dagster.lakehouse.publishing.rebase import announced, rebased, say_fill
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.fills.fills import FillRecord
-from vde_dagster.state.fills.table_commits import (
-    all_pending,
-    forget_announced,
-)
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -154,7 +150,7 @@ def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
 def _record_what_moved(lakehouse: Lakehouse) -> bool:
     """Record ranges that were announced, and that `main` has: their process ended in between."""
     store, recorded = lakehouse.store, False
-    for table_id, waiting in all_pending(store).items():
+    for table_id, waiting in store.pending.all().items():
         known = store.tables.load([table_id])
         refs = {table.id: table.ref for table in known.values()}
         location = lakehouse.metadata_location(refs[table_id]) if table_id in refs else None
@@ -168,7 +164,7 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
 
                 def work(conn: Connection, filled: FillRecord = filled) -> None:
                     store.fills.record(filled, conn)
-                    forget_announced(conn, filled)
+                    store.pending.forget_commit(conn, filled)
 
                 store.database.run_transaction(work, name="fill.recover")
     return recorded

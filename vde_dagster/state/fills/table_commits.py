@@ -15,13 +15,16 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.leases import Lease
+from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments.pins import Head
 from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of
 from vde_dagster.state.tables.ledger import is_shown
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
+
+
+_ROW = schema.pending.c
 
 
 class TableShownError(ConflictError):
@@ -65,7 +68,7 @@ def announce_commit(store: StateStore, commit: TableCommit) -> None:
         LeaseLostError: Somebody else works on the table now.
     """
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
-        record_pending(store, commit.lease, commit.filled)
+        store.pending.record(commit.filled, commit.lease)
 
 
 def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
@@ -102,90 +105,63 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
         store.publications.note_unused_files(conn, commit.unused_files)
 
 
-def forget_announced(conn: Connection, filled: FillRecord) -> None:
-    """Forget that a commit's range waits, whichever plan announced it."""
-    table = schema.pending
-    conn.execute(
-        delete(table).where(
-            table.c.table_id == filled.table_id,
-            table.c.iceberg_snapshot_id == filled.iceberg_snapshot_id,
-        )
-    )
-
-
-def all_pending(store: StateStore) -> dict[str, list[FillRecord]]:
-    """Return what waits on branches, of every plan, by table."""
-    table = schema.pending
-    query = select(table).order_by(table.c.table_id, table.c.start_at)
-    found: dict[str, list[FillRecord]] = {}
-    with store.database.reading() as conn:
-        for row in conn.execute(query):
-            found.setdefault(row.table_id, []).append(fill_of(row))
-    return found
-
-
-def record_pending(store: StateStore, lease: Lease | None, pending: FillRecord) -> None:
-    """Record that a range waits on a branch, as long as the lease on its table is held.
-
-    Raises:
-        LeaseLostError: Somebody else works on the table now.
-    """
-
-    def work(conn: Connection) -> None:
-        if lease is not None:
-            store.leases.check(conn, lease)
-        store.pending.record(pending, conn)
-
-    store.database.run_transaction(work, name="state.record_pending")
-
-
-def forget_pending(store: StateStore, lease: Lease, plan_id: str, table_id: str) -> None:
-    """Forget what waits on a table's branches for a plan, as long as its lease is held.
-
-    Raises:
-        LeaseLostError: Somebody else works on the table now.
-    """
-
-    def work(conn: Connection) -> None:
-        store.leases.check(conn, lease)
-        store.pending.drop(plan_id, [table_id], conn)
-
-    store.database.run_transaction(work, name="state.drop_pending")
-
-
-def ensure_tables(store: StateStore, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
-    """Register tables together; return by id what each is, which may be one that existed."""
-    listed = list(tables)
-
-    def register(conn: Connection) -> dict[str, PhysicalTable]:
-        return {table.id: store.tables.ensure(table, conn) for table in listed}
-
-    return store.database.run_transaction(register, name="state.ensure_tables")
-
-
 @dataclass(frozen=True, slots=True)
 class PendingStore:
     """Reading and writing what waits for a publication."""
 
     database: Database
     fills: FillStore
+    leases: LeaseStore
 
-    def record(self, fill: FillRecord, connection: Connection | None = None) -> None:
-        """Record that a range is written and audited on a branch; twice is harmless."""
-        table = schema.pending
-        key = {
-            "plan_id": fill.plan_id,
-            "table_id": fill.table_id,
-            "start_at": fill.interval.start,
-            "end_at": fill.interval.end,
-        }
+    def record(self, fill: FillRecord, lease: Lease | None = None) -> None:
+        """Record that a range is written and audited on a branch; twice is harmless.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table than the lease's owner.
+        """
+        start, end = fill.interval.start, fill.interval.end
+        own = (_ROW.plan_id == fill.plan_id, _ROW.table_id == fill.table_id)
+        this = (*own, _ROW.start_at == start, _ROW.end_at == end)
 
         def work(conn: Connection) -> None:
-            conn.execute(table.delete().filter_by(**key))
+            if lease is not None:
+                self.leases.check(conn, lease)
+            conn.execute(delete(schema.pending).where(*this))
             stored = fill.values(self.database.clock.now())
-            conn.execute(insert(table).values(**stored, branch=fill.branch))
+            conn.execute(insert(schema.pending).values(**stored, branch=fill.branch))
 
-        self.database.run(connection, work, name="state.record_pending")
+        self.database.run_transaction(work, name="state.record_pending")
+
+    def forget(self, lease: Lease, plan_id: str, table_id: str) -> None:
+        """Forget what waits on a table's branches for a plan, as long as its lease is held.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+        """
+
+        def work(conn: Connection) -> None:
+            self.leases.check(conn, lease)
+            _drop(conn, plan_id, [table_id])
+
+        self.database.run_transaction(work, name="state.drop_pending")
+
+    def forget_commit(self, connection: Connection, filled: FillRecord) -> None:
+        """Forget that a commit's range waits, whichever plan announced it."""
+        connection.execute(
+            delete(schema.pending).where(
+                _ROW.table_id == filled.table_id,
+                _ROW.iceberg_snapshot_id == filled.iceberg_snapshot_id,
+            )
+        )
+
+    def all(self) -> dict[str, list[FillRecord]]:
+        """Return what waits on branches, of every plan, by table."""
+        query = select(schema.pending).order_by(_ROW.table_id, _ROW.start_at)
+        found: dict[str, list[FillRecord]] = {}
+        with self.database.reading() as conn:
+            for row in conn.execute(query):
+                found.setdefault(row.table_id, []).append(fill_of(row))
+        return found
 
     def of_plan(
         self, plan_id: str, connection: Connection | None = None, *, table_id: str | None = None
@@ -195,33 +171,15 @@ class PendingStore:
         Args:
             table_id: Of this table alone, or of all.
         """
-        table = schema.pending
         query = (
-            select(table)
-            .where(table.c.plan_id == plan_id)
-            .order_by(table.c.recorded_at, table.c.table_id, table.c.start_at)
+            select(schema.pending)
+            .where(_ROW.plan_id == plan_id)
+            .order_by(_ROW.recorded_at, _ROW.table_id, _ROW.start_at)
         )
         if table_id is not None:
-            query = query.where(table.c.table_id == table_id)
+            query = query.where(_ROW.table_id == table_id)
         with self.database.reading(connection) as conn:
             return [fill_of(row) for row in conn.execute(query)]
-
-    def drop(
-        self,
-        plan_id: str,
-        table_ids: Iterable[str] | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        """Forget what waits on branches for a plan, of all tables or of some."""
-        table = schema.pending
-
-        def work(conn: Connection) -> None:
-            statement = table.delete().where(table.c.plan_id == plan_id)
-            if table_ids is not None:
-                statement = statement.where(table.c.table_id.in_(list(table_ids)))
-            conn.execute(statement)
-
-        self.database.run(connection, work, name="state.drop_pending")
 
     def settle(
         self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None
@@ -231,7 +189,7 @@ class PendingStore:
         for pending in self.of_plan(plan_id, connection):
             if chosen is None or pending.table_id in chosen:
                 self._settle(connection, pending)
-        self.drop(plan_id, chosen, connection)
+        _drop(connection, plan_id, chosen)
 
     def settle_skipped(self, connection: Connection, plan_id: str) -> None:
         """Turn skipped slots into filled intervals, in the publication's transaction.
@@ -241,10 +199,18 @@ class PendingStore:
         for pending in self.of_plan(plan_id, connection):
             if pending.facts.skipped is not None:
                 self._settle(connection, pending)
-                self.drop(plan_id, [pending.table_id], connection)
+                _drop(connection, plan_id, [pending.table_id])
 
     def _settle(self, connection: Connection, pending: FillRecord) -> None:
         skipped = pending.facts.skipped
         if skipped is not None:
             pending = replace(pending, iceberg_snapshot_id=skipped.commit)
         self.fills.record(pending, connection)
+
+
+def _drop(connection: Connection, plan_id: str, table_ids: Iterable[str] | None) -> None:
+    """Forget what waits on branches for a plan, of all tables or of some."""
+    own = _ROW.plan_id == plan_id
+    if table_ids is not None:
+        own &= _ROW.table_id.in_(list(table_ids))
+    connection.execute(delete(schema.pending).where(own))

@@ -123,6 +123,14 @@ class TableStore:
 
         return self.database.run(connection, work, name="state.ensure_table")
 
+    def ensure_all(self, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
+        """Register tables together; return by id what each is, which may be one that existed."""
+        listed = list(tables)
+        return self.database.run_transaction(
+            lambda conn: {table.id: self.ensure(table, conn) for table in listed},
+            name="state.ensure_tables",
+        )
+
     def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
         """Read a live table with its filled intervals.
 
