@@ -6,7 +6,7 @@ Values keep the blanks that they have: some of them are texts of SQL that take p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError
@@ -74,21 +74,16 @@ def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list
     return words, comments, [source.text[block.start : block.end] for block in blocks]
 
 
-_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM")
-
-
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """A statement, or a block of Jinja.
 
     Args:
         tokens: Its tokens, comments included; none of a block.
-        dialect: SQLGlot dialect in which it is written.
         end: The semicolon, if there is one.
     """
 
     tokens: tuple[Token, ...]
-    dialect: str
     end: Token | None = None
     block: JinjaBlock | None = None
 
@@ -127,7 +122,8 @@ def _end(piece: _Piece, position: int) -> int:
 def _document(
     source: SourceText, position: int, piece: _Piece, layout: QueryLayout, options: LayoutOptions
 ) -> Document:
-    comments, tokens = _leading_comments(piece.tokens)
+    first = next((n for n, one in enumerate(piece.tokens) if one.kind != "comment"), None)
+    comments, tokens = piece.tokens[:first], piece.tokens[first:] if first is not None else ()
     parts: list[Document] = []
     end = position
     for comment in comments:
@@ -143,13 +139,8 @@ def _document(
     return tuple(parts)
 
 
-def _leading_comments(tokens: Sequence[Token]) -> tuple[list[Token], list[Token]]:
-    count = next((n for n, one in enumerate(tokens) if one.kind != "comment"), len(tokens))
-    return list(tokens[:count]), list(tokens[count:])
-
-
 def _statement(
-    source: SourceText, tokens: list[Token], layout: QueryLayout, options: LayoutOptions
+    source: SourceText, tokens: Sequence[Token], layout: QueryLayout, options: LayoutOptions
 ) -> Document:
     words = [token for token in tokens if token.kind != "comment"]
     nodes = read_nodes(source, tokens)
@@ -157,9 +148,8 @@ def _statement(
         return header_document(nodes, options.pad)
     named = [node.word for node in nodes if isinstance(node, Leaf)]
     first = nodes[0]
-    if not isinstance(first, Leaf) or any(word in _QUERY_WORDS[:2] for word in named):
-        return layout.query(nodes)
-    if first.word in _QUERY_WORDS:
+    begins = not isinstance(first, Leaf) or first.word in ("VALUES", "FROM")
+    if begins or any(word in ("SELECT", "WITH") for word in named):
         return layout.query(nodes)
     return source.text[tokens[0].start : tokens[-1].end]
 
@@ -193,11 +183,11 @@ def _next(source: SourceText, position: int, dialect: str, blocks: dict[int, Jin
     tokens: list[Token] = []
     for token in scan(source, position, backslash=dialect in BACKSLASH_DIALECTS):
         if token.text == ";":
-            return _Piece(tuple(tokens), dialect, end=token)
+            return _Piece(tuple(tokens), end=token)
         if token.start in blocks:
-            return _Piece(tuple(tokens), dialect, block=blocks[token.start])
+            return _Piece(tuple(tokens), block=blocks[token.start])
         tokens.append(token)
-    return _Piece(tuple(tokens), dialect)
+    return _Piece(tuple(tokens))
 
 
 def _with_comments(
@@ -209,10 +199,8 @@ def _with_comments(
         for one in comments
         if start <= one.start < stop
     ]
-    if not own:
-        return piece
     tokens = sorted((*piece.tokens, *own), key=lambda token: token.start)
-    return _Piece(tuple(tokens), piece.dialect, piece.end, piece.block)
+    return replace(piece, tokens=tuple(tokens))
 
 
 _A_LINE_EACH = ("kind", "columns")
