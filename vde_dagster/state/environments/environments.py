@@ -205,10 +205,11 @@ class EnvironmentStore:
                 added=counts[0],
                 changed=counts[1],
                 removed=counts[2],
-                dropped=False,
+                dropped=ends,
             )
         )
-        _write_head(connection, environment.name, version, True, environment.expires_at)
+        expires_at = None if ends else environment.expires_at
+        _write_head(connection, environment.name, version, not ends, expires_at)
         subject = {"environment": environment.name, "version": version}
         tell(self.database, connection, "published", **subject, plan=environment.plan_id)
         return replace(environment, version=version)
@@ -228,18 +229,7 @@ class EnvironmentStore:
             ConflictError: The environment is at another version.
         """
         empty = replace(environment, entries={}, frozen=None)
-        written = self.write_version(connection, empty, base_version, ends=True)
-        table = schema.environment_versions
-        connection.execute(
-            update(table)
-            .where(
-                table.c.environment == environment.name,
-                table.c.version == written.version,
-            )
-            .values(dropped=True)
-        )
-        _write_head(connection, environment.name, written.version, False, None)
-        return written.version
+        return self.write_version(connection, empty, base_version, ends=True).version
 
     def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
         """Set when the janitor may drop an environment.
