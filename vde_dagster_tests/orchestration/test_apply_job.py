@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -31,10 +33,22 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
 DAYS = [f"2024-01-0{n}" for n in range(1, 6)]
 
 
+@pytest.fixture(scope="module")
+def applied(
+    loaded: Path, tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine
+) -> Iterator[tuple[ProjectFolder, dg.DagsterInstance]]:
+    """The project when it was applied once, and an instance that saw it."""
+    root = tmp_path_factory.mktemp("applied") / "built"
+    folder = ProjectFolder(Path(shutil.copytree(loaded / "built", root)))
+    with dg.DagsterInstance.ephemeral() as instance:
+        apply_all(folder, instance)
+        yield folder, instance
+
+
 def test_the_first_apply_fills_the_grid_and_a_second_finds_nothing_to_do(
-    built: ProjectFolder, instance: dg.DagsterInstance
+    applied: tuple[ProjectFolder, dg.DagsterInstance],
 ) -> None:
-    apply_all(built, instance)
+    built, instance = applied
     daily = version_of(built, "marts.daily")
     assert partitions_of(instance, "marts/daily") == {f"{daily}|{day}" for day in DAYS}
     top = version_of(built, "marts.top")
@@ -50,9 +64,9 @@ def test_the_first_apply_fills_the_grid_and_a_second_finds_nothing_to_do(
 
 
 def test_every_event_says_what_it_was_made_of(
-    built: ProjectFolder, instance: dg.DagsterInstance
+    applied: tuple[ProjectFolder, dg.DagsterInstance],
 ) -> None:
-    apply_all(built, instance)
+    built, instance = applied
     daily, running = version_of(built, "marts.daily"), version_of(built, "marts.running")
     key = dg.AssetKey(["marts", "running"])
     records = instance.fetch_materializations(key, limit=10).records
@@ -197,18 +211,7 @@ def test_rollback_moves_no_data_and_adds_to_the_history(
     assert events[0].metadata["vde/note"].value == "rollback to 1"
 
 
-def test_an_environment_can_be_dropped_and_cleaned_up(
-    built: ProjectFolder, instance: dg.DagsterInstance
-) -> None:
-    apply_all(built, instance, "dev")
-    run_job(built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment")
-    run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
-    with Workspace.open(built.root) as workspace:
-        assert workspace.store.environments.get("dev") is None
-    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
-
-
-def test_the_janitors_run_shows_what_it_did_and_why(
+def test_an_environment_is_dropped_and_cleaned_up_and_the_run_shows_what_it_did_and_why(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
     apply_all(built, instance, "dev")
@@ -222,3 +225,6 @@ def test_the_janitors_run_shows_what_it_did_and_why(
     assert "| drop environment | dev | it expired at " in metadata["vde/report"].value
     assert {d["action"] for d in metadata["vde/decisions"].value} >= {"drop_environment"}
     assert "forgotten" not in instance.get_dynamic_partitions(str(PLANS.name))
+    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
+    with Workspace.open(built.root) as workspace:
+        assert workspace.store.environments.get("dev") is None
