@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from sqlglot import tokenize
+from sqlglot.tokens import TokenType
 
 from vde_dagster.plugins.formatter.files import format_text, laid_out
 from vde_dagster.project.settings import LayoutOptions, Settings
@@ -18,6 +22,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 CASES = read_yaml(FIXTURES / "layout.yaml")
 FILE = Path("models/m.sql")
 OPTIONS = LayoutOptions()
+_AS_WRITTEN = (TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.VAR)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])
@@ -47,6 +52,16 @@ def _corpus() -> list[str]:
     return texts
 
 
+def _words(text: str) -> tuple[list[tuple[TokenType, str]], Counter[str]]:
+    """What SQLGlot reads, in order, and the comments, which may stand elsewhere."""
+    tokens = tokenize(text, read="spark")
+    words = [
+        (one.token_type, one.text if one.token_type in _AS_WRITTEN else one.text.upper())
+        for one in tokens
+    ]
+    return words, Counter(said.strip() for one in tokens for said in one.comments)
+
+
 @pytest.mark.proof
 def test_every_query_of_the_fixtures_keeps_its_words_and_is_laid_out_once(tmp_path: Path) -> None:
     settings, corpus = Settings(tmp_path), _corpus()
@@ -56,6 +71,7 @@ def test_every_query_of_the_fixtures_keeps_its_words_and_is_laid_out_once(tmp_pa
         options = narrow if number % 2 else OPTIONS
         once = format_text(FILE, text, settings, options)
         assert once is not None
+        assert _words(once) == _words(re.sub("^model ", "MODEL ", text)), text
         assert format_text(FILE, once, settings, options) == once, text
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from vde_dagster.sql.query_text import CLAUSE_WORDS
 from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching
 
-_SIGNS = "<= >= <> != == <=> || && << >> >>> ->> #> #>> @> <@ ~* !~ !~* ~~ !~~ ?| ?& // **"
+_SIGNS = "<= >= <> != == <=> || |> && << >> >>> ->> #> #>> @> <@ ~* !~ !~* ~~ !~~ ?| ?& // **"
 _OPERATORS = frozenset(_SIGNS.split())
 _NESTED_TYPES = ("ARRAY", "MAP", "STRUCT")
 
