@@ -21,9 +21,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
-from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.io.locations import next_file
-from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import (
     AnalysedQuery,
@@ -36,7 +34,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db.effects import Clock, Effects
-from vde_dagster_tests.lakehouse.fake_engine import list_of_nothing
+from vde_dagster_tests.lakehouse.fake_engine import head, list_of_nothing, next_file
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 _READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")
@@ -172,11 +170,9 @@ class FakeSpark:
             raise ExecutionError(f"there is no table {ref}")
         metadata = read_metadata(self.lakehouse.files, pointer, str(ref))
         name = task.branch or "main"
-        head = head_of(metadata, task.branch)
-        if head is None:
-            head = head_of(metadata, task.base or task.table.branch)
-        if head is None:
-            head = head_of(metadata, task.table.branch)
+        base = task.base or task.table.branch or "main"
+        names = (name, base, task.table.branch or "main")
+        parent = next((one for one in (head(metadata, n) for n in names) if one is not None), None)
         now = max(self._now(), metadata["last-updated-ms"])
         sequence = metadata["last-sequence-number"] + 1
         snapshot: dict[str, Any] = {
@@ -193,12 +189,12 @@ class FakeSpark:
                 "vde.plan": task.plan_id,
                 "vde.table": task.table.id,
                 "vde.interval": str(task.interval),
-                "fake.content": json.dumps(self.content(metadata, head, task, read)),
+                "fake.content": json.dumps(self.content(metadata, parent, task, read)),
                 "fake.read": json.dumps(read),
             },
         }
-        if head is not None:
-            snapshot["parent-snapshot-id"] = head
+        if parent is not None:
+            snapshot["parent-snapshot-id"] = parent
         changed = {
             **metadata,
             "last-sequence-number": sequence,
@@ -232,11 +228,9 @@ class FakeSpark:
             found[str(ref)] = self.lakehouse.main_snapshot(ref, branch or None)
         return found
 
-    def _commit(
-        self, ref: TableRef, before: str | None, metadata: dict[str, Any], point: str
-    ) -> None:
-        location = next_file(metadata["location"], before)
-        self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
+    def _commit(self, ref: TableRef, before: str, metadata: dict[str, Any], point: str) -> None:
+        location, data = next_file(metadata, before)
+        self.lakehouse.files.write_all([(location, data)], f"{point}.file")
         swap = Swap(ref, TABLE, before, location)
         self.lakehouse.store.database.run_transaction(
             lambda conn: self.lakehouse.catalog.swap([swap], conn),

@@ -9,17 +9,16 @@ from __future__ import annotations
 import functools
 import json
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
-from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.io.locations import next_file
-from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster_tests.lakehouse.oracle import load
 
 
 @functools.cache
@@ -39,6 +38,19 @@ def list_of_nothing(location: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_no_manifests())
     return place
+
+
+def head(metadata: dict[str, Any], branch: str = "main") -> int | None:
+    """Return the snapshot that a branch points to."""
+    ref = metadata["refs"].get(branch)
+    return ref["snapshot-id"] if ref is not None else None
+
+
+def next_file(metadata: dict[str, Any], before: str) -> tuple[str, bytes]:
+    """Name the file that follows another one as Iceberg does, and say what is in it."""
+    number = int(before.rpartition("/")[2].partition("-")[0]) + 1
+    name = f"{number:05}-{uuid.uuid4()}.metadata.json"
+    return f"{metadata['location']}/metadata/{name}", json.dumps(metadata).encode()
 
 
 class FakeEngine:
@@ -65,10 +77,8 @@ class FakeEngine:
         """Commit a fill to `main` or a branch, which is made from `main` where it is missing."""
         pointer = self.lakehouse.metadata_location(table.ref)
         assert pointer is not None
-        metadata = read_metadata(self.lakehouse.files, pointer, str(table.ref))
-        head = head_of(metadata, branch)
-        if head is None and branch is not None:
-            head = head_of(metadata)
+        metadata = load(pointer)
+        parent = head(metadata, branch or "main") or head(metadata)
         snapshot_id = random.getrandbits(62)
         now = max(self._now(), metadata["last-updated-ms"])
         sequence = metadata["last-sequence-number"] + 1
@@ -88,10 +98,10 @@ class FakeEngine:
             },
         }
         content: list[str] = []
-        if head is not None:
-            snapshot["parent-snapshot-id"] = head
+        if parent is not None:
+            snapshot["parent-snapshot-id"] = parent
             parents = {item["snapshot-id"]: item for item in metadata["snapshots"]}
-            content = json.loads(parents[head]["summary"]["fake.content"])
+            content = json.loads(parents[parent]["summary"]["fake.content"])
         # In place of data files: what the table holds, as every write adds to it.
         snapshot["summary"]["fake.content"] = json.dumps([*content, str(interval)])
         name = branch or "main"
@@ -111,11 +121,9 @@ class FakeEngine:
         self._commit(table.ref, pointer, changed, "engine.fill")
         return snapshot_id
 
-    def _commit(
-        self, ref: TableRef, before: str | None, metadata: dict[str, Any], point: str
-    ) -> None:
-        location = next_file(metadata["location"], before)
-        self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
+    def _commit(self, ref: TableRef, before: str, metadata: dict[str, Any], point: str) -> None:
+        location, data = next_file(metadata, before)
+        self.lakehouse.files.write_all([(location, data)], f"{point}.file")
         swap = Swap(ref, TABLE, before, location)
         if self.lakehouse.catalog.form.follows:
             return self.lakehouse.catalog.swap([swap])
