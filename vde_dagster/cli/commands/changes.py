@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Console
 
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
@@ -96,7 +96,18 @@ def changes(
     check_form(
         form, file, as_json=output.as_json, alone=sql or forget or cursors or ack is not None
     )
-    _check(since, to, cursor, commit, ack, forget, cursors, limit, sql, each)
+    given = {
+        "--from": since is not None,
+        "--to": to is not None,
+        "--limit": limit is not None,
+        "--ack": ack is not None,
+        "--commit": commit,
+        "--forget": forget,
+        "--cursors": cursors,
+        "--sql": sql,
+        "--each": each,
+    }
+    _check({option for option, is_given in given.items() if is_given}, cursor, ack)
     from vde_dagster.base.names import ModelName
     from vde_dagster.planning.environments.environment import environment_name
 
@@ -110,69 +121,63 @@ def changes(
         _move(output, workspace, where, name, cursor, ack)
         return
     if sql:
-        _show_sql(output, workspace, where, name, since, to, cursor, each=each)
+        query = workspace.changes.between(where, model, since, to, cursor=cursor, each=each)
+        output.result(
+            {**query.to_json(), "sql": query.query},
+            lambda console: console.print(query.query, markup=False, soft_wrap=True),
+        )
         return
-    asked: dict[str, Any] = {
-        "since": since,
-        "until": to,
-        "cursor": cursor,
-        "limit": limit,
-        "each": each,
-    }
+    asked: dict[str, Any] = {"since": since, "until": to, "cursor": cursor, "each": each}
     found: FoundChanges | ArrowChanges
     if form in ("csv", "arrow"):
-        found = workspace.changes.read_arrow(where, model, **asked)
+        found = workspace.changes.read_arrow(where, model, limit=limit, **asked)
         write_rows(found.table, form, file)
         _note(output, found, found.table.num_rows)
     else:
-        found = workspace.changes.read(where, model, **asked)
-        _show(output, found)
+        from vde_dagster.cli.rows_view import changes_json, show_changes
+
+        rows = found = workspace.changes.read(where, model, limit=limit, **asked)
+        output.result(changes_json(rows), lambda console: show_changes(console, rows))
+        if not output.as_json:
+            _note(output, rows, len(rows.rows))
     if commit:
         workspace.changes.acknowledge(found)
         if not output.as_json:
             output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
 
 
-def _check(
-    since: int | None,
-    to: int | None,
-    cursor: str | None,
-    commit: bool,
-    ack: str | None,
-    forget: bool,
-    cursors: bool,
-    limit: int | None,
-    sql: bool,
-    each: bool,
-) -> None:
+def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
     """Refuse options that mean nothing together.
+
+    Args:
+        said: Those that are given, but for the cursor.
 
     Raises:
         UsageError: They do.
     """
-    if cursor is None and (commit or ack is not None or forget):
+    moves = said & {"--commit", "--ack", "--forget"}
+    if cursor is None and moves:
         raise UsageError("no cursor is named to be moved", hint="give --cursor NAME")
-    if commit and (limit is not None or sql):
+    if "--commit" in said and said & {"--limit", "--sql"}:
         raise UsageError(
             "--commit would skip the changes that are not shown",
             hint="leave out --limit and --sql, or move the cursor with --ack",
         )
-    alone = ack is not None or forget
-    reads = since is not None or to is not None or limit is not None
-    if cursors and (reads or alone or cursor is not None or sql or each):
+    if "--cursors" in said and (cursor is not None or said - {"--cursors", "--commit"}):
         raise UsageError(
             "--cursors only lists cursors: other options have no meaning with it",
             hint="give it alone",
         )
-    if alone and (reads or commit or sql or each):
+    alone = said & {"--ack", "--forget"}
+    if alone and said - alone:
         raise UsageError(
             "--ack and --forget read no changes: other options have no meaning with them",
             hint="give them with --cursor NAME alone",
         )
-    if ack is not None and (forget or not _ACK.fullmatch(ack)):
+    if ack is not None and ("--forget" in said or not _ACK.fullmatch(ack)):
         raise UsageError(
             "--ack and --forget exclude each other"
-            if forget
+            if "--forget" in said
             else f"'{ack}' is no pair of versions",
             hint="write --ack 40-41 when you have the changes from version 40 to 41",
         )
@@ -213,41 +218,6 @@ def _list(output: Output, workspace: Workspace, environment: str, model: ModelNa
     known = workspace.store.change_cursors.of(environment, model)
     value = cursors_json(environment, model, last, known)
     output.result(value, lambda console: show_cursors(console, value))
-
-
-def _show_sql(
-    output: Output,
-    workspace: Workspace,
-    environment: str,
-    model: ModelName,
-    since: int | None,
-    to: int | None,
-    cursor: str | None,
-    *,
-    each: bool,
-) -> None:
-    if cursor is not None:
-        since = workspace.store.change_cursors.version(environment, model, cursor)
-    if since is None:
-        raise UsageError(
-            "the version from which changes are wanted is missing", hint="give --from VERSION"
-        )
-    found = workspace.changes.between(environment, str(model), since, to, each=each)
-    output.result(
-        {**found.to_json(), "sql": found.query},
-        lambda console: console.print(found.query, markup=False, soft_wrap=True),
-    )
-
-
-def _show(output: Output, found: FoundChanges) -> None:
-    from vde_dagster.cli.rows_view import changes_json, show_changes
-
-    def show(console: Console) -> None:
-        show_changes(console, found)
-
-    output.result(changes_json(found), show)
-    if not output.as_json:
-        _note(output, found, len(found.rows))
 
 
 def _note(output: Output, found: FoundChanges | ArrowChanges, count: int) -> None:
