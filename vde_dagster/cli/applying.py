@@ -184,7 +184,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
     if not result.published:
         console.print(nothing_to_do(workspace, result.plan))
         return
-    from vde_dagster.reports.texts import count
+    from vde_dagster.base.texts import count
 
     assert result.environment is not None
     views = result.plan.views
@@ -292,7 +292,7 @@ def checked(workspace: Workspace, plan: Plan) -> Analysis:
 
 def show_check(output: Output, analysis: Analysis) -> None:
     """Say on stderr how much was analysed, and what was not."""
-    from vde_dagster.reports.texts import count
+    from vde_dagster.base.texts import count
 
     output.note(f"Spark has analysed {count(len(analysis.analysed), 'model')}: no mistake")
     for name, why in analysis.left_out.items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.rows_view import json_value, text_value
-from vde_dagster.reports.texts import count
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count
 from vde_dagster.execution.events import (
     ApplyStarted,
     AuditFinished,
@@ -21,7 +22,7 @@ from vde_dagster.execution.events import (
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.reports.texts import count, span, units
+from vde_dagster.reports.texts import span, units
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.texts import first_of
 from vde_dagster.reports.document import Mark, Report, Row, Section
-from vde_dagster.reports.texts import first_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,9 +9,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
 from vde_dagster.cli.output import simple_table
 from vde_dagster.planning.intervals.interval import iso
-from vde_dagster.reports.texts import count
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from vde_dagster.reports.texts import first_of
-
 CONTEXT = 2
 """Unchanged lines shown around each change."""
 
@@ -110,8 +108,3 @@ def diff_lines(before: str, after: str) -> list[str]:
     """Return the lines of a unified diff of two texts without its file names."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT)
     return list(lines)[2:]
-
-
-def listed(names: Sequence[object], most: int = 10) -> str:
-    """Name the first few: `a, b and 3 more`."""
-    return ", ".join(map(str, names[:most])) + first_of(len(names), most)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.reports.document import Cell, Mark, Row, Section, listed
-from vde_dagster.reports.texts import count, short_time, spans
+from vde_dagster.base.texts import count, listed
+from vde_dagster.reports.document import Cell, Mark, Row, Section
+from vde_dagster.reports.texts import short_time, spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.environments import FreezeResult
@@ -122,5 +123,5 @@ def freeze_notes(result: FreezeResult) -> Iterator[str]:
         )
 
 
-def _names(names: Collection[object]) -> str:
-    return listed(list(names), MOST_NAMES)
+def _names(names: Iterable[object]) -> str:
+    return listed(names, MOST_NAMES)

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.texts import count
 from vde_dagster.reports.document import Cell, Mark, Row, Section
-from vde_dagster.reports.texts import count, size
+from vde_dagster.reports.texts import size
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.maintenance.cleaning import Decision

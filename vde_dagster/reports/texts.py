@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and ranges as people read them."""
+"""Sizes, times and ranges as people read them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Skipped
-
-
-def count(number: int, noun: str) -> str:
-    """Write a number with its noun: `1 day`, `2 days`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def first_of(total: int, most: int) -> str:
-    """Say how many are left out where only the first are shown: ` and 3 more`, or nothing."""
-    return f" and {total - most} more" if total > most else ""
 
 
 def unit_name(unit: IntervalUnit) -> str:

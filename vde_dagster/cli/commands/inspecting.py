@@ -128,7 +128,7 @@ def query(
         lambda console: show_rows(console, result.columns, result.rows),
     )
     if not output.as_json:
-        from vde_dagster.reports.texts import count
+        from vde_dagster.base.texts import count
 
         output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
         if result.read_live:
@@ -170,9 +170,9 @@ def evaluate(
 
     Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
     """
+    from vde_dagster.base.texts import count
     from vde_dagster.cli.rows_view import rows_json, show_rows
     from vde_dagster.execution.published_version import require_environment
-    from vde_dagster.reports.texts import count
 
     shown = require_environment(workspace.store, environment)
     found = workspace.models.evaluate(model, shown, options.start, options.end, limit)

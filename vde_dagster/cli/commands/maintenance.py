@@ -41,7 +41,8 @@ def clean(workspace: Workspace, output: Output) -> None:
     from vde_dagster.project.loading.cache import clean_caches
 
     deleted = clean_caches(workspace.root)
-    from vde_dagster.reports.texts import count, size
+    from vde_dagster.base.texts import count
+    from vde_dagster.reports.texts import size
 
     freed = sum(deleted.values())
     output.result(

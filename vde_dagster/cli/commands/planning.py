@@ -191,9 +191,10 @@ def check_intervals(
     """
     patterns = models or ()
     made = workspace.plans.due(environment, options, save=False, of=patterns)
+    from vde_dagster.base.texts import count
     from vde_dagster.execution.plans.pending_work import pending_work
     from vde_dagster.project.selection import select
-    from vde_dagster.reports.texts import count, short_time
+    from vde_dagster.reports.texts import short_time
 
     shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
     changed = workspace.changed_files

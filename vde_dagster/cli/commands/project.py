@@ -183,7 +183,7 @@ def format_sql(
 
 
 def _show(console: Console, done: Formatted, check: bool) -> None:
-    from vde_dagster.reports.texts import count
+    from vde_dagster.base.texts import count
 
     verb = "would lay out" if check else "laid out"
     lines = [f"{verb} {path}" for path in done.changed]

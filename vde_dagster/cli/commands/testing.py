@@ -120,8 +120,8 @@ def run_tests(
 
 
 def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
+    from vde_dagster.base.texts import count
     from vde_dagster.execution.unit_testing.create_test import create_test
-    from vde_dagster.reports.texts import count
 
     done = create_test(workspace, wanted)
     given = ", ".join(f"{rows} of {parent}" for parent, rows in done.inputs.items())

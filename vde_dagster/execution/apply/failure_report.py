@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit, ModelFailure, QueryPlace
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count
 from vde_dagster.errors import (
     AuditFailedError,
     ExecutionError,
@@ -173,15 +174,11 @@ def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
 def _message(
     plan: Plan, failures: Collection[ModelFailure], skipped: Mapping[ModelName, ModelName]
 ) -> str:
-    lines = [f"plan {plan.id} was not published: {_count(len(failures), 'model')} failed"]
+    lines = [f"plan {plan.id} was not published: {count(len(failures), 'model')} failed"]
     lines += [f"  {failure}" for failure in failures]
     if skipped:
         lines.append(f"  skipped for them: {', '.join(map(str, skipped))}")
     return "\n".join(lines)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.changes.followers import follow
@@ -243,7 +244,8 @@ def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]
     if unknown:
         raise UsageError(
             f"{shown.name}@{shown.version} cannot be frozen: it is not known what "
-            f"{_listed(unknown)} held, as it was published before versions pinned their data",
+            f"{listed(sorted(unknown), 5)} held, as it was published before versions pinned "
+            "their data",
             hint=f"freeze a later version: vde history {shown.name}",
         )
     return {
@@ -265,14 +267,9 @@ def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
 
 def _gone(version: str, names: list[ModelName]) -> UsageError:
     return UsageError(
-        f"{version} cannot be frozen: the tables of {_listed(names)} were cleaned up",
+        f"{version} cannot be frozen: the tables of {listed(sorted(names), 5)} were cleaned up",
         hint="freeze a later version",
     )
-
-
-def _listed(names: list[ModelName]) -> str:
-    shown = ", ".join(map(str, sorted(names)[:5]))
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
 def _live(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot
@@ -221,7 +222,8 @@ class _Looking:
         return _Lines.between(metadata, pin, head)
 
     def _refused(self, table_ids: Collection[str], why: str) -> UsageError:
-        why = why.format(models=self._names(table_ids))
+        names = sorted(str(name) for one in table_ids for name in self.models[one])
+        why = why.format(models=listed(names, 5))
         which = f"version {self.old.version} of '{self.old.name}'"
         return UsageError(
             f"the data of {which} cannot be restored: {why}",
@@ -233,11 +235,6 @@ class _Looking:
             "show its definitions over today's data: "
             f"vde rollback {self.old.name} --to {self.old.version} --definitions-only"
         )
-
-    def _names(self, table_ids: Collection[str]) -> str:
-        names = sorted(str(name) for one in table_ids for name in self.models[one])
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return ", ".join(names[:5]) + more
 
 
 @dataclass(frozen=True, slots=True)

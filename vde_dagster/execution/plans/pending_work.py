@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.missing_intervals import Window
@@ -49,7 +50,7 @@ class Missing:
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
             parts.append(
-                f"{_count(len(models), 'model')} with {_count(intervals, 'interval')}, "
+                f"{count(len(models), 'model')} with {count(intervals, 'interval')}, "
                 f"computed by: {command(environment)}"
             )
         return "missing or due: " + "; ".join(parts)
@@ -89,7 +90,3 @@ def pending_work(warehouse: Warehouse, plan: Plan, *, ignore_cron: bool = False)
         unit = snapshot.cadence.unit
         units[name] = sum(map(unit.count, ranges)) if snapshot.is_incremental else 1
     return Missing(found, units)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import first_of
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.pages.markdown import (
     markdown_table,
@@ -20,7 +21,6 @@ from vde_dagster.orchestration.pages.markdown import (
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.environments import data_section, history_section
-from vde_dagster.reports.texts import first_of
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.version_changes import VersionChange

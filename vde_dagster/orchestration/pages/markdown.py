@@ -11,10 +11,10 @@ from urllib.parse import quote, urlsplit
 
 import dagster as dg
 
+from vde_dagster.base.texts import first_of
 from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.names import Names
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
-from vde_dagster.reports.texts import first_of
 
 MAX_DIFF_LINES = 200
 MAX_ROWS = 200

@@ -13,6 +13,7 @@ import dagster as dg
 from dagster._check import CheckError
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count, first_of
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
@@ -44,7 +45,7 @@ from vde_dagster.reports.plan import (
     plan_report,
     risks,
 )
-from vde_dagster.reports.texts import count, first_of, units
+from vde_dagster.reports.texts import units
 from vde_dagster.state.db.leases import environment_lease
 
 if TYPE_CHECKING:
