@@ -196,7 +196,7 @@ class Applier:
         """Return the parent intervals missing now for full tables."""
         if not plan.builds:
             return {}
-        tables = self.warehouse.store.tables.load(m.table.id for m in plan.models if m.table)
+        tables = self.warehouse.store.tables.load(plan.tables)
         return made_without(with_tables(plan, tables), self.warehouse.settings.start_time)
 
     def _test(self, tests: PlanTests, plan: Plan) -> None:
@@ -257,19 +257,14 @@ class Applier:
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
         self.warehouse.store.snapshots.save(self.plan.snapshots.values())
-        tables = {m.table.id: m.table for m in self.plan.models if m.table}
-        new = [table for table in tables.values() if not table.created]
+        new = [table for table in self.plan.tables.values() if not table.created]
         if not new:
             return self.plan
         return with_tables(self.plan, self.warehouse.store.tables.ensure_all(new))
 
     def _resolver(self, plan: Plan) -> Resolver:
         production = self.warehouse.store.environments.get(PRODUCTION)
-        return Resolver(
-            environment=plan.environment,
-            entries=plan.entries,
-            snapshots=plan.snapshots,
-            tables={model.table.id: model.table for model in plan.models if model.table},
+        return plan.resolver(
             production=production.tables if production else frozenset(),
             suffix=self.warehouse.settings.environment_suffix_target,
             mode=self.warehouse.settings.virtual_environment_mode,

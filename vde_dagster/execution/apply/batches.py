@@ -23,7 +23,7 @@ from vde_dagster.execution.apply.worker_pool import Slots
 from vde_dagster.lakehouse.catalogs.catalog import TABLE
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
-from vde_dagster.planning.environments.resolver import Resolver, TableRead, tables_read
+from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
@@ -183,8 +183,8 @@ def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
 
     Only what the parents hold now is known: what the plan itself adds to them is not.
     """
-    tables = {model.table.id: model.table for model in plan.models if model.table}
-    resolver = Resolver(plan.environment, plan.entries, plan.snapshots, tables)
+    tables = plan.tables
+    resolver = plan.resolver(tables)
 
     def batches(model: PlannedModel) -> Batches | None:
         if model.records_only or model.table is None:

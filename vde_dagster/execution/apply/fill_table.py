@@ -391,13 +391,12 @@ class TableFiller:
 
     def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
         plan = self.tasks.plan
-        target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
             # A definition that cannot be read fills no more than one that is gone.
             stored = self.warehouse.store.snapshots.load([table.snapshot_id], None, set())
             definition = stored.get(table.snapshot_id)
-        found = choose_filler(table, snapshot, definition, target)
+        found = choose_filler(table, snapshot, definition, plan.target)
         if found is None:
             raise ExecutionError(
                 f"{snapshot.name}: {table.ref} can no longer be filled, its definition is gone",

@@ -244,7 +244,7 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
     Args:
         resolver: What names stand for in it.
     """
-    target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    target = plan.target
     found: dict[str, set[Columns]] = {}
     for snapshot in target.values():
         if not may_be_skipped(snapshot) or why_always(snapshot, target) is not None:

@@ -85,9 +85,7 @@ class PlanTests:
 
     def need_an_engine(self, plan: Plan) -> bool:
         """Say whether a test of a plan has to be run that has not passed on the same before."""
-        snapshots = {
-            name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()
-        }
+        snapshots = plan.target
         try:
             found = (with_variables(one, self.root, self.models) for one in self.of_plan(plan))
             return any(not self.passed.has(test, snapshots) for test in found)
@@ -112,9 +110,7 @@ class PlanTests:
             UnitTestFailedError: Some failed; all of them were run.
             ExecutionError: The apply was cancelled.
         """
-        snapshots = {
-            name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()
-        }
+        snapshots = plan.target
         failed: list[TestResult] = []
         for test in self.of_plan(plan):
             if stop.is_set():

@@ -269,12 +269,7 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
     Args:
         state: What it was made from.
     """
-    resolver = Resolver(
-        plan.environment,
-        plan.entries,
-        plan.snapshots,
-        {model.table.id: model.table for model in plan.models if model.table},
-    )
+    resolver = plan.resolver()
     reads = {
         model.name: _reads(plan, model, state, resolver, warehouse.settings.catalog)
         for model in plan.models
@@ -306,7 +301,7 @@ def _reads(
 ) -> tuple[TableRead, ...]:
     assert model.table is not None
     snapshot = plan.snapshots[model.snapshot_id or ""]
-    target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
+    target = plan.target
     definition = state.snapshots.get(model.table.snapshot_id)
     filler = choose_filler(model.table, snapshot, definition, target) or snapshot
     return tables_read(filler, resolver, catalog)

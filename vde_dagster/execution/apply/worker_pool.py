@@ -110,8 +110,7 @@ def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 def audits_of(plan: Plan) -> AuditOrder:
     """Return when the audits of a plan's models can be run."""
-    found = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
-    return audit_order({name: snapshot.model for name, snapshot in found.items()})
+    return audit_order({name: snapshot.model for name, snapshot in plan.target.items()})
 
 
 def work_graph(

@@ -73,10 +73,8 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
     Raises:
         StoreError: Spark cannot be had.
     """
-    ids = [model.table.id for model in plan.models if model.table]
-    tables = {m.table.id: m.table for m in plan.models if m.table} | warehouse.store.tables.load(
-        ids
-    )
+    tables = plan.tables
+    tables |= warehouse.store.tables.load(tables)
     wanted = {
         model.name: model
         for model in plan.models
@@ -292,10 +290,7 @@ class _Analyser:
         )
 
     def _resolver(self) -> Resolver:
-        return Resolver(
-            self.plan.environment,
-            self.plan.entries,
-            self.plan.snapshots,
+        return self.plan.resolver(
             self.tables,
             stand_ins=self._stand_ins,
             suffix=self.warehouse.settings.environment_suffix_target,

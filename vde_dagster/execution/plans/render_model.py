@@ -144,10 +144,8 @@ class Models:
         environment = environment_name(environment)
         models = _made_of(self.warehouse.project.models, name)
         plan = Plans(self.warehouse).of_part(models, environment)
-        tables = {planned.table.id: planned.table for planned in plan.models if planned.table}
-        resolver = Resolver(environment, plan.entries, plan.snapshots, tables)
         now = self.warehouse.store.database.clock.now()
-        return _Planned(plan.snapshots[plan.entries[name].snapshot_id], resolver, now)
+        return _Planned(plan.target[name], plan.resolver(), now)
 
 
 def _made_of(models: Mapping[ModelName, Model], name: ModelName) -> dict[ModelName, Model]:

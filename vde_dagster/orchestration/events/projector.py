@@ -187,7 +187,7 @@ class Projector:
 
     def _served(self, plan: Plan, table: PhysicalTable) -> Iterator[ServedModel]:
         """Yield the models of a plan that a table serves."""
-        tables = {model.table.id: model.table for model in plan.models if model.table}
+        tables = plan.tables
         combination = Combination(plan.entries, plan.snapshots, tables)
         for model in plan.models:
             # A plan that found its table made by somebody else fills that one.

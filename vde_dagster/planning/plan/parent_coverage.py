@@ -179,9 +179,7 @@ def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]
     Args:
         default_start: Start of models that declare none (UTC), or None.
     """
-    snapshots = in_order(
-        {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
-    )
+    snapshots = in_order(plan.target)
     planned = {model.name: model for model in plan.models}
     starts = infer_starts(snapshots, Window(plan.created_at, default_start=default_start))
     holdings = Holdings(starts, plan.created_at)
@@ -208,9 +206,7 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
 
     Two models of one table are told as one, the first.
     """
-    snapshots = in_order(
-        {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
-    )
+    snapshots = in_order(plan.target)
     tables = {model.name: model.table for model in plan.models if model.table}
     starts = infer_starts(snapshots, window)
     found: dict[ModelName, IntervalSet] = {}

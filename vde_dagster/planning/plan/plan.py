@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -11,6 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import IntervalSet, iso
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Skipped
@@ -310,6 +311,21 @@ class Plan:
     statements: EnvironmentStatements = NO_STATEMENTS
     other_statements: bool = False
     proposal: Proposal | None = None
+
+    @property
+    def target(self) -> dict[ModelName, Snapshot]:
+        """The snapshots of the environment's target, by model."""
+        return {name: self.snapshots[entry.snapshot_id] for name, entry in self.entries.items()}
+
+    @property
+    def tables(self) -> dict[str, PhysicalTable]:
+        """The tables that serve the target, by id."""
+        return {model.table.id: model.table for model in self.models if model.table}
+
+    def resolver(self, tables: Mapping[str, PhysicalTable] | None = None, **more: Any) -> Resolver:
+        """Return the resolution of names in the target, over its own tables by default."""
+        tables = self.tables if tables is None else tables
+        return Resolver(self.environment, self.entries, self.snapshots, tables, **more)
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:
