@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from enum import IntEnum
 from functools import cache
 
-from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules, is_docstring
+from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules
 
 
 class Effect(IntEnum):
@@ -26,7 +26,6 @@ class Effect(IntEnum):
 
 
 _DEPTH = 20
-_Judge = Callable[[Module, ast.expr], bool]
 _OWN_DUNDERS = frozenset({"__all__", "__author__", "__version__"})
 
 
@@ -72,57 +71,57 @@ class Inertness:
                 waiting += fresh
         return worst
 
-    def _is_inert(self, module: Module, statement: ast.stmt) -> bool:
-        if isinstance(statement, ast.Pass) or is_docstring(statement):
-            return True
-        if isinstance(statement, ast.Expr):
-            return isinstance(statement.value, ast.Constant)
+    def _is_inert(
+        self, module: Module, statement: ast.stmt, of_class: Collection[str] | None = None
+    ) -> bool:
+        """Say whether a statement only binds names.
+
+        Args:
+            of_class: The names of the functions of the class whose body it stands in, if it does.
+        """
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return not _is_special(statement.name) and self._is_inert_function(module, statement)
+            special = of_class is None and _is_special(statement.name)
+            return not special and self._is_inert_function(module, statement, of_class or ())
         if isinstance(statement, ast.ClassDef):
             return self._is_inert_class(module, statement, ())
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            return self._is_inert_assignment(module, statement, self._is_plain)
-        if isinstance(statement, ast.If):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if not all(isinstance(t, ast.Name) and not _is_special(t.id) for t in targets):
+                return False
+            annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+            # In a class, any other object may be a descriptor that is told its name.
+            return self._is_type(module, annotation) and (
+                statement.value is None
+                or self._is_value(module, statement.value, literal=of_class is not None)
+            )
+        if isinstance(statement, ast.If) and of_class is None:
             checking = self._meaning(module, statement.test) == "typing.TYPE_CHECKING"
             return checking and not statement.orelse
-        return False
-
-    def _is_inert_assignment(
-        self, module: Module, statement: ast.Assign | ast.AnnAssign, allowed: _Judge
-    ) -> bool:
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        if not all(isinstance(t, ast.Name) and not _is_special(t.id) for t in targets):
-            return False
-        if isinstance(statement, ast.AnnAssign) and not self._is_type(module, statement.annotation):
-            return False
-        return statement.value is None or allowed(module, statement.value)
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        return is_text or isinstance(statement, ast.Pass)
 
     def _is_inert_function(
         self,
         module: Module,
         node: ast.FunctionDef | ast.AsyncFunctionDef,
-        properties: Iterable[str] = (),
+        properties: Collection[str],
     ) -> bool:
-        arguments = node.args
-        defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
-        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        named += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-        types = [node.returns, *(a.annotation for a in named)]
+        defaults = (d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None)
+        named = (a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg))
         return (
             all(self._is_decorator(module, d, properties) for d in node.decorator_list)
-            and all(self._is_plain(module, d) for d in defaults)
-            and all(self._is_type(module, t) for t in types)
+            and all(self._is_value(module, d) for d in defaults)
+            and all(self._is_type(module, t) for t in (node.returns, *named))
             and not getattr(node, "type_params", None)
         )
 
-    def _is_decorator(self, module: Module, node: ast.expr, properties: Iterable[str]) -> bool:
+    def _is_decorator(self, module: Module, node: ast.expr, properties: Collection[str]) -> bool:
         if isinstance(node, ast.Attribute) and node.attr in ("setter", "deleter", "getter"):
             return isinstance(node.value, ast.Name) and node.value.id in properties
         function = node.func if isinstance(node, ast.Call) else node
         values = _arguments(node) if isinstance(node, ast.Call) else []
         known = self._meaning(module, function) in DECORATORS
-        return known and all(self._is_plain(module, value) for value in values)
+        return known and all(self._is_value(module, value) for value in values)
 
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
@@ -142,7 +141,7 @@ class Inertness:
         return (
             all(self._is_decorator(module, d, ()) for d in node.decorator_list)
             and all(self._is_base(module, b, (*children, node)) for b in node.bases)
-            and all(self._is_inert_in_class(module, s, names) for s in node.body)
+            and all(self._is_inert(module, s, names) for s in node.body)
             and not getattr(node, "type_params", None)
         )
 
@@ -167,55 +166,37 @@ class Inertness:
             where, statement, children
         )
 
-    def _is_inert_in_class(self, module: Module, node: ast.stmt, names: set[str]) -> bool:
-        if isinstance(node, ast.Pass) or is_docstring(node):
-            return True
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return self._is_inert_function(module, node, names)
-        if isinstance(node, ast.ClassDef):
-            return self._is_inert_class(module, node, ())
-        if isinstance(node, (ast.Assign, ast.AnnAssign)):
-            # Any other object may be a descriptor that is told its name.
-            return self._is_inert_assignment(module, node, self._is_literal)
-        return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    def _is_value(self, module: Module, node: ast.expr, *, literal: bool = False) -> bool:
+        """Say whether evaluating an expression changes nothing and runs no code of the project.
 
-    def _is_plain(self, module: Module, node: ast.expr) -> bool:
-        """Say whether evaluating an expression changes nothing and runs no code of the project."""
-        if isinstance(node, ast.Name) or self._is_literal(module, node):
-            return True
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return all(self._is_plain(module, e) for e in node.elts)
-        if isinstance(node, ast.Dict):
-            keys = all(k is not None and self._is_literal(module, k) for k in node.keys)
-            return keys and all(self._is_plain(module, v) for v in node.values)
-        if isinstance(node, ast.Lambda):
-            defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
-            return all(self._is_plain(module, d) for d in defaults)
-        if isinstance(node, ast.Subscript):
-            return self._is_type(module, node)
-        return isinstance(node, ast.Attribute) and self._meaning(module, node) is not None
-
-    def _is_literal(self, module: Module, node: ast.expr) -> bool:
-        """Say whether an expression's value is made of constants and of known calls on them."""
-        if isinstance(node, ast.Constant):
+        Args:
+            literal: Whether it has to be made of constants and of known calls on them, too.
+        """
+        if isinstance(node, ast.Constant) or self._is_number(module, node):
             return True
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            return all(self._is_literal(module, e) for e in node.elts)
+            literal = literal or isinstance(node, ast.Set)
+            return all(self._is_value(module, one, literal=literal) for one in node.elts)
         if isinstance(node, ast.Dict):
-            keys = all(k is not None and self._is_literal(module, k) for k in node.keys)
-            return keys and all(self._is_literal(module, v) for v in node.values)
+            keys = (k is not None and self._is_value(module, k, literal=True) for k in node.keys)
+            values = (self._is_value(module, value, literal=literal) for value in node.values)
+            return all(keys) and all(values)
         if isinstance(node, ast.Call):
             called = self._meaning(module, node.func) or ""
-            values = _arguments(node)
-            pure = called in CALLS or called.startswith(PURE_MODULES)
+            arguments = _arguments(node)
             if called == "logging.getLogger":
-                values = [v for v in values if not _is_module_name(v)]
-            return pure and all(self._is_literal(module, v) for v in values)
+                arguments = [one for one in arguments if not _is_module_name(one)]
+            pure = called in CALLS or called.startswith(PURE_MODULES)
+            return pure and all(self._is_value(module, one, literal=True) for one in arguments)
         if isinstance(node, (ast.Name, ast.Attribute)):
-            known = self._meaning(module, node) or ""
-            if known.startswith(("builtins.", "datetime.", "typing.")):
-                return True
-        return self._is_number(module, node)
+            known = self._meaning(module, node)
+            if literal:
+                return (known or "").startswith(("builtins.", "datetime.", "typing."))
+            return known is not None or isinstance(node, ast.Name)
+        if isinstance(node, ast.Lambda) and not literal:
+            defaults = (d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None)
+            return all(self._is_value(module, d) for d in defaults)
+        return isinstance(node, ast.Subscript) and not literal and self._is_type(module, node)
 
     def _is_number(self, module: Module, node: ast.expr, depth: int = 0) -> bool:
         if depth > _DEPTH:
@@ -235,28 +216,25 @@ class Inertness:
             )
         return False
 
-    def _is_type(self, module: Module, node: ast.expr | None) -> bool:
-        """Say whether evaluating an annotation does nothing."""
-        if node is None or "annotations" in module.futures:
-            return True
-        if isinstance(node, (ast.Constant, ast.Name)):
-            return True
-        if isinstance(node, ast.Attribute):
-            return self._meaning(module, node) is not None
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return all(self._is_type(module, e) for e in node.elts)
-        if isinstance(node, ast.Subscript):
-            return self._meaning(module, node.value) is not None and self._is_type(
-                module, node.slice
-            )
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return self._is_outside(module, node.left) and self._is_outside(module, node.right)
-        return False
+    def _is_type(self, module: Module, node: ast.expr | None, *, outside: bool = False) -> bool:
+        """Say whether evaluating an annotation does nothing.
 
-    def _is_outside(self, module: Module, node: ast.expr) -> bool:
-        if isinstance(node, (ast.BinOp, ast.Subscript)):
-            return self._is_type(module, node)
-        return isinstance(node, ast.Constant) or self._meaning(module, node) is not None
+        Args:
+            outside: Whether it has to be no class of the project's, which may have operators.
+        """
+        if node is None or "annotations" in module.futures or isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            plain = isinstance(node, ast.Name) and not outside
+            return plain or self._meaning(module, node) is not None
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return not outside and all(self._is_type(module, e) for e in node.elts)
+        if isinstance(node, ast.Subscript):
+            known = self._meaning(module, node.value) is not None
+            return known and self._is_type(module, node.slice)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return all(self._is_type(module, s, outside=True) for s in (node.left, node.right))
+        return False
 
     def _meaning(self, module: Module, node: ast.expr) -> str | None:
         """Return the dotted name of what an expression names outside of the project."""
