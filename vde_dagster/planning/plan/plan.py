@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.environments.environment import Entry
-from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import IntervalSet, iso
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Skipped
@@ -20,6 +19,9 @@ from vde_dagster.project.macros.variables import substitute_time_variables, time
 
 AFTER_ALL = ModelName("settings", "after_all")
 """Stands for a model where statements wait that belong to none."""
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.resolver import Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +326,8 @@ class Plan:
 
     def resolver(self, tables: Mapping[str, PhysicalTable] | None = None, **more: Any) -> Resolver:
         """Return the resolution of names in the target, over its own tables by default."""
+        from vde_dagster.planning.environments.resolver import Resolver
+
         tables = self.tables if tables is None else tables
         return Resolver(self.environment, self.entries, self.snapshots, tables, **more)
 
