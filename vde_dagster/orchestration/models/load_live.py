@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
 from vde_dagster.execution.plans.gather_state import beside_production
-from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveProject, live_models
-from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Model, UnitTest
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.orchestration.models.catalog import AssetCatalog
+    from vde_dagster.orchestration.models.translator import VdeTranslator
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.planning.plan.plan import Plan
     from vde_dagster.state import StateStore
@@ -31,6 +31,8 @@ def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalo
         ProjectError: The settings are wrong.
         StoreError: The state store cannot be used.
     """
+    from vde_dagster.orchestration.models.catalog import build_catalog
+
     now = datetime.now(timezone.utc)
     return build_catalog(load_live(workspace, now), translator, now)
 
