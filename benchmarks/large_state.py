@@ -111,9 +111,9 @@ def build(workspace: Workspace, number: int, version: int) -> Built:
     with store.database.transaction() as connection:
         store.snapshots.save([snapshot], connection)
         store.tables.ensure(table, connection)
-        made = store.tables.mark_created(table, [(column, "DATE") for column in names], connection)
-        filled = Interval(DAY - timedelta(days=1), DAY)
-        store.fills.record(FillRecord(table_id, filled, "plan", 1, 1000), connection)
+    made = store.tables.mark_created(table, [(column, "DATE") for column in names])
+    filled = Interval(DAY - timedelta(days=1), DAY)
+    store.fills.record(FillRecord(table_id, filled, "plan", 1, 1000))
     return Built(snapshot, made, commit_twice(workspace, ref))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vde_dagster.project.kinds import AddedColumn, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, key_columns
+from vde_dagster.project.kinds.incremental import BATCH_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,13 @@ class NewestRows(Kind):
 
     summary = "interval by interval; the newest rows of each key are kept"
     properties = (
-        Property("row_key", key_columns, {"type": "string"}, required=True, names_columns=True),
+        Property(
+            "row_key",
+            lambda value: value.texts(),
+            {"type": "string"},
+            required=True,
+            names_columns=True,
+        ),
         Property(
             "newest_by",
             lambda value: value.text(),
