@@ -218,51 +218,37 @@ class _Seen:
         self, model: PlannedModel, snapshot: Snapshot, change: IntervalSet, asked: bool
     ) -> Redo:
         assert model.table is not None
-        name = snapshot.name
-        if model.table.id in self.protected:
-            if asked:
-                self.refused.append(
-                    Refusal(
-                        name,
-                        f"{name} is not computed again: production shows its table",
-                        f"restate it there: vde plan {PRODUCTION} --restate {name}",
-                    )
-                )
-            return NOTHING
-        if meaning_of(snapshot.model.kind).filled_once:
-            if asked:
-                self.refused.append(
-                    Refusal(
-                        name,
-                        f"{name} is not computed again: kind {snapshot.model.kind.name} holds "
-                        "what its file says",
-                        "edit the file, and plan",
-                    )
-                )
-            return NOTHING
-        if model.table.preview is not None and not refills(snapshot):
-            if asked:
-                self.refused.append(
-                    Refusal(
-                        name,
-                        f"{name} is not computed again: kind {snapshot.model.kind.name} would add "
-                        "its rows to those that its preview has of production",
-                        f"publish the change first, or restate it in {PRODUCTION}",
-                    )
-                )
-            return NOTHING
-        if self.plan.environment == PRODUCTION and not snapshot.model.kind.restatable:
-            if redo(snapshot, model.table.intervals, change).intervals:
-                self.refused.append(
-                    Refusal(
-                        name,
-                        f"{name} is not computed again: its restatement is disabled, for fear "
-                        "that its source has no longer what it is made of",
-                        "write disable_restatement false in its kind, and apply that first",
-                    )
-                )
-            return NOTHING
-        return redo(snapshot, model.table.intervals, change)
+        found = redo(snapshot, model.table.intervals, change)
+        refused = self._refusal(snapshot, model.table)
+        if refused is None:
+            return found
+        reason, hint = refused
+        # That what was asked of a parent ends here is no news, but for what is disabled by hand.
+        if found.intervals if reason is _DISABLED else asked:
+            name = snapshot.name
+            self.refused.append(Refusal(name, f"{name} is not computed again: {reason}", hint))
+        return NOTHING
+
+    def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> tuple[str, str] | None:
+        """Return why a table is not computed again, and what to do instead."""
+        kind = snapshot.model.kind
+        if table.id in self.protected:
+            again = f"restate it there: vde plan {PRODUCTION} --restate {snapshot.name}"
+            return "production shows its table", again
+        if meaning_of(kind).filled_once:
+            return f"kind {kind.name} holds what its file says", "edit the file, and plan"
+        if table.preview is not None and not refills(snapshot):
+            return (
+                f"kind {kind.name} would add its rows to those that its preview has of production",
+                f"publish the change first, or restate it in {PRODUCTION}",
+            )
+        if self.plan.environment == PRODUCTION and not kind.restatable:
+            how = "write disable_restatement false in its kind, and apply that first"
+            return _DISABLED, how
+        return None
+
+
+_DISABLED = "its restatement is disabled, for fear that its source has no longer what it is made of"
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
