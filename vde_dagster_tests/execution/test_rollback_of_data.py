@@ -12,6 +12,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.metadata.changes import remove_snapshots
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db.leases import table_lease
@@ -242,7 +243,8 @@ def test_a_version_whose_data_are_gone_is_refused(workspace: Workspace) -> None:
     entry = workspace.store.environments.entry("prod", DAILY)
     ref = workspace.store.tables.get(entry.table_id or "").ref  # type: ignore[union-attr]
     table = read_table(workspace.lakehouse, ref)
-    fewer = {**table.metadata, "snapshots": table.metadata["snapshots"][-1:]}
+    gone = [one["snapshot-id"] for one in table.metadata["snapshots"][:-1]]
+    fewer = remove_snapshots(table.metadata, gone)
     change_table(workspace.lakehouse, table, ref, fewer, "test")
     with pytest.raises(UsageError, match=r"what db\.daily held then was expired") as refused:
         workspace.environments.rollback("prod", 1)

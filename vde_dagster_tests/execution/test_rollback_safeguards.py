@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.environments import restore_data
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.publishing import publish, rebase
+from vde_dagster.lakehouse.publishing import finish_publication, publish, table_moves
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.state.db import schema
@@ -119,8 +119,8 @@ def no_end_of_branches(patch: pytest.MonkeyPatch) -> None:
         if kept:
             connection.execute(waiting.insert(), [dict(row) for row in kept])
 
-    patch.setattr(rebase, "attempts", lambda *_: set())
-    for module in (publish, rebase):
+    patch.setattr(table_moves, "attempts", lambda *_: set())
+    for module in (publish, finish_publication):
         patch.setattr(module, "restore_filled", restore)
 
 

@@ -22,7 +22,7 @@ from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
-from vde_dagster.lakehouse.metadata.table_metadata import without_branch
+from vde_dagster.lakehouse.metadata.changes import remove_branches
 from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -294,9 +294,9 @@ def _drop_branch(
     """Change a table; where that is refused, it is as it was and has no file more."""
     before = metadata_files(tmp_path)
     state = read_table(lakehouse, filled.ref)
-    changed = without_branch(state.metadata, state.location, "vde_p1", 0)
+    updates = remove_branches(state.metadata, ["vde_p1"])
     try:
-        change_table(lakehouse, state, filled.ref, changed, "fill.test", also)
+        change_table(lakehouse, state, filled.ref, updates, "fill.test", also)
     finally:
         assert metadata_files(tmp_path) == before
         assert lakehouse.metadata_location(filled.ref) == state.location

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.fsck import fsck
+from vde_dagster.lakehouse.metadata.changes import remove_snapshots
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.lakehouse.publishing.pins import growth_between
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -160,7 +161,8 @@ def test_a_pin_that_another_program_expired_is_named(warehouse: Warehouse) -> No
     warehouse.publish(made, moves=(made,))
     assert [one for one in fsck(warehouse.lakehouse) if one.problem == "pin_gone"] == []
     table = read_table(warehouse.lakehouse, made.ref)
-    fewer = {**table.metadata, "snapshots": table.metadata["snapshots"][1:]}
+    gone = [one["snapshot-id"] for one in table.metadata["snapshots"][:1]]
+    fewer = remove_snapshots(table.metadata, gone)
     change_table(warehouse.lakehouse, table, made.ref, fewer, "test")
     (finding,) = [one for one in fsck(warehouse.lakehouse) if one.problem == "pin_gone"]
     assert finding.detail.endswith("that versions pin: prod@1")

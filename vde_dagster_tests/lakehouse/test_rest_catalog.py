@@ -17,17 +17,21 @@ from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.catalogs.rest import CHANGE, RestCatalog
 from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestConflict, RestServer
-from vde_dagster.lakehouse.catalogs.table_changes import table_changes
 from vde_dagster.lakehouse.io.locations import next_file
-from vde_dagster.lakehouse.metadata.table_metadata import (
-    expire,
+from vde_dagster.lakehouse.metadata.changes import (
+    Updates,
+    append_columns,
+    apply_updates,
     fast_forward,
     move_back,
-    with_branch,
-    with_columns,
-    with_types,
-    without_branch,
+    remove_branches,
+    remove_snapshots,
+    requirements,
+    set_branch,
+    superseded,
+    widen_columns,
 )
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -68,25 +72,18 @@ def first_on_main(metadata: Metadata) -> int:
     return int(metadata["snapshot-log"][0]["snapshot-id"])
 
 
-def expired(metadata: Metadata, at: str, now: int) -> Metadata:
-    changed = expire(metadata, at, 2**60, now)
-    assert changed is not None
-    return changed
-
-
-CHANGES: dict[str, Callable[[Metadata, str, int], Metadata]] = {
-    "forward": lambda one, at, now: fast_forward(one, at, "vde_p1", None, now, "t"),
-    "back": lambda one, at, now: move_back(one, at, first_on_main(one), now, "t"),
-    "back, and a branch ends": lambda one, at, now: move_back(
-        one, at, first_on_main(one), now, "t", None, ["vde_p1"]
+CHANGES: dict[str, Callable[[Metadata], Updates]] = {
+    "forward": lambda one: fast_forward(one, "vde_p1", "t"),
+    "back": lambda one: move_back(one, first_on_main(one), "t"),
+    "back, and a branch ends": lambda one: move_back(
+        one, first_on_main(one), "t", None, ["vde_p1"]
     ),
-    "back to no rows": lambda one, at, now: move_back(one, at, None, now, "t"),
-    "without a branch": lambda one, at, now: without_branch(one, at, "vde_p1", now),
-    "with a branch": lambda one, at, now: with_branch(one, at, "b", now),
-    "columns": lambda one, at, now: with_columns(one, at, [("n", "STRING"), ("m", "INT")], now),
-    "types": lambda one, at, now: with_types(one, at, {"c0": "BIGINT"}, now),
-    "expired": expired,
-    "properties": lambda one, at, now: {**one, "properties": {"k": "v"}},
+    "back to no rows": lambda one: move_back(one, None, "t"),
+    "without a branch": lambda one: remove_branches(one, ["vde_p1"]),
+    "with a branch": lambda one: set_branch(one, "b", head_of(one)),
+    "columns": lambda one: append_columns(one, [("n", "STRING"), ("m", "INT")]),
+    "types": lambda one: widen_columns(one, {"c0": "BIGINT"}),
+    "expired": lambda one: remove_snapshots(one, superseded(one, 2**60)),
 }
 
 
@@ -97,9 +94,10 @@ def test_the_server_makes_of_a_table_what_we_make_of_it(
 ) -> None:
     state = read_table(lakehouse, filled.ref)
     now = int(state.metadata["last-updated-ms"])
-    wanted = CHANGES[change](state.metadata, state.location, now)
+    updates = CHANGES[change](state.metadata)
+    wanted = apply_updates(state.metadata, state.location, updates, now)
     assert wanted != state.metadata
-    change_table(lakehouse, state, filled.ref, wanted, "fill.test")
+    change_table(lakehouse, state, filled.ref, updates, "fill.test")
     made = read_table(lakehouse, filled.ref)
     assert made.location != state.location
     assert _same(made.metadata) == _same(wanted)
@@ -120,13 +118,13 @@ def _theirs(metadata: Metadata) -> Metadata:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("change", sorted(CHANGES.keys() - {"properties"}))
+@pytest.mark.parametrize("change", CHANGES)
 def test_whoever_was_slower_changes_nothing(
     change: str, lakehouse: Lakehouse, filled: PhysicalTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at the pointer and the change somebody moves all that it was made from."""
     state = read_table(lakehouse, filled.ref)
-    wanted = CHANGES[change](state.metadata, state.location, 0)
+    updates = CHANGES[change](state.metadata)
     server = lakehouse.catalog.server  # type: ignore[attr-defined]
     commit = server.commit
 
@@ -137,14 +135,14 @@ def test_whoever_was_slower_changes_nothing(
         engine.fill(filled, day(8), "p9", "vde_p1")
         engine.fill(filled, day(9), "p9", "b")
         other = read_table(lakehouse, filled.ref)
-        more = with_columns(other.metadata, other.location, [("theirs", "INT")], 0)
-        after = next_file(more["location"], other.location)
-        lakehouse.catalog.swap([Swap(filled.ref, TABLE, other.location, after, metadata=more)])
+        more = append_columns(other.metadata, [("theirs", "INT")])
+        after = next_file(other.metadata["location"], other.location)
+        lakehouse.catalog.swap([Swap(filled.ref, TABLE, other.location, after, updates=more)])
         commit(*arguments)
 
     monkeypatch.setattr(server, "commit", meddle)
     with pytest.raises(PointerMovedError):
-        change_table(lakehouse, state, filled.ref, wanted, "fill.test")
+        change_table(lakehouse, state, filled.ref, updates, "fill.test")
     now = read_table(lakehouse, filled.ref).metadata
     assert {"vde_p1", "b", "main"} == now["refs"].keys()
     assert len(now["snapshots"]) == 6
@@ -167,11 +165,10 @@ def moved(lakehouse: Lakehouse, filled: PhysicalTable, requirement: Metadata) ->
         catalog.swap([Swap(filled.ref, TABLE, None, after)])
         return
     if requirement["type"] == "assert-current-schema-id":
-        changed = with_types(state.metadata, state.location, {"c1": "BIGINT"}, 0)
+        changed = widen_columns(state.metadata, {"c1": "BIGINT"})
     else:
-        changed = with_columns(state.metadata, state.location, [("theirs", "INT")], 0)
-        changed = {**changed, "current-schema-id": state.metadata["current-schema-id"]}
-    catalog.swap([Swap(filled.ref, TABLE, state.location, after, metadata=changed)])
+        changed = append_columns(state.metadata, [("theirs", "INT")])[:1]
+    catalog.swap([Swap(filled.ref, TABLE, state.location, after, updates=changed)])
 
 
 @pytest.mark.server
@@ -184,8 +181,9 @@ def test_each_requirement_alone_refuses_what_it_is_for(
     server = lakehouse.catalog.server  # type: ignore[attr-defined]
     place = (filled.ref.namespace,), "tables", filled.ref.name
     first = read_table(lakehouse, filled.ref).location
-    wanted = CHANGES[change](*_read(lakehouse, filled), 0)
-    needed, changes = table_changes(_read(lakehouse, filled)[0], wanted)
+    made_from = _read(lakehouse, filled)[0]
+    changes = CHANGES[change](made_from)
+    needed = requirements(made_from, changes)
     for one in needed:
         lakehouse.catalog.swap([Swap(filled.ref, TABLE, _read(lakehouse, filled)[1], None)])
         lakehouse.catalog.swap([Swap(filled.ref, TABLE, None, first)])
@@ -226,14 +224,15 @@ def test_tables_are_made_moved_and_removed_by_compare_and_swap(lakehouse: Lakeho
     assert catalog.all_pointers() == {A: pointer}
     assert catalog.in_use([first, "file:///0"]) == {first}
     after = next_file(metadata["location"], first)
-    move = Swap(A, TABLE, first, after, metadata={**metadata, "properties": {"k": "v"}})
+    move = Swap(A, TABLE, first, after, updates=append_columns(metadata, [("b", "INT")]))
     catalog.swap([move])
     moved = catalog.pointers([A])[A]
     assert moved.location not in (first, after)
     assert move.is_done(moved)
     assert not make.is_done(moved)
     state = read_table(lakehouse, A)
-    change_table(lakehouse, state, A, {**state.metadata, "properties": {}}, "fill.test")
+    more = append_columns(state.metadata, [("c", "INT")])
+    change_table(lakehouse, state, A, more, "fill.test")
     assert not move.is_done(catalog.pointers([A])[A]), "another change of ours is the last one"
     gone = Swap(A, TABLE, catalog.pointers([A])[A].location, None)
     catalog.swap([gone])
@@ -305,7 +304,7 @@ def test_a_server_that_does_not_keep_a_branch_that_it_took_is_told(
             lakehouse,
             state,
             filled.ref,
-            with_branch(state.metadata, state.location, "b", 0),
+            set_branch(state.metadata, "b", head_of(state.metadata)),
             "fill.test",
         )
 
@@ -343,9 +342,7 @@ def test_a_credential_is_given_for_a_token_once(
 
 def test_without_changes_nothing_but_the_table_is_required() -> None:
     metadata = first_metadata(NewTable(A, (("a", "INT", None),), "x", {}), None, 0)
-    needed, changes = table_changes(metadata, metadata)
-    assert [one["type"] for one in needed] == ["assert-table-uuid"]
-    assert changes == []
+    assert [one["type"] for one in requirements(metadata, ())] == ["assert-table-uuid"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from vde_dagster.execution.apply.plan_tasks import Written
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
-from vde_dagster.lakehouse.metadata.table_metadata import head_of, with_branch, with_columns
+from vde_dagster.lakehouse.metadata.changes import append_columns, set_branch
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
 from vde_dagster.planning.environments.contracts import same_type
@@ -143,20 +144,18 @@ def _changed(
     for attempt in range(1, ATTEMPTS + 1):
         known = store.tables.get(table.id)
         at = read_table(lakehouse, table.ref)
-        now_ms = int(store.database.clock.now().timestamp() * 1000)
         added = _named_apart(known, snapshot, _names(at.metadata), by_version)
         whole = replace(known, columns=(*known.columns, *added))
-        changed = with_columns(
-            at.metadata, at.location, [(c.name, c.type or "STRING") for c in added], now_ms
-        )
+        updates = append_columns(at.metadata, [(c.name, c.type or "STRING") for c in added])
         made = None
         if preview is not None and preview.branch is not None:
-            if head_of(changed) is None:
+            head = head_of(at.metadata)
+            if head is None:
                 raise ExecutionError(
                     f"{table.ref} is empty, so there is nothing to preview a change on",
                     hint="run production first: vde run prod",
                 )
-            changed = with_branch(changed, at.location, preview.branch, now_ms)
+            updates += set_branch(at.metadata, preview.branch, head)
             shown = {physical for _, physical in column_map(snapshot, whole)}
             made = replace(
                 preview,
@@ -168,9 +167,8 @@ def _changed(
             columns=(known.id, added) if added else None,
             branched=made,
         )
-        changed_at_all = changed if changed is not at.metadata else None
         try:
-            change_table(lakehouse, at, table.ref, changed_at_all, "table.in_place", also)
+            change_table(lakehouse, at, table.ref, updates, "table.in_place", also)
         except PointerMovedError:
             if attempt == ATTEMPTS:
                 raise

@@ -16,19 +16,19 @@ from typing import Any
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
+from vde_dagster.lakehouse.metadata.changes import (
+    Updates,
+    fast_forward,
+    remove_branches,
+    set_branch,
+)
 from vde_dagster.lakehouse.metadata.fill_summaries import (
     BranchName,
     CommittedFill,
     committed_fills,
     parse_branch,
 )
-from vde_dagster.lakehouse.metadata.table_metadata import (
-    ancestors,
-    fast_forward,
-    head_of,
-    history,
-    without_branch,
-)
+from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of, history
 from vde_dagster.lakehouse.publishing.commit import Change, change_table, read_table
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.cadence import IntervalUnit
@@ -236,41 +236,32 @@ class TableBranches:
         if stale == {source} == {str(own)}:
             return _beyond(metadata, self.table.branch, str(own))
 
-        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
-            refs = now.get("refs", {})
-            if source is not None and source not in refs:
+        def change(now: dict[str, Any]) -> Updates:
+            head = head_of(now, source) if source is not None else None
+            if source is None:
+                return remove_branches(now, sorted(stale))
+            if head is None:
                 raise ConflictError(
                     f"the branch '{source}' of {self.table.ref} has just been removed",
                     hint="apply the plan again",
                 )
-            kept = {n: r for n, r in refs.items() if n not in stale and n != source}
-            if source is not None:
-                kept[str(own)] = refs[source]
-            return {**without_branch(now, location, "", now_ms), "refs": kept}
+            ended = sorted({*stale, source} - {str(own)})
+            return (*set_branch(now, str(own), head), *remove_branches(now, ended))
 
         moved = self._change(change, "fill.take_over")
         return _beyond(moved, self.table.branch, str(own))
 
     def drop(self, name: str) -> None:
         """Remove a branch if it exists."""
-
-        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
-            has = name in now.get("refs", {})
-            return without_branch(now, location, name, now_ms) if has else None
-
-        self._change(change, "fill.drop_scratch")
+        self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, own: BranchName, snapshot_id: int | None) -> None:
         """Take the last commits off a branch; without a snapshot to go back to, remove it."""
 
-        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
-            ref = now.get("refs", {}).get(str(own))
-            if ref is None:
-                return None
-            changed = without_branch(now, location, str(own), now_ms)
-            if snapshot_id is not None:
-                changed["refs"][str(own)] = {**ref, "snapshot-id": snapshot_id}
-            return changed
+        def change(now: dict[str, Any]) -> Updates:
+            if snapshot_id is None or head_of(now, str(own)) is None:
+                return remove_branches(now, [str(own)])
+            return set_branch(now, str(own), snapshot_id)
 
         self._change(change, "fill.reset")
 
@@ -295,16 +286,13 @@ class TableBranches:
         """
         table = self.table
 
-        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
-            refs, name = now.get("refs", {}), str(own)
-            if name not in refs or result.iceberg_snapshot_id is None:
-                return None
-            commit = {**refs[name], "snapshot-id": result.iceberg_snapshot_id}
-            at = {**now, "refs": {**refs, name: commit}}
-            moved = fast_forward(at, location, name, None, now_ms, str(table.ref), table.branch)
-            if not last:
-                moved["refs"][name] = refs[name]
-            return moved
+        def change(now: dict[str, Any]) -> Updates:
+            commit = result.iceberg_snapshot_id
+            if head_of(now, str(own)) is None or commit is None:
+                return ()
+            return fast_forward(
+                now, str(own), str(table.ref), into=table.branch, to=commit, ends=last
+            )
 
         filled = self.filled(own, interval, result, facts)
         self._change(change, "fill.advance", filled)
@@ -346,13 +334,10 @@ class TableBranches:
     def _try_change(self, change: Change, name: str, filled: FillRecord | None) -> dict[str, Any]:
         lakehouse, ref = self.lakehouse, self.table.ref
         table = read_table(lakehouse, ref)
-        now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
-        changed = change(table.metadata, table.location, now_ms)
         also = TableCommit(
             lease=self.lease, filled=filled, subject=str(ref), branch=self.table.branch
         )
-        change_table(lakehouse, table, ref, changed, name, also)
-        return table.metadata if changed is None else changed
+        return change_table(lakehouse, table, ref, change(table.metadata), name, also)
 
 
 def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[BranchCommit, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.metadata.changes import Updates
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Swap:
         before: The metadata file that it has to be at; None when there may be no such name.
         after: The one that it goes to; None to remove it.
         becomes: What it is from then on, where a table takes a view's place or a view a table's.
-        metadata: What `after` says, where it is at hand.
+        updates: The change of a table from `before`, which a catalog that makes changes in files
+            of its own is sent in place of `after`.
     """
 
     ref: TableRef
@@ -84,7 +86,7 @@ class Swap:
     before: str | None
     after: str | None
     becomes: str | None = None
-    metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    updates: Updates = field(default=(), compare=False, repr=False)
 
     def is_possible(self, pointer: Pointer | None) -> bool:
         """Say whether a pointer is where this change demands it."""

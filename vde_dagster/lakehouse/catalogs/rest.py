@@ -29,9 +29,9 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     require_unmoved,
 )
 from vde_dagster.lakehouse.catalogs.rest_server import Json, RestConflict, RestServer
-from vde_dagster.lakehouse.catalogs.table_changes import table_changes
-from vde_dagster.lakehouse.io.files import MetadataFiles, each
+from vde_dagster.lakehouse.io.files import each
 from vde_dagster.lakehouse.io.locations import for_spark
+from vde_dagster.lakehouse.metadata.changes import requirements
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.effects import Effects
 
@@ -74,7 +74,6 @@ class RestCatalog:
         self._warehouse = warehouse
         self._effects = effects
         self._io = dict(io or {})
-        self._files = MetadataFiles(effects, warehouse, self._io)
 
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
@@ -144,9 +143,9 @@ class RestCatalog:
                 if not self.server.drop(namespace, _TABLES, name):
                     raise RestConflict
                 return
-        after: Any = swap.metadata or self._files.read_json(swap.after)
-        after = {**after, "properties": {**after.get("properties", {}), CHANGE: swap.after}}
-        needed, changes = table_changes(loaded["metadata"], after)
+        needed = requirements(loaded["metadata"], swap.updates)
+        named = {"action": "set-properties", "updates": {CHANGE: swap.after}}
+        changes = [*swap.updates, named]
         with self._effects.at("catalog.swap", str(swap.ref)):
             made = self.server.commit(namespace, _TABLES, name, needed, changes)
         _require_branches(swap.ref, made, changes)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from vde_dagster.errors import DamagedFileError
 from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.maintenance.sweep import change_own_table, with_metadata
+from vde_dagster.lakehouse.metadata.changes import Updates, remove_snapshots, superseded
 from vde_dagster.lakehouse.metadata.snapshot_files import bytes_of_no_other
-from vde_dagster.lakehouse.metadata.table_metadata import expire
 from vde_dagster.lakehouse.publishing.shown_tables import showing_tables
 from vde_dagster.planning.tables.table import TableRef
 
@@ -24,19 +24,21 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
     showing: dict[str, list[TableRef]] | None = None
-    for table, pointer, metadata in with_metadata(run, ledger):
-        past = expire(metadata, pointer, oldest_ms, oldest_ms)
-        if past is None:
+    for table, metadata in with_metadata(run, ledger):
+        past = superseded(metadata, oldest_ms)
+        if not past:
             continue
         pins = run.store.pin_history.kept(table.ref, forgotten)
-        changed = expire(metadata, pointer, oldest_ms, oldest_ms, pins)
+        gone = superseded(metadata, oldest_ms, pins)
         if run.dry_run:
-            _tell_pinned(run, table.ref, changed or metadata, past, pins)
-        if changed is None:
+            _tell_pinned(run, table.ref, metadata["snapshots"], past, pins)
+        if not gone:
             continue
-        count = len(metadata["snapshots"]) - len(changed["snapshots"])
         decision = Decision(
-            "expire_snapshots", str(table.ref), f"{count} snapshots are past their time", "planned"
+            "expire_snapshots",
+            str(table.ref),
+            f"{len(gone)} snapshots are past their time",
+            "planned",
         )
         if showing is None:
             try:
@@ -51,14 +53,12 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
 def _tell_pinned(
     run: Cleaning,
     ref: TableRef,
-    kept: dict[str, Any],
-    without_pins: dict[str, Any],
+    snapshots: Sequence[dict[str, Any]],
+    past: Collection[int],
     pins: Mapping[int, list[tuple[str, int, int]]],
 ) -> None:
     """Say which Iceberg snapshots are kept for pins alone, for which versions, and their bytes."""
-    past = {int(item["snapshot-id"]) for item in without_pins["snapshots"]}
-    held = [int(item["snapshot-id"]) for item in kept["snapshots"]]
-    held = [number for number in held if number not in past]
+    held = [number for number in sorted(past) if number in pins]
     if not held:
         return
     spans: dict[str, list[int]] = {}
@@ -73,15 +73,20 @@ def _tell_pinned(
     )
     many = "1 snapshot is" if len(held) == 1 else f"{len(held)} snapshots are"
     reason = f"{many} past the time, and pinned by {versions}"
-    size = bytes_of_no_other(run.lakehouse.files, kept, without_pins)
+    size = bytes_of_no_other(
+        run.lakehouse.files,
+        [one for one in snapshots if int(one["snapshot-id"]) in held],
+        [one for one in snapshots if int(one["snapshot-id"]) not in past],
+    )
     run.tell(Decision("keep_snapshots", str(ref), reason, "kept", size))
 
 
 def _expirer(
     run: Cleaning, ref: TableRef, oldest_ms: int, shown_by: Collection[TableRef]
 ) -> Callable[[], bool]:
-    def change(metadata: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+    def change(metadata: dict[str, Any]) -> Updates:
         # Read after the metadata: whoever pins another snapshot of it moves its pointer.
-        return expire(metadata, location, oldest_ms, now_ms, run.store.pin_history.kept(ref))
+        pins = run.store.pin_history.kept(ref)
+        return remove_snapshots(metadata, superseded(metadata, oldest_ms, pins))
 
     return lambda: change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)

@@ -16,9 +16,9 @@ from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.maintenance.orphans import find_orphans
+from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
 from vde_dagster.lakehouse.metadata.fill_summaries import plan_of_branch
 from vde_dagster.lakehouse.metadata.snapshot_files import unused_files
-from vde_dagster.lakehouse.metadata.table_metadata import without_branch
 from vde_dagster.lakehouse.publishing.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, shown_without
 from vde_dagster.planning.tables.table import TableRef
@@ -106,7 +106,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
         if table.created and table.branch is None and table.id not in given_up
     ]
     # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
-    for table, _, metadata in with_metadata(run, ledger):
+    for table, metadata in with_metadata(run, ledger):
         for branch in sorted(metadata.get("refs", {})):
             plan_id = plan_of_branch(branch)
             if plan_id is None:
@@ -127,8 +127,8 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
-) -> Iterator[tuple[LedgerTable, str, dict[str, Any]]]:
-    """Yield those tables that the catalog has, with the place and content of their metadata.
+) -> Iterator[tuple[LedgerTable, dict[str, Any]]]:
+    """Yield those tables that the catalog has, with their metadata.
 
     A table whose metadata cannot be read is left alone, and that is said.
     """
@@ -143,16 +143,13 @@ def with_metadata(
         except (DamagedFileError, OSError) as error:
             run.leave(str(table.ref), error)
             continue
-        yield table, pointer, metadata
+        yield table, metadata
 
 
 def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], bool]:
-    def change(metadata: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
-        if branch not in metadata.get("refs", {}):
-            return None
-        return without_branch(metadata, location, branch, now_ms)
-
-    return lambda: change_own_table(run, ref, change, "janitor.drop_branch")
+    return lambda: change_own_table(
+        run, ref, lambda metadata: remove_branches(metadata, [branch]), "janitor.drop_branch"
+    )
 
 
 def change_own_table(
@@ -172,9 +169,10 @@ def change_own_table(
         return False
     metadata = read_metadata(lakehouse.files, pointer, str(ref))
     now_ms = int(run.store.database.clock.now().timestamp() * 1000)
-    changed = change(metadata, pointer, now_ms)
-    if changed is None:
+    updates = change(metadata)
+    if not updates:
         return False
+    changed = apply_updates(metadata, pointer, updates, now_ms)
     unused = unused_files(lakehouse.files, metadata, changed, str(ref))
     shown = shown_without(lakehouse, shown_by, changed, now_ms)
     if shown:
@@ -185,7 +183,7 @@ def change_own_table(
         )
     unused += [one.swap.before or "" for one in shown]
     also = TableCommit(unused_files=tuple(unused))
-    change_table(lakehouse, TableState(pointer, metadata), ref, changed, name, also, shown)
+    change_table(lakehouse, TableState(pointer, metadata), ref, updates, name, also, shown)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -11,13 +12,9 @@ from vde_dagster.lakehouse.io.files import MetadataFiles
 
 
 def bytes_of_no_other(
-    files: MetadataFiles, kept: dict[str, Any], others: dict[str, Any]
+    files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Return the bytes of data files that only the given snapshots have.
-
-    Args:
-        kept: A table's metadata.
-        others: The same with fewer snapshots.
+    """Return the bytes of data files that only some of a table's snapshots have.
 
     Returns:
         Bytes of data and delete files; None when a manifest cannot be read.
@@ -26,9 +23,9 @@ def bytes_of_no_other(
 
     known: dict[str, dict[str, int]] = {}
 
-    def sizes(metadata: dict[str, Any]) -> dict[str, int]:
+    def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
         found: dict[str, int] = {}
-        for snapshot in metadata["snapshots"]:
+        for snapshot in snapshots:
             for manifest in read_manifests(files, snapshot, "the table"):
                 if manifest.manifest_path not in known:
                     known[manifest.manifest_path] = {
@@ -40,7 +37,7 @@ def bytes_of_no_other(
         return found
 
     try:
-        own, shared = sizes(kept), sizes(others)
+        own, shared = sizes(some), sizes(others)
     except (DamagedFileError, OSError, KeyError):
         return None
     return sum(size for path, size in own.items() if path not in shared)

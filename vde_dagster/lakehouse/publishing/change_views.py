@@ -12,7 +12,8 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap, require_unmoved
 from vde_dagster.lakehouse.publishing.commit import write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
-from vde_dagster.lakehouse.publishing.prepare import announced_file, differences, made_views, ref_of
+from vde_dagster.lakehouse.publishing.prepare import differences, made_views, ref_of
+from vde_dagster.lakehouse.publishing.table_moves import announced_file
 from vde_dagster.lakehouse.publishing.view_ledger import forget_views, record_views
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment

@@ -16,6 +16,7 @@ from vde_dagster.errors import ConflictError, UnknownOutcomeError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.changes import Updates, apply_updates
 from vde_dagster.lakehouse.publishing.pins import head_in
 from vde_dagster.lakehouse.publishing.view_ledger import move_view
 from vde_dagster.planning.tables.table import TableRef
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Files = Sequence[tuple[str, bytes]]
-Change = Callable[[dict[str, Any], str, int], "dict[str, Any] | None"]
-"""From a table's metadata, its file and the time (ms since 1970, UTC) to the next metadata."""
+Change = Callable[[dict[str, Any]], Updates]
+"""Makes the updates of a table from its metadata."""
 
 _DOUBTS = 12
 
@@ -133,7 +134,7 @@ def commit_swap(
 
     if not atomic:
         announce_commit(store, also)
-    if swap.metadata is not None and not catalog.form.keeps_pointers:
+    if swap.updates and not catalog.form.keeps_pointers:
         files = ()  # the catalog writes one of its own, and nobody reads this one
     files = [*files, *((one.swap.after or "", one.content) for one in shown)]
     write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)
@@ -151,39 +152,44 @@ def change_table(
     lakehouse: Lakehouse,
     table: TableState,
     ref: TableRef,
-    changed: dict[str, Any] | None,
+    updates: Updates,
     name: str,
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
-) -> None:
-    """Make a table's next metadata current, in a transaction with what the state says of it.
+) -> dict[str, Any]:
+    """Change a table, in a transaction with what the state says of it.
 
     Args:
         table: The table as it was read.
-        changed: Its next metadata; None where only the state has something to record.
+        updates: Its change; without updates only the state has something to record.
         also: What the state checks and records.
         shown: Tables that only show this one, as they are from then on.
+
+    Returns:
+        Its metadata from then on.
 
     Raises:
         PointerMovedError: Somebody else committed to it since it was read.
         LeaseLostError: The lease of `also` is no longer valid.
     """
-    store = lakehouse.store
-    if changed is not None:
-        after = next_file(table.metadata["location"], table.location)
-        swap = Swap(ref, TABLE, table.location, after, metadata=changed)
-        if also is not None and also.filled is not None:
-            head = head_in(changed, after, also.filled.table_id, also.branch)
-            also = replace(also, head=head)
-        commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, also, shown)
-    elif also is not None:
-        said = also
+    store, said = lakehouse.store, also or TableCommit()
+    if not updates:
 
         def work(conn: Connection) -> None:
             check_commit(store, conn, said)
             record_commit(store, conn, said)
 
-        store.database.run_transaction(work, name=name)
+        if also is not None:
+            store.database.run_transaction(work, name=name)
+        return table.metadata
+    now_ms = int(store.database.clock.now().timestamp() * 1000)
+    changed = apply_updates(table.metadata, table.location, updates, now_ms)
+    after = next_file(changed["location"], table.location)
+    swap = Swap(ref, TABLE, table.location, after, updates=updates)
+    if said.filled is not None:
+        said = replace(said, head=head_in(changed, after, said.filled.table_id, said.branch))
+    commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, said, shown)
+    return changed
 
 
 def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:

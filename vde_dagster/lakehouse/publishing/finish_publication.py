@@ -15,17 +15,21 @@ is the one that decided, shortly before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer, PointerMovedError, Swap
-from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of
-from vde_dagster.lakehouse.publishing.commit import write_then
+from vde_dagster.lakehouse.publishing.commit import read_table, write_then
 from vde_dagster.lakehouse.publishing.mirror import follow
-from vde_dagster.lakehouse.publishing.rebase import announced, rebased, say_filled
+from vde_dagster.lakehouse.publishing.table_moves import announced_change
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.environments.pin_history import restore_filled
 from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.fills.fills import FillRecord
 
@@ -73,78 +77,93 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
     tables = [file for file in record.files if file.kind == TABLE.lower()]
     views = [file for file in record.files if file.kind == VIEW.lower()]
     if lakehouse.catalog.form.together:
-        settle_together(lakehouse, record, [*tables, *views])
+        _settle(lakehouse, record, [*tables, *views])
     else:
         for file in tables:
-            _settle_table(lakehouse, record, file)
+            _settle(lakehouse, record, [file])
         for start in range(0, len(views), _BATCH):
-            _settle_views(lakehouse, record, views[start : start + _BATCH])
+            _settle(lakehouse, record, views[start : start + _BATCH])
     store.database.run_transaction(
         lambda conn: store.publications.finish(conn, publication_id), name="publish.settled"
     )
 
 
-def _settle_views(
+def _settle(
     lakehouse: Lakehouse, record: PublicationRecord, files: Sequence[PublishedFile]
 ) -> None:
-    """Move views; one that is not where it was found is somebody's, or has moved already.
+    """Move tables and views, and with the tables let the state say what is filled.
 
-    What somebody else replaced is put back by the environment's next publication.
+    A view that is not where it was found is somebody's, or has moved already: what somebody else
+    replaced is put back by the environment's next publication.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
-    swaps = [announced(file) for file in files]
 
     def work(conn: Connection) -> None:
         if not store.publications.is_unsettled(conn, record.id):
             return
-        for _ in range(_ATTEMPTS):
-            now = catalog.pointers([swap.ref for swap in swaps])
-            possible = [swap for swap in swaps if swap.is_possible(now.get(swap.ref))]
-            try:
-                for swap in possible:
-                    catalog.swap([swap])
-            except PointerMovedError:
-                continue
-            return
+        now = catalog.pointers([file.ref for file in files if file.ref is not None])
+        swaps, written = _changes(lakehouse, files, now)
 
-    store.database.run_transaction(work, name="publish.settle_views")
+        def move() -> None:
+            for some in [swaps] if catalog.form.together else [[one] for one in swaps]:
+                catalog.swap(some)
 
+        def may_be_current() -> bool:
+            there = catalog.pointers([one.ref for one in swaps]) if written else {}
+            return not written or any(one.is_done(there.get(one.ref)) for one in swaps)
 
-def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: PublishedFile) -> None:
-    """Move a table's `main`, and with it let the state say what is filled."""
-    store, swap = lakehouse.store, announced(file)
-
-    def work(conn: Connection) -> None:
-        if not store.publications.is_unsettled(conn, record.id):
-            return
-        pointer = lakehouse.catalog.pointers([swap.ref]).get(swap.ref)
-        if swap.is_possible(pointer):
-            lakehouse.catalog.swap([swap])
-        elif not swap.is_done(pointer):
-            _move_again(lakehouse, swap, file)
-        say_filled(lakehouse, conn, record, file)
+        if swaps:
+            points = ("publish.again.file", "publish.again.delete")
+            write_then(lakehouse, written, points, move, may_be_current)
+        for file in files:
+            _say_filled(lakehouse, conn, record, file)
 
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return store.database.run_transaction(work, name="publish.settle_table")
+            return store.database.run_transaction(work, name="publish.settle")
         except PointerMovedError:
             if attempt == _ATTEMPTS:
                 raise
 
 
-def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
-    """Move `main` of a table that somebody committed to since the publication was prepared."""
-    found = rebased(lakehouse, swap, file)
-    if found is None:
+def _changes(
+    lakehouse: Lakehouse, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
+) -> tuple[list[Swap], list[tuple[str, bytes]]]:
+    """Return the remaining changes, and the files they need beside those announced."""
+    swaps: list[Swap] = []
+    written: list[tuple[str, bytes]] = []
+    keeps = lakehouse.catalog.form.keeps_pointers
+    for file in files:
+        swap, change = announced_change(file)
+        pointer = now.get(swap.ref)
+        if swap.is_possible(pointer) and (keeps or change is None):
+            swaps.append(swap)
+        elif change is not None and not swap.is_done(pointer):
+            table = read_table(lakehouse, swap.ref)
+            updates = change.remaining(table.metadata, file.snapshot_id)
+            if not updates:
+                continue  # it has moved already, and others built on it
+            if not keeps:
+                swaps.append(replace(swap, before=table.location, updates=updates))
+                continue
+            now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+            moved = apply_updates(table.metadata, table.location, updates, now_ms)
+            after = next_file(moved["location"], table.location)
+            swaps.append(Swap(swap.ref, TABLE, table.location, after, updates=updates))
+            written.append((after, encode_metadata(moved)))
+    return swaps, written
+
+
+def _say_filled(
+    lakehouse: Lakehouse, connection: Connection, record: PublicationRecord, file: PublishedFile
+) -> None:
+    """Let the state say what a table holds, once its pointer is where a publication puts it."""
+    if file.table_id is None:
         return
-    again, written = found
-    write_then(
-        lakehouse,
-        written,
-        ("publish.again.file", "publish.again.delete"),
-        lambda: lakehouse.catalog.swap([again]),
-        lambda: again.is_done(lakehouse.catalog.pointers([again.ref]).get(again.ref)),
-    )
+    if file.returned is not None:
+        restore_filled(connection, file.table_id, file.returned.filled)
+    elif record.plan_id is not None:
+        lakehouse.store.pending.settle(connection, record.plan_id, [file.table_id])
 
 
 def _record_what_moved(lakehouse: Lakehouse) -> bool:
@@ -168,64 +187,3 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
 
                 store.database.run_transaction(work, name="fill.recover")
     return recorded
-
-
-def settle_together(
-    lakehouse: Lakehouse, record: PublicationRecord, files: Sequence[PublishedFile]
-) -> None:
-    """Move every table and view of a publication, and let the state say what is filled.
-
-    A view that is not where it was found is somebody's, or has moved already: the environment's
-    next publication puts it back.
-
-    Args:
-        record: The publication, which the state has decided.
-
-    Raises:
-        StoreError: State or catalog cannot be reached; the next apply goes on.
-        ConflictError: A table was written by a program other than vde.
-    """
-    store, catalog = lakehouse.store, lakehouse.catalog
-
-    def work(conn: Connection) -> None:
-        if not store.publications.is_unsettled(conn, record.id):
-            return
-        now = catalog.pointers([file.ref for file in files if file.ref is not None])
-        swaps, written = _changes(lakehouse, files, now)
-        if swaps:
-            first = swaps[0]
-            write_then(
-                lakehouse,
-                written,
-                ("publish.again.file", "publish.again.delete"),
-                lambda: catalog.swap(swaps),
-                lambda: first.is_done(catalog.pointers([first.ref]).get(first.ref)),
-            )
-        for file in files:
-            say_filled(lakehouse, conn, record, file)
-
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return store.database.run_transaction(work, name="publish.settle_together")
-        except PointerMovedError:
-            if attempt == _ATTEMPTS:
-                raise
-
-
-def _changes(
-    lakehouse: Lakehouse, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
-) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return the remaining changes, and the files they need beside those announced."""
-    swaps: list[Swap] = []
-    written: list[tuple[str, bytes]] = []
-    for file in files:
-        swap = announced(file)
-        pointer = now.get(swap.ref)
-        if swap.is_possible(pointer):
-            swaps.append(swap)
-        elif file.kind == TABLE.lower() and not swap.is_done(pointer):
-            again = rebased(lakehouse, swap, file)
-            if again is not None:
-                swaps.append(again[0])
-                written += again[1]
-    return swaps, written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog, Pointer, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.io.locations import next_file, next_name, view_location
-from vde_dagster.lakehouse.metadata.table_metadata import fast_forward, head_of, with_types
+from vde_dagster.lakehouse.metadata.changes import apply_updates
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.lakehouse.publishing.pins import (
     PreparedPins,
@@ -22,15 +22,15 @@ from vde_dagster.lakehouse.publishing.pins import (
     head_in,
     prepare_pins,
 )
-from vde_dagster.lakehouse.publishing.publication import FastForward, Holding, Publication, Return
-from vde_dagster.lakehouse.publishing.rebase import return_to
-from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, Made, shown_tables
+from vde_dagster.lakehouse.publishing.publication import Holding, Publication
+from vde_dagster.lakehouse.publishing.shown_tables import Made, shown_tables
+from vde_dagster.lakehouse.publishing.table_moves import TableMove, announced_file, table_moves
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.pins import Growth, Head
-from vde_dagster.state.environments.publications import PublishedFile, ReturnedTo
+from vde_dagster.state.environments.publications import PublishedFile
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -190,7 +190,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         dropped = [ref for ref in dropped if ref not in keep]
         found = differences(catalog, conn, views, dropped, environment)
         namespaces = dict.fromkeys(view.namespace for view in publication.views)
-        moves = _moves(publication)
+        moves = table_moves(publication)
         tables = catalog.pointers([move.ref for move in moves], conn)
         planned = shown_tables(catalog, conn, shown, environment)
         others = [
@@ -215,14 +215,17 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
     ]
     swaps = (*(item.swap for item in made), *gone)
-    by_ref = {move.ref: move for move in moves}
+    known = {
+        move.ref: (move, item.head.snapshot_id) for move, item in zip(moves, moved, strict=True)
+    }
+    files = made if catalog.form.keeps_pointers else []
     return PreparedPublication(
         swaps=swaps,
-        files=tuple((item.swap.after or "", item.content) for item in made),
+        files=tuple((item.swap.after or "", item.content) for item in files),
         published=own,
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
-        announced=tuple(announced_file(swap, by_ref.get(swap.ref)) for swap in swaps),
+        announced=tuple(announced_file(swap, *known.get(swap.ref, ())) for swap in swaps),
         pins=_pins(lakehouse, publication, moved),
         holding=tuple(holding),
         sources=dict(one.source for one in made if one.source and one.source[0] not in moved_to),
@@ -252,66 +255,12 @@ def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
-    """The change of one table: its branch moves, its types widen, or both; or it goes back."""
-
-    ref: TableRef
-    table_id: str
-    forward: FastForward | None
-    widened: Mapping[str, str]
-    back: Return | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Moved:
     """A table's next metadata, what its readers see then, and what that adds."""
 
     made: Made
     head: Head
     growth: Growth
-
-
-def _moves(publication: Publication) -> list[_Move]:
-    widened = {item.table.ref: item for item in publication.deployments if item.widened}
-    forwards = {item.ref: item for item in publication.fast_forwards}
-    moves = []
-    for ref in dict.fromkeys([*forwards, *widened]):
-        forward, wider = forwards.get(ref), widened.get(ref)
-        table_id = forward.table_id if forward is not None else widened[ref].table.id
-        moves.append(_Move(ref, table_id, forward, dict(wider.widened) if wider else {}))
-    returns = [one for one in publication.returns if one.moves]
-    moves += [_Move(one.ref, one.table_id, None, {}, one) for one in returns]
-    _require_once([*(one.ref for one in publication.fast_forwards), *(r.ref for r in returns)])
-    return moves
-
-
-def _require_once(refs: Sequence[TableRef]) -> None:
-    """Make sure that a table moves once: not its `main` and a preview's branch together."""
-    twice = sorted((ref for ref, number in Counter(refs).items() if number > 1), key=str)
-    if twice:
-        raise ConflictError(
-            f"two branches of {twice[0]} would move at once: models of the environment show the "
-            "table and a preview of it, or two previews",
-            hint="publish the change of the one that changes in place first, or let one model "
-            "read the other",
-        )
-
-
-def announced_file(swap: Swap, move: _Move | None = None) -> PublishedFile:
-    """Say of a pointer's change what whoever has to finish it needs to know."""
-    forward, back = (move.forward, move.back) if move is not None else (None, None)
-    # A table that does not move is one that is only shown, or was.
-    is_shown = swap.kind == TABLE and move is None
-    returned = ReturnedTo(back.expected, back.snapshot_id, back.filled) if back else None
-    return PublishedFile(
-        location=swap.after or "",
-        previous=swap.before,
-        kind=SHOWN if is_shown else swap.kind.lower(),
-        ref=swap.ref,
-        branch=forward.branch if forward else back.into if back else None,
-        table_id=move.table_id if move is not None and (forward or back) else None,
-        returned=returned,
-    )
 
 
 def made_views(
@@ -362,38 +311,20 @@ def _previous(lakehouse: Lakehouse, pointer: Pointer | None, what: str) -> dict[
 
 
 def _table(
-    lakehouse: Lakehouse,
-    item: _Move,
-    pointers: dict[TableRef, Pointer],
-    now_ms: int,
+    lakehouse: Lakehouse, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
 ) -> _Moved:
-    pointer = pointers.get(item.ref)
+    pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
         raise ConflictError(
-            f"the table {item.ref} is no longer in the catalog",
+            f"the table {move.ref} is no longer in the catalog",
             hint="plan again; `vde fsck` says what is damaged",
         )
-    metadata = read_metadata(lakehouse.files, pointer.location, str(item.ref))
-    moved, forward = metadata, item.forward
-    if forward is not None:
-        moved = fast_forward(
-            moved,
-            pointer.location,
-            forward.branch,
-            forward.expected_main,
-            now_ms,
-            str(item.ref),
-            forward.into,
-        )
-    if item.back is not None:
-        moved = return_to(moved, pointer.location, item.back, now_ms)
-    if item.widened:
-        moved = with_types(moved, pointer.location, item.widened, now_ms)
+    metadata = read_metadata(lakehouse.files, pointer.location, str(move.ref))
+    moved = apply_updates(metadata, pointer.location, move.updates(metadata), now_ms)
     location = next_file(metadata["location"], pointer.location)
-    branch = forward.into if forward is not None else item.back.into if item.back else None
-    head = head_in(moved, location, item.table_id, branch)
+    head = head_in(moved, location, move.table_id, move.branch)
     return _Moved(
-        Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved)),
+        Made(Swap(move.ref, TABLE, pointer.location, location), encode_metadata(moved)),
         head,
-        growth_between(moved, head_of(metadata, branch), head.snapshot_id),
+        growth_between(moved, head_of(metadata, move.branch), head.snapshot_id),
     )

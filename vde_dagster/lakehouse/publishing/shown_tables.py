@@ -30,11 +30,8 @@ from vde_dagster.lakehouse.catalogs.catalog import (
 )
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.io.locations import next_name
-from vde_dagster.lakehouse.metadata.table_metadata import (
-    snapshot_ids,
-    with_other_columns,
-    with_snapshots_of,
-)
+from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_snapshots
+from vde_dagster.lakehouse.metadata.table_metadata import snapshot_ids, with_other_columns
 from vde_dagster.lakehouse.metadata.view_metadata import definition_hash
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import TableForView, ViewDefinition
@@ -209,8 +206,10 @@ def shown_without(
     """
     made = []
     for ref, (view, metadata) in _shown_now(lakehouse, refs).items() if refs else ():
-        content = with_snapshots_of(metadata, behind, now_ms)
-        if content is not None and metadata["location"] == behind["location"]:
+        heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
+        gone = snapshot_ids(metadata) - snapshot_ids(behind) - heads
+        if gone and metadata["location"] == behind["location"]:
+            content = apply_updates(metadata, None, remove_snapshots(metadata, gone), now_ms)
             old = view.metadata_location
             location = f"{old.rpartition('/')[0]}/{next_name(old)}"
             moved = replace(view, metadata_location=location)

@@ -57,6 +57,9 @@ class PublishedFile:
             moves in place of `main`.
         table_id: The table whose ranges are filled once it has moved.
         returned: Where a table goes back to; None for one that goes on.
+        into: The branch that moves in place of `main`, of a table that goes on.
+        snapshot_id: The Iceberg snapshot that it moves to.
+        widened: New Spark SQL type by physical column, of those that change theirs.
     """
 
     location: str
@@ -66,6 +69,9 @@ class PublishedFile:
     branch: str | None = None
     table_id: str | None = None
     returned: ReturnedTo | None = None
+    into: str | None = None
+    snapshot_id: int | None = None
+    widened: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +238,15 @@ def _record(row: Any) -> PublicationRecord:
 def _file_values(file: PublishedFile) -> list[Any]:
     place = [file.ref.namespace, file.ref.name] if file.ref else None
     values: list[Any] = [file.location, file.previous, file.kind, place, file.branch, file.table_id]
-    if file.returned is not None:
-        back = file.returned
-        values.append([back.expected, back.snapshot_id, dump_filled(back.filled)])
-    return values
+    back = file.returned
+    values += [[back.expected, back.snapshot_id, dump_filled(back.filled)] if back else None]
+    return [*values, file.into, file.snapshot_id, file.widened]
 
 
 def _file(values: list[Any]) -> PublishedFile:
     """Read a file's values; older code wrote the first three only."""
-    known = [*values, None, None, None, None][:7]
-    location, previous, kind, place, branch, table_id, back = known
+    known = [*values, *[None] * (10 - len(values))]
+    location, previous, kind, place, branch, table_id, back, into, snapshot_id, widened = known
     return PublishedFile(
         location,
         previous,
@@ -250,4 +255,7 @@ def _file(values: list[Any]) -> PublishedFile:
         branch,
         table_id,
         ReturnedTo(back[0], back[1], load_filled(back[2])) if back else None,
+        into,
+        snapshot_id,
+        tuple((name, type_) for name, type_ in widened or ()),
     )

@@ -1,0 +1,322 @@
+"""Changes of tables, as updates that a REST catalog takes; pure.
+
+A change is made from a table's metadata and is a row of updates, each as the REST protocol's
+`TableUpdate` has it. A catalog that writes metadata itself is sent them with `requirements`, which
+name all that they were made from; for others `apply_updates` makes the table's next metadata.
+
+PyIceberg's `update_table_metadata` does not serve for that: it writes no format version 3, drops
+fields that it does not know, takes a commit's parent away when that is forgotten (which would look
+like the table's first commit), leaves gaps in the snapshot log, and asks the machine's clock.
+Sources: https://iceberg.apache.org/spec/#table-metadata-and-snapshots and
+https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.metadata.table_metadata import (
+    MAIN,
+    ancestors,
+    current_schema,
+    head_of,
+    snapshot_ids,
+)
+from vde_dagster.lakehouse.metadata.types import schema_of, spark_to_iceberg
+
+Json = dict[str, Any]
+Updates = tuple[Json, ...]
+"""A change of a table; without updates there is none."""
+
+_METADATA_LOG_PROPERTY = "write.metadata.previous-versions-max"
+_METADATA_LOG_SIZE = 100
+_LAST_ADDED = -1
+_STATISTICS = ("statistics", "partition-statistics")
+
+
+def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
+    """Let a branch be at a snapshot; one that is new is made."""
+    ref = metadata.get("refs", {}).get(name, {"type": "branch"})
+    return ({"action": "set-snapshot-ref", "ref-name": name, **ref, "snapshot-id": snapshot_id},)
+
+
+def remove_branches(metadata: Json, names: Iterable[str]) -> Updates:
+    """Remove those of some branches that there are; their snapshots stay until they expire."""
+    refs = metadata.get("refs", {})
+    return tuple(
+        {"action": "remove-snapshot-ref", "ref-name": name} for name in names if name in refs
+    )
+
+
+def fast_forward(
+    metadata: Json,
+    branch: str,
+    table: str,
+    *,
+    expected_main: int | None = None,
+    into: str | None = None,
+    to: int | None = None,
+    ends: bool = True,
+) -> Updates:
+    """Move `main`, or another branch, forward to a branch's head.
+
+    Args:
+        metadata: The table's metadata now.
+        table: The table's name, for messages.
+        expected_main: The snapshot that `main` is expected at; None for any ancestor.
+        into: The branch that moves, in place of `main`; what is said of `main` holds for it.
+        to: A commit of the branch, in place of its head.
+        ends: Whether the branch is removed.
+
+    Raises:
+        ConflictError: `main` is elsewhere, the branch is gone, or `main` is not among the
+            branch's ancestors.
+    """
+    moving = into or MAIN
+    main = head_of(metadata, into)
+    if expected_main is not None and main != expected_main:
+        raise ConflictError(
+            f"the table {table} was written by somebody else: {moving} is at {main}, not at "
+            f"{expected_main}",
+            hint="plan again",
+        )
+    head = head_of(metadata, branch)
+    if head is None:
+        raise ConflictError(
+            f"the table {table} no longer has the branch '{branch}'",
+            hint="apply the plan again: it fills the branch anew",
+        )
+    head = head if to is None else to
+    if main is not None and main not in ancestors(metadata, head):
+        raise ConflictError(
+            f"the branch '{branch}' of {table} was not made from what {moving} is now",
+            hint="plan again",
+        )
+    moved = set_branch(metadata, moving, head) if head != main else ()
+    return (*moved, *remove_branches(metadata, [branch] if ends else []))
+
+
+def move_back(
+    metadata: Json,
+    snapshot_id: int | None,
+    table: str,
+    into: str | None = None,
+    without: Collection[str] = (),
+) -> Updates:
+    """Let `main`, or another branch, be at a snapshot that it was at before, or was to be.
+
+    The snapshots that it leaves stay, and the snapshot log says what was current when.
+
+    Args:
+        metadata: The table's metadata now.
+        snapshot_id: The snapshot; None for a table that has none, and so no rows.
+        table: The table's name, for messages.
+        into: The branch that moves, in place of `main`.
+        without: Branches that end.
+
+    Raises:
+        ConflictError: The snapshot is gone.
+    """
+    ended = remove_branches(metadata, sorted(without))
+    if snapshot_id is None:
+        return (*remove_branches(metadata, [into or MAIN]), *ended)
+    if snapshot_id not in snapshot_ids(metadata):
+        raise ConflictError(
+            f"the table {table} no longer has its snapshot {snapshot_id}",
+            hint="show only the definitions again: vde rollback --definitions-only",
+        )
+    if snapshot_id == head_of(metadata, into):
+        return ended
+    return (*set_branch(metadata, into or MAIN, snapshot_id), *ended)
+
+
+def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
+    """Return the snapshots that were replaced too long ago and that nothing points to.
+
+    Args:
+        metadata: The table's metadata now.
+        oldest_ms: Snapshots replaced before this instant go (milliseconds since 1970, UTC).
+        pinned: Snapshots that stay, beside those of branches and tags.
+    """
+    heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
+    kept = {*heads, *pinned, head_of(metadata)}
+    replaced_at = {
+        int(entry["snapshot-id"]): int(after["timestamp-ms"])
+        for entry, after in itertools.pairwise(metadata.get("snapshot-log", []))
+    }
+    return frozenset(
+        number
+        for item in metadata.get("snapshots", [])
+        if (number := int(item["snapshot-id"])) not in kept
+        and replaced_at.get(number, int(item["timestamp-ms"])) < oldest_ms
+    )
+
+
+def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
+    """Forget snapshots, and the statistics of them."""
+    if not gone:
+        return ()
+    return (
+        {"action": "remove-snapshots", "snapshot-ids": sorted(gone)},
+        *(
+            {"action": f"remove-{key}", "snapshot-id": int(one["snapshot-id"])}
+            for key in _STATISTICS
+            for one in metadata.get(key) or ()
+            if int(one["snapshot-id"]) in gone
+        ),
+    )
+
+
+def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
+    """Add columns, which are NULL in every row that is there.
+
+    Args:
+        metadata: The table's metadata now.
+        columns: (name, Spark SQL type); those whose names the table has are left out.
+
+    Raises:
+        ExecutionError: Iceberg has no such type; the message names the column.
+    """
+    fields = current_schema(metadata)["fields"]
+    taken = {field["name"].lower() for field in fields}
+    new = [(name, type_, None) for name, type_ in columns if name.lower() not in taken]
+    ids = itertools.count(int(metadata["last-column-id"]) + 1)
+    return _new_schema(metadata, [*fields, *schema_of(new, ids)["fields"]], next(ids) - 1)
+
+
+def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
+    """Give columns wider types, as Iceberg promotes them; their values are read as they are.
+
+    Args:
+        metadata: The table's metadata now.
+        types: New Spark SQL type by column.
+
+    Raises:
+        ConflictError: The column has another type by now, of which the new one is no wider form.
+    """
+    wanted = {name: spark_to_iceberg(type_, _no_id) for name, type_ in types.items()}
+    fields = []
+    for field in current_schema(metadata)["fields"]:
+        type_ = wanted.get(field["name"], field["type"])
+        if type_ != field["type"] and not is_promotion(field["type"], type_):
+            raise ConflictError(
+                f"column {field['name']} cannot become {type_}: it is {field['type']} by now",
+                hint="plan again",
+            )
+        fields.append({**field, "type": type_})
+    return _new_schema(metadata, fields, int(metadata["last-column-id"]))
+
+
+def is_promotion(was: Any, becomes: Any) -> bool:
+    """Say whether Iceberg reads values of one type as another one.
+
+    Source: https://iceberg.apache.org/spec/#schema-evolution.
+    """
+    if (was, becomes) in (("int", "long"), ("float", "double")):
+        return True
+    old, new = (_DECIMAL.fullmatch(str(type_)) for type_ in (was, becomes))
+    return bool(old and new and old[2] == new[2] and int(new[1]) >= int(old[1]))
+
+
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+
+def _no_id() -> int:
+    raise ConflictError("a nested type does not widen in place", hint="plan again")
+
+
+def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Updates:
+    schema = current_schema(metadata)
+    if fields == schema["fields"]:
+        return ()
+    new_id = max(int(one["schema-id"]) for one in metadata["schemas"]) + 1
+    new = {**schema, "schema-id": new_id, "fields": fields}
+    return (
+        {"action": "add-schema", "schema": new, "last-column-id": last_column_id},
+        {"action": "set-current-schema", "schema-id": _LAST_ADDED},
+    )
+
+
+def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
+    """Return what has to hold for updates that were made from a table's metadata."""
+    needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
+    actions = {one["action"] for one in updates}
+    if "add-schema" in actions:
+        for key in ("current-schema-id", "last-assigned-field-id"):
+            known = metadata["last-column-id" if key == "last-assigned-field-id" else key]
+            needed.append({"type": f"assert-{key}", key: known})
+    refs = {one["ref-name"] for one in updates if "ref-name" in one}
+    if "remove-snapshots" in actions:
+        # Somebody may have made a branch of one of them: then none is removed.
+        refs |= metadata.get("refs", {}).keys()
+    for name in sorted(refs):
+        at = metadata.get("refs", {}).get(name, {}).get("snapshot-id")
+        needed.append({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": at})
+    return needed
+
+
+def apply_updates(
+    metadata: Json, location: str | None, updates: Iterable[Json], now_ms: int
+) -> Json:
+    """Return a table's next metadata; fields of newer format versions come through untouched.
+
+    Args:
+        metadata: The table's metadata now.
+        location: Its file, which goes into the metadata log; None for one without such a log.
+        now_ms: Milliseconds since 1970 (UTC).
+    """
+    changed = {**metadata, "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"]))}
+    if location is not None:
+        size = metadata.get("properties", {}).get(_METADATA_LOG_PROPERTY, _METADATA_LOG_SIZE)
+        entry = {"timestamp-ms": metadata["last-updated-ms"], "metadata-file": location}
+        changed["metadata-log"] = [*metadata.get("metadata-log", []), entry][-max(int(size), 1) :]
+    for update in updates:
+        changed = {**changed, **_changed_fields(changed, update)}
+    return changed
+
+
+def _changed_fields(now: Json, update: Json) -> Json:
+    """Return the fields of metadata that an update changes."""
+    match update["action"]:
+        case "set-snapshot-ref":
+            name, head = update["ref-name"], update["snapshot-id"]
+            ref = {key: value for key, value in update.items() if key not in ("action", "ref-name")}
+            refs = {**now.get("refs", {}), name: ref}
+            if name != MAIN or head == head_of(now):
+                return {"refs": refs}
+            entry = {"timestamp-ms": now["last-updated-ms"], "snapshot-id": head}
+            log = [*now.get("snapshot-log", []), entry]
+            return {"refs": refs, "current-snapshot-id": head, "snapshot-log": log}
+        case "remove-snapshot-ref":
+            name = update["ref-name"]
+            refs = {key: ref for key, ref in now["refs"].items() if key != name}
+            return {"refs": refs, **({"current-snapshot-id": -1} if name == MAIN else {})}
+        case "add-snapshot":
+            snapshot = update["snapshot"]
+            return {
+                "snapshots": [*now.get("snapshots", []), snapshot],
+                "last-sequence-number": snapshot["sequence-number"],
+            }
+        case "remove-snapshots":
+            gone = {*update["snapshot-ids"]}
+            log = []
+            for entry in now.get("snapshot-log", []):
+                # A gap would make time travel lie: it starts after the last forgotten snapshot.
+                log = [] if int(entry["snapshot-id"]) in gone else [*log, entry]
+            kept = [one for one in now["snapshots"] if int(one["snapshot-id"]) not in gone]
+            return {"snapshots": kept, "snapshot-log": log}
+        case "remove-statistics" | "remove-partition-statistics" as action:
+            key, gone_id = action.removeprefix("remove-"), update["snapshot-id"]
+            return {key: [one for one in now[key] if int(one["snapshot-id"]) != gone_id]}
+        case "add-schema":
+            last = max(int(now["last-column-id"]), update["last-column-id"])
+            return {"schemas": [*now["schemas"], update["schema"]], "last-column-id": last}
+        case "set-current-schema":
+            last_added = now["schemas"][-1]["schema-id"]
+            wanted = update["schema-id"]
+            return {"current-schema-id": last_added if wanted == _LAST_ADDED else wanted}
+    raise AssertionError(f"no change of a table here: {update['action']}")
