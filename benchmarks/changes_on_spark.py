@@ -25,7 +25,7 @@ from pathlib import Path
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state.db.effects import Clock
-from vde_dagster_tests.conftest import small_spark
+from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.execution.change_copies import Copies
 from vde_dagster_tests.execution.spark_history import HOW, MODELS, History
 from vde_dagster_tests.execution.wide_history import MODELS as WIDE
@@ -46,7 +46,8 @@ def main() -> int:
     counts: Counter[str] = Counter()
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        engine = SparkEngine(small_spark(Path(folder)))
+        settings = small_spark(Path(folder))
+        engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
         assert engine.session
         for seed in range(args.first, args.first + args.seeds):
             for how in args.how or HOW:

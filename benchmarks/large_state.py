@@ -38,6 +38,7 @@ from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
 from vde_dagster.planning.environments.environment import Entry, Environment
 from vde_dagster.planning.environments.resolver import Resolver
@@ -126,18 +127,10 @@ def commit_twice(workspace: Workspace, ref: TableRef) -> tuple[int, ...]:
     now = metadata["last-updated-ms"]
     first, last = (EmptyCommit.new(metadata["location"]) for _ in range(2))
     ids = (first.snapshot_id, last.snapshot_id)
-    snapshots = [
-        first.snapshot(now),
-        {**last.snapshot(now), "sequence-number": 2, "parent-snapshot-id": ids[0]},
-    ]
-    changed = {
-        **metadata,
-        "last-sequence-number": 2,
-        "snapshots": snapshots,
-        "current-snapshot-id": ids[1],
-        "refs": {"main": last.ref()},
-        "snapshot-log": [{"timestamp-ms": now, "snapshot-id": one} for one in ids],
-    }
+    changed = apply_updates(metadata, None, first.updates(metadata, "main", now), now)
+    updates = last.updates(changed, "main", now)
+    updates[0]["snapshot"]["parent-snapshot-id"] = ids[0]
+    changed = apply_updates(changed, None, updates, now)
     location = next_file(metadata["location"], pointer)
     lists = [(one.manifest_list, one.content()) for one in (first, last)]
     lakehouse.files.write_all([*lists, (location, encode_metadata(changed))], "benchmark")

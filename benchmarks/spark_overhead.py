@@ -18,7 +18,7 @@ from vde_dagster.planning.engine_tasks import AuditTask
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.conftest import small_spark
+from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.spark.tasks import START, Warehouse, days
 
 REPEATS = 15
@@ -98,7 +98,8 @@ def main() -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        engine = SparkEngine(small_spark(Path(folder)))
+        settings = small_spark(Path(folder))
+        engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
         assert engine.session is not None
         print(f"start of Spark: {time.perf_counter() - began:.1f} s")
         print(f"{'':50} {'by hand':>9} {'engine':>9} {'ratio':>6}")

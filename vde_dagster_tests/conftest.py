@@ -16,9 +16,11 @@ from alembic.script import ScriptDirectory
 from hypothesis import settings
 
 from vde_dagster.base.plugins import installed
+from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
+from vde_dagster.state import StateStore
 from vde_dagster.state.db import database
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.shortcuts import (
@@ -190,7 +192,8 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     which takes seconds to start; so tests that open workspaces ask for it too.
     """
     root = tmp_path_factory.mktemp("spark")
-    engine = SparkEngine(small_spark(root))
+    settings = small_spark(root)
+    engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
     assert engine.session is not None, "starts it, with every package that a test needs"
     yield engine
     engine.close()
@@ -234,6 +237,12 @@ def rest_server() -> Iterator[str]:
 
     with running_rest_server() as uri:
         yield uri
+
+
+def lakehouse_of(settings: SessionSettings) -> Lakehouse:
+    """Open the catalog of an engine's settings, without Spark."""
+    store = StateStore.open(settings.state_url)
+    return Lakehouse(store, settings.catalog, settings.warehouse)
 
 
 def small_spark(root: Path) -> SessionSettings:

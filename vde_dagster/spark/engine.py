@@ -25,7 +25,7 @@ from vde_dagster.planning.engine_tasks import (
 )
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.model_context import model_context
 from vde_dagster.spark.models.outputs import digester_of, failing_rows, output_of
@@ -36,7 +36,7 @@ from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables.columns import in_utc, spark_type
-from vde_dagster.spark.tables.tables_of_sessions import Table, load_table
+from vde_dagster.spark.tables.iceberg import IcebergTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ class SparkEngine:
     Args:
         settings: The project's settings, or just what Spark needs of them.
         project_root: The project's folder, which seeds are read from.
-        lakehouse: The catalog without Spark; where it is given, it makes plain new tables.
+        lakehouse: The catalog without Spark; an engine that only reads needs none.
         join: Starts or returns a Spark session of somebody else, in whose JVM the engine works.
     """
 
@@ -156,8 +156,8 @@ class SparkEngine:
                 table,
                 snapshot,
                 columns,
-                lakehouse=self._lakehouse,
-                branch=branch,
+                self._writable,
+                branch,
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
@@ -171,9 +171,7 @@ class SparkEngine:
             ExecutionError: Spark refuses the layout.
         """
         with _translated(f"changing the layout of {snapshot.name}"):
-            evolve_layout(
-                self.session, self.settings.catalog, table, snapshot, previous, self._lakehouse
-            )
+            evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
     def fill(self, task: FillTask) -> FillResult:
         """Fill one range of a table in one Iceberg commit, on the task's branch.
@@ -195,7 +193,7 @@ class SparkEngine:
             self._session_for(strategy.own_session or changes_session, not changes_session) as s,
             self._jobs.running(s, task.plan_id, what, task.query),
         ):
-            table = load_table(s, self.settings.catalog, task.table.ref, self._lakehouse)
+            table = self._table(s, task.table.ref)
             if task.base is not None:
                 with self._beginning:  # Fills beside each other need it at the same time.
                     table.refresh()
@@ -209,7 +207,6 @@ class SparkEngine:
             for statement in task.after:
                 s.sql(statement)
             table.refresh()
-            # Its number is enough: every property that is compared is a question to the JVM.
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
             output = output_of(strategy, write, commit) if commit is not None else None
         if commit is None:
@@ -242,8 +239,7 @@ class SparkEngine:
         assert task.base is not None
         what = f"{task.snapshot.name} {task.interval.text}"
         with self._jobs.running(self.session, task.plan_id, what):
-            table = load_table(self.session, self.settings.catalog, task.table.ref, self._lakehouse)
-            picked = table.cherry_pick(task.branch, task.base)
+            picked = self._table(self.session, task.table.ref).cherry_pick(task.branch, task.base)
         return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
 
     def audit(self, task: AuditTask) -> AuditResult:
@@ -369,7 +365,19 @@ class SparkEngine:
         else:
             yield self.session
 
-    def _prepare(self, session: SparkSession, task: FillTask, table: Table) -> Write:
+    def _table(self, session: SparkSession, ref: TableRef) -> IcebergTable:
+        return IcebergTable(session, self.settings.catalog, ref, self._writable)
+
+    @property
+    def _writable(self) -> Lakehouse:
+        if self._lakehouse is None:
+            raise UsageError(
+                "an engine that writes tables needs a Lakehouse of their catalog",
+                hint="open a Workspace, or give SparkEngine its lakehouse",
+            )
+        return self._lakehouse
+
+    def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
         for statement in task.before:
             session.sql(statement)
         types = table.types()

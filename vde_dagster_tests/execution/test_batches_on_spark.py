@@ -15,7 +15,7 @@ from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
-from vde_dagster.spark import SparkEngine, engine
+from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.overwrites import TimeRange
 from vde_dagster.spark.tables.iceberg import IcebergTable
@@ -153,7 +153,7 @@ def test_fills_that_begin_beside_each_other_make_the_branch_they_start_from_once
         for day in (1, 2)
     ]
     loaded, missed, made = threading.Barrier(2), threading.Lock(), threading.Event()
-    load, has_branch = engine.load_table, IcebergTable.has_branch
+    load, has_branch = SparkEngine._table, IcebergTable.has_branch
     ensure_branch = IcebergTable.ensure_branch
 
     def loading(*arguments: Any) -> IcebergTable:
@@ -171,7 +171,7 @@ def test_fills_that_begin_beside_each_other_make_the_branch_they_start_from_once
         ensure_branch(self, branch, of)
         made.set()
 
-    monkeypatch.setattr(engine, "load_table", loading)
+    monkeypatch.setattr(SparkEngine, "_table", loading)
     monkeypatch.setattr(IcebergTable, "has_branch", looking)
     monkeypatch.setattr(IcebergTable, "ensure_branch", making)
     with ThreadPoolExecutor(2) as pool:

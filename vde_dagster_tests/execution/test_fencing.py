@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -60,17 +61,17 @@ def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
     """The sweep above would find out if `main` moved without asking for the lease."""
     (operation,) = [known for known in TAKEN_OVER if known.name == "first apply"]
     stage = Stage(operation, empty_database)
-    unfenced = TableBranches._try_change
+    unfenced = TableBranches._change
 
-    def careless(self: TableBranches, *arguments: object) -> object:
+    def careless(self: TableBranches, *arguments: Any) -> Any:
         store = self.lakehouse.store
         with monkeypatch.context() as patch:
             patch.setattr(store, "leases", AnyLease(store.database))
             patch.setattr(store, "shown", NothingShown(store.database))
-            return unfenced(self, *arguments)  # type: ignore[arg-type]
+            return unfenced(self, *arguments)
 
     try:
-        monkeypatch.setattr(TableBranches, "_try_change", careless)
+        monkeypatch.setattr(TableBranches, "_change", careless)
         written = [n for n, point in enumerate(stage.points, 1) if point == "engine.fill.commit"]
         noticed = r"twice|nobody recorded|stalled after|not at its pin"
         with pytest.raises(AssertionError, match=noticed):

@@ -53,6 +53,27 @@ def next_file(metadata: dict[str, Any], before: str) -> tuple[str, bytes]:
     return f"{metadata['location']}/metadata/{name}", json.dumps(metadata).encode()
 
 
+def with_commit(
+    metadata: dict[str, Any], branch: str, snapshot: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
+    """Return a table's metadata with a commit on a branch, and what a REST catalog is sent."""
+    ref = {"type": "branch", "snapshot-id": snapshot["snapshot-id"]}
+    now = snapshot["timestamp-ms"]
+    changed = {
+        **metadata,
+        "last-sequence-number": snapshot["sequence-number"],
+        "last-updated-ms": now,
+        "snapshots": [*metadata["snapshots"], snapshot],
+        "refs": {**metadata["refs"], branch: ref},
+    }
+    if branch == "main":
+        entry = {"timestamp-ms": now, "snapshot-id": snapshot["snapshot-id"]}
+        changed["current-snapshot-id"] = snapshot["snapshot-id"]
+        changed["snapshot-log"] = [*metadata["snapshot-log"], entry]
+    moved = {"action": "set-snapshot-ref", "ref-name": branch, **ref}
+    return changed, ({"action": "add-snapshot", "snapshot": snapshot}, moved)
+
+
 class FakeEngine:
     """Creates tables and commits fills as Iceberg metadata."""
 
@@ -105,26 +126,21 @@ class FakeEngine:
         # In place of data files: what the table holds, as every write adds to it.
         snapshot["summary"]["fake.content"] = json.dumps([*content, str(interval)])
         name = branch or "main"
-        changed = {
-            **metadata,
-            "last-sequence-number": sequence,
-            "last-updated-ms": now,
-            "snapshots": [*metadata["snapshots"], snapshot],
-            "refs": {**metadata["refs"], name: {"type": "branch", "snapshot-id": snapshot_id}},
-        }
-        if name == "main":
-            changed["current-snapshot-id"] = snapshot_id
-            changed["snapshot-log"] = [
-                *metadata["snapshot-log"],
-                {"timestamp-ms": now, "snapshot-id": snapshot_id},
-            ]
-        self._commit(table.ref, pointer, changed, "engine.fill")
+        changed, updates = with_commit(metadata, name, snapshot)
+        self._commit(table.ref, pointer, changed, "engine.fill", updates)
         return snapshot_id
 
-    def _commit(self, ref: TableRef, before: str, metadata: dict[str, Any], point: str) -> None:
+    def _commit(
+        self,
+        ref: TableRef,
+        before: str,
+        metadata: dict[str, Any],
+        point: str,
+        updates: tuple[dict[str, Any], ...],
+    ) -> None:
         location, data = next_file(metadata, before)
         self.lakehouse.files.write_all([(location, data)], f"{point}.file")
-        swap = Swap(ref, TABLE, before, location)
+        swap = Swap(ref, TABLE, before, location, updates=updates)
         if self.lakehouse.catalog.form.follows:
             return self.lakehouse.catalog.swap([swap])
         self._store.database.run_transaction(

@@ -91,7 +91,7 @@ def makes_a(lakehouse: Lakehouse) -> Swap:
         return Swap(A, VIEW, None, "file:///1")
     base = f"{lakehouse.warehouse}/db/a-0"
     location = next_file(base, None)
-    first = first_metadata(NewTable(A, (("a", "INT", None),), base, {}), None, 0)
+    first = first_metadata(NewTable(A, (("a", "INT", None),), base, {}), 0)
     lakehouse.files.write_all([(location, encode_metadata(first))], "test")
     return Swap(A, TABLE, None, location)
 

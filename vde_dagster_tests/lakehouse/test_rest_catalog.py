@@ -206,7 +206,7 @@ def test_tables_are_made_moved_and_removed_by_compare_and_swap(lakehouse: Lakeho
     catalog = lakehouse.catalog
     base = f"{lakehouse.warehouse}/db/a-0"
     first = next_file(base, None)
-    metadata = first_metadata(NewTable(A, (("a", "INT", None),), base, {}), None, 0)
+    metadata = first_metadata(NewTable(A, (("a", "INT", None),), base, {}), 0)
     lakehouse.files.write_all([(first, json.dumps(metadata).encode())], "test")
     make = Swap(A, TABLE, None, first)
     catalog.swap([make])
@@ -341,7 +341,7 @@ def test_a_credential_is_given_for_a_token_once(
 
 
 def test_without_changes_nothing_but_the_table_is_required() -> None:
-    metadata = first_metadata(NewTable(A, (("a", "INT", None),), "x", {}), None, 0)
+    metadata = first_metadata(NewTable(A, (("a", "INT", None),), "x", {}), 0)
     assert [one["type"] for one in requirements(metadata, ())] == ["assert-table-uuid"]
 
 

@@ -25,8 +25,7 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.session.failures import cause_line, has_java_cause
 from vde_dagster.spark.tables.digests import Digester
-from vde_dagster.spark.tables.remote_table import RemoteTable
-from vde_dagster.spark.tables.tables_of_sessions import load_table
+from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster_tests.execution.change_copies import follow_everywhere
 
 LONG = "SELECT count(*) FROM range(1000000000000) WHERE sqrt(id) * rand() < 0"
@@ -60,22 +59,21 @@ def main(root: Path) -> None:
         cancelling_stops_what_runs(engine)
 
 
-def empty_table(workspace: Workspace, session: Any) -> RemoteTable:
+def empty_table(workspace: Workspace, session: Any) -> IcebergTable:
     """Make a table, and load it."""
     session.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.lab")
     session.sql(
         "CREATE TABLE lakehouse.lab.t (id INT, d DATE) USING iceberg "
         "PARTITIONED BY (days(d), bucket(4, id)) TBLPROPERTIES ('of' = 'mine')"
     )
-    table = load_table(session, "lakehouse", TableRef("lab", "t"), workspace.lakehouse)
-    assert isinstance(table, RemoteTable)
+    table = IcebergTable(session, "lakehouse", TableRef("lab", "t"), workspace.lakehouse)
     assert table.types() == {"id": "int", "d": "date"}
     assert [field[1:] for field in table.partition_fields()] == [("day", "d"), ("bucket[4]", "id")]
     assert (table.property("of"), table.property("other")) == ("mine", None)
     return table
 
 
-def branches_of_a_table_without_rows(table: RemoteTable) -> None:
+def branches_of_a_table_without_rows(table: IcebergTable) -> None:
     """An empty table's branch has an empty beginning."""
     assert table.head(None) is None
     table.ensure_branch("early")
@@ -87,7 +85,7 @@ def branches_of_a_table_without_rows(table: RemoteTable) -> None:
     assert not table.has_branch("early")
 
 
-def commits_and_branches(session: Any, table: RemoteTable) -> None:
+def commits_and_branches(session: Any, table: IcebergTable) -> None:
     """Branches move forward only, and commits are found by what they say of themselves."""
 
     def add(number: int, branch: str = "main") -> int:

@@ -19,6 +19,7 @@ from vde_dagster.project.kinds import (
     View,
 )
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import (
     Warehouse,
     days,
@@ -240,7 +241,7 @@ def test_two_engines_merging_the_same_new_keys_never_double_them(
     spark_engine: SparkEngine,
 ) -> None:
     table = Warehouse(spark_engine, IncrementalByUniqueKey(("id",)), EVENTS)
-    other = SparkEngine(spark_engine.settings)
+    other = SparkEngine(spark_engine.settings, lakehouse=lakehouse_of(spark_engine.settings))
     with ThreadPoolExecutor(2) as pool:
         tasks = [(engine, n) for n in range(2) for engine in (spark_engine, other)]
         list(
@@ -367,7 +368,7 @@ def test_a_seed_gets_its_rows_with_types(spark_engine: SparkEngine, tmp_path: Pa
     kind = Seed("prices.csv", content_hash=hashlib.sha256(content).hexdigest(), row_count=2)
     types = {"id": "int", "name": "string", "price": "double", "day": "date"}
     table = Warehouse(spark_engine, kind, types)
-    engine = SparkEngine(spark_engine.settings, project_root=tmp_path)
+    engine = SparkEngine(spark_engine.settings, tmp_path, lakehouse_of(spark_engine.settings))
     assert engine.fill(table.task(None, days(1, 2))).rows == 2
     engine.close()
     assert table.rows() == [(1, "a, b", 1.5, date(2013, 1, 1)), (2, None, None, None)]

@@ -10,6 +10,7 @@ import pytest
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.semantics.types import is_refused
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
 pytestmark = pytest.mark.spark
@@ -95,7 +96,7 @@ def test_two_engines_that_add_up_lose_and_double_nothing(spark_engine: SparkEngi
         key_expressions=("COALESCE(n, 0)",),
         when_matched=(("", (("v", "target.v + source.v"),)),),
     )
-    other = SparkEngine(spark_engine.settings)
+    other = SparkEngine(spark_engine.settings, lakehouse=lakehouse_of(spark_engine.settings))
     query = "SELECT CAST(id % 5 AS STRING) AS k, 1 AS n, 1 AS v FROM range(5)"
     with ThreadPoolExecutor(2) as pool:
         engines = [spark_engine, other, spark_engine, other]

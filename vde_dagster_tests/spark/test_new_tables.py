@@ -18,6 +18,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.models import create_table
 from vde_dagster.state import StateStore
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.tasks import days, make_snapshot, make_table
@@ -42,11 +43,10 @@ COLUMNS = {
 
 @dataclasses.dataclass
 class Engines:
-    """Two engines on one catalog: with the lakehouse, and with Spark's statements alone."""
+    """An engine and its catalog."""
 
     lakehouse: Lakehouse
     ours: SparkEngine
-    plain: SparkEngine
 
     def metadata(self, table: PhysicalTable) -> dict[str, Any]:
         """Read a table's metadata file."""
@@ -59,12 +59,9 @@ def engines(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[Engines]:
     settings = small_spark(tmp_path)
     store = StateStore.open(settings.state_url)
     lakehouse = Lakehouse(store, settings.catalog, settings.warehouse)
-    made = Engines(
-        lakehouse, SparkEngine(settings, lakehouse=lakehouse), SparkEngine(settings, None)
-    )
+    made = Engines(lakehouse, SparkEngine(settings, lakehouse=lakehouse))
     yield made
     made.ours.close()
-    made.plain.close()
     store.close()
 
 
@@ -102,7 +99,10 @@ def without_ids(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("branch", [None, "plan_1"])
-def test_it_has_the_same_schema_layout_and_properties(engines: Engines, branch: str | None) -> None:
+def test_it_has_the_same_schema_layout_and_properties(
+    engines: Engines, branch: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a table that is made by Spark's statement."""
     snapshot = make_snapshot(
         Full(),
         COLUMNS,
@@ -110,10 +110,9 @@ def test_it_has_the_same_schema_layout_and_properties(engines: Engines, branch: 
         column_descriptions={"id": "the \"key\" \\ 'it'"},
         table_properties=(("write.format.default", "orc"), ("it's", "x\\y")),
     )
-    made = [
-        engines.metadata(make(engine, snapshot, branch, ref=new_ref()))
-        for engine in (engines.plain, engines.ours)
-    ]
+    ours = engines.metadata(make(engines.ours, snapshot, branch, ref=new_ref()))
+    monkeypatch.setattr(create_table._TableLayout, "is_plain", False)
+    made = [engines.metadata(make(engines.ours, snapshot, branch, ref=new_ref())), ours]
     assert [sorted(one.pop("refs")) for one in made] == [[], [branch] if branch else []]
     for one in made:
         assert one.pop("location").startswith("file:/")
@@ -178,10 +177,13 @@ def test_a_table_with_a_layout_is_left_to_spark(
 
 @pytest.mark.parametrize("first_by", ["ours", "plain"])
 def test_creating_it_twice_keeps_the_first_and_a_stranger_is_a_conflict(
-    engines: Engines, first_by: str
+    engines: Engines, first_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = make_snapshot(Full(), {"id": "bigint"})
-    first = make(getattr(engines, first_by), snapshot, "plan_1", ref=new_ref())
+    with monkeypatch.context() as patch:
+        if first_by == "plain":
+            patch.setattr(create_table._TableLayout, "is_plain", False)
+        first = make(engines.ours, snapshot, "plan_1", ref=new_ref())
     before = engines.metadata(first)
     engines.ours.create_table(first, snapshot, (("id", "bigint"),), branch="plan_2")
     assert engines.metadata(first) == before

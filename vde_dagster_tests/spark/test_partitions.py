@@ -8,6 +8,7 @@ import pytest
 
 from vde_dagster.project.kinds import IncrementalByPartition, IncrementalUnmanaged
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
 pytestmark = pytest.mark.spark
@@ -94,7 +95,7 @@ def test_what_is_made_anew_keeps_nothing(
 def test_two_engines_at_once_leave_every_partition_whole(spark_engine: SparkEngine) -> None:
     table = by_partition(spark_engine, "region")
     added = Warehouse(spark_engine, IncrementalUnmanaged(), COLUMNS, PHYSICAL)
-    other = SparkEngine(spark_engine.settings)
+    other = SparkEngine(spark_engine.settings, lakehouse=lakehouse_of(spark_engine.settings))
     query = (
         "SELECT CAST(id % 3 AS STRING) AS region, TIMESTAMP '2013-01-01' AS at, {} AS v "
         "FROM range(30)"

@@ -13,7 +13,7 @@ from vde_dagster.errors import StoreError
 from vde_dagster.lakehouse.catalogs import sql_spark
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.conftest import small_spark
+from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.spark.tasks import Warehouse, days
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
@@ -25,7 +25,8 @@ def postgres_engine(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[Spark
     assert spark_engine.session is not None
     server = PostgresServer()
     url = server.url(server.create_database()).replace("postgresql:", "postgresql+psycopg:")
-    engine = SparkEngine(dataclasses.replace(small_spark(tmp_path), state_url=url))
+    settings = dataclasses.replace(small_spark(tmp_path), state_url=url)
+    engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
     yield engine
     engine.close()
     server.stop()

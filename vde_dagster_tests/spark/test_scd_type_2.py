@@ -12,6 +12,7 @@ import pytest
 from vde_dagster.lakehouse.publishing.table_history import is_quiet
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.scd_reference import COLUMNS, History, query, states
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
@@ -180,7 +181,7 @@ def test_two_writers_at_once_lose_and_double_nothing(spark_engine: SparkEngine) 
     kind = ScdType2ByColumn(("id",), ("dish", "price"))
     table = dimension(spark_engine, kind, MENU)
     fill(table, menu(*((n, "dish", 0, "2024-01-01") for n in range(20))), 0)
-    other = SparkEngine(spark_engine.settings)
+    other = SparkEngine(spark_engine.settings, lakehouse=lakehouse_of(spark_engine.settings))
     jobs = [(engine, n) for n in (1, 2) for engine in (spark_engine, other)]
     with ThreadPoolExecutor(2) as pool:
 

@@ -6,8 +6,6 @@ writer that stalled past its lease would otherwise commit to a table that is lon
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +13,6 @@ from typing import Any
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
 from vde_dagster.lakehouse.metadata.changes import (
     Updates,
     fast_forward,
@@ -29,7 +26,7 @@ from vde_dagster.lakehouse.metadata.fill_summaries import (
     parse_branch,
 )
 from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of, history
-from vde_dagster.lakehouse.publishing.commit import Change, change_table, read_table
+from vde_dagster.lakehouse.publishing.commit import Change, change_at_last
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -176,10 +173,6 @@ class Target:
         store.pending.forget(branches.lease, plan_id, self.table.id)
 
 
-ATTEMPTS = 20
-PAUSE_SECONDS = 0.02
-
-
 @dataclass(frozen=True, slots=True)
 class BranchCommit:
     """A commit on a branch beyond `main`.
@@ -316,28 +309,12 @@ class TableBranches:
     def _change(
         self, change: Change, name: str, filled: FillRecord | None = None
     ) -> dict[str, Any]:
-        """Write the table's next metadata and swap its pointer, again when it has moved.
-
-        Other threads commit to the same table while batches run at the same time; a pause by
-        chance lets one of two through that keep getting in each other's way.
-        """
-        attempt = 1
-        while True:
-            try:
-                return self._try_change(change, name, filled)
-            except PointerMovedError:
-                if attempt >= ATTEMPTS:
-                    raise
-            time.sleep(random.uniform(0, PAUSE_SECONDS * attempt))
-            attempt += 1
-
-    def _try_change(self, change: Change, name: str, filled: FillRecord | None) -> dict[str, Any]:
-        lakehouse, ref = self.lakehouse, self.table.ref
-        table = read_table(lakehouse, ref)
+        """Change the table, again when it has moved."""
+        table = self.table
         also = TableCommit(
-            lease=self.lease, filled=filled, subject=str(ref), branch=self.table.branch
+            lease=self.lease, filled=filled, subject=str(table.ref), branch=table.branch
         )
-        return change_table(lakehouse, table, ref, change(table.metadata), name, also)
+        return change_at_last(self.lakehouse, table.ref, change, name, also)
 
 
 def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[BranchCommit, ...]:

@@ -6,6 +6,8 @@ no pointer will name it. Where that is not certain, it stays.
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,6 +40,8 @@ Change = Callable[[dict[str, Any]], Updates]
 """Makes the updates of a table from its metadata."""
 
 _DOUBTS = 12
+_ATTEMPTS = 20
+_PAUSE_SECONDS = 0.02
 
 
 def write_then(
@@ -190,6 +194,37 @@ def change_table(
         said = replace(said, head=head_in(changed, after, said.filled.table_id, said.branch))
     commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, said, shown)
     return changed
+
+
+def change_at_last(
+    lakehouse: Lakehouse,
+    ref: TableRef,
+    change: Change,
+    name: str,
+    also: TableCommit | None = None,
+) -> dict[str, Any]:
+    """Change a table, again from its newest metadata when somebody else was faster.
+
+    Several may commit to a table at the same time; a pause by chance lets one of two through that
+    keep getting in each other's way.
+
+    Returns:
+        Its metadata from then on.
+
+    Raises:
+        ConflictError: There is no such table any more, or others were faster each time.
+        LeaseLostError: The lease of `also` is no longer valid.
+    """
+    attempt = 1
+    while True:
+        table = read_table(lakehouse, ref)
+        try:
+            return change_table(lakehouse, table, ref, change(table.metadata), name, also)
+        except PointerMovedError:
+            if attempt >= _ATTEMPTS:
+                raise
+        time.sleep(random.uniform(0, _PAUSE_SECONDS * attempt))
+        attempt += 1
 
 
 def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.metadata.changes import Updates, apply_updates, set_branch
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.metadata.types import schema_of
-from vde_dagster.lakehouse.publishing.commit import commit_swap
+from vde_dagster.lakehouse.publishing.commit import change_at_last, commit_swap
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
@@ -60,10 +62,14 @@ def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
     """Make a table, in a transaction of its own; see `Lakehouse.create_table`."""
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     first = EmptyCommit.new(new.location) if new.branch is not None else None
-    location = next_file(new.location, None)
-    files = [(location, encode_metadata(first_metadata(new, first, now_ms)))]
-    if first is not None:
+    location, metadata = next_file(new.location, None), first_metadata(new, now_ms)
+    files = []
+    if first is not None and new.branch is not None:
+        metadata = apply_updates(
+            metadata, None, first.updates(metadata, new.branch, now_ms), now_ms
+        )
         files.append((first.manifest_list, first.content()))
+    files.insert(0, (location, encode_metadata(metadata)))
     try:
         commit_swap(lakehouse, Swap(new.ref, TABLE, None, location), files, "table.create")
     except PointerMovedError:
@@ -71,11 +77,41 @@ def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
     return True
 
 
-def first_metadata(new: NewTable, first: EmptyCommit | None, now_ms: int) -> dict[str, Any]:
+def make_branch(
+    lakehouse: Lakehouse, ref: TableRef, name: str, of: str | None = None
+) -> dict[str, Any]:
+    """Make a branch of a table at the head of `main`, or of another one, unless it exists.
+
+    That of a table without rows begins with an empty commit.
+
+    Returns:
+        The table's metadata from then on.
+    """
+    first: EmptyCommit | None = None
+
+    def change(now: dict[str, Any]) -> Updates:
+        nonlocal first
+        if name in now.get("refs", {}):
+            return ()
+        head = head_of(now, of)
+        if head is not None:
+            return set_branch(now, name, head)
+        if first is None:
+            first = EmptyCommit.new(now["location"])
+            lakehouse.files.write_all([(first.manifest_list, first.content())], "branch.make.file")
+        now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+        return first.updates(now, name, now_ms)
+
+    metadata = change_at_last(lakehouse, ref, change, "branch.make")
+    if first is not None and head_of(metadata, name) != first.snapshot_id:
+        lakehouse.files.delete_all([first.manifest_list], "branch.make.delete")
+    return metadata
+
+
+def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
     """Write a table's first metadata, of format version 2.
 
     Args:
-        first: The commit that its branch begins with.
         now_ms: Milliseconds since 1970 (UTC).
 
     Raises:
@@ -89,7 +125,7 @@ def first_metadata(new: NewTable, first: EmptyCommit | None, now_ms: int) -> dic
         "format-version": 2,
         "table-uuid": str(uuid.uuid4()),
         "location": new.location,
-        "last-sequence-number": 0 if first is None else 1,
+        "last-sequence-number": 0,
         "last-updated-ms": now_ms,
         "last-column-id": next(ids) - 1,
         "current-schema-id": 0,
@@ -101,8 +137,8 @@ def first_metadata(new: NewTable, first: EmptyCommit | None, now_ms: int) -> dic
         "sort-orders": [{"order-id": 0, "fields": []}],
         "properties": properties,
         "current-snapshot-id": -1,
-        "refs": {} if first is None else {new.branch: first.ref()},
-        "snapshots": [] if first is None else [first.snapshot(now_ms)],
+        "refs": {},
+        "snapshots": [],
         "statistics": [],
         "partition-statistics": [],
         "snapshot-log": [],
@@ -127,14 +163,14 @@ class EmptyCommit:
         snapshot_id = uuid.uuid4().int >> 65  # 63 bits: a positive long, as Iceberg wants it
         return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
 
-    def ref(self) -> dict[str, Any]:
-        """Return a branch that points to it."""
-        return {"snapshot-id": self.snapshot_id, "type": "branch"}
+    def updates(self, metadata: dict[str, Any], branch: str, now_ms: int) -> Updates:
+        """Return the change of a table that makes a branch of it.
 
-    def snapshot(self, now_ms: int) -> dict[str, Any]:
-        """Return the commit as table metadata has it."""
-        return {
-            "sequence-number": 1,
+        Args:
+            now_ms: Milliseconds since 1970 (UTC).
+        """
+        snapshot = {
+            "sequence-number": int(metadata["last-sequence-number"]) + 1,
             "snapshot-id": self.snapshot_id,
             "timestamp-ms": now_ms,
             "summary": {
@@ -143,8 +179,12 @@ class EmptyCommit:
                 **dict.fromkeys(_TOTALS, "0"),
             },
             "manifest-list": self.manifest_list,
-            "schema-id": 0,
+            "schema-id": metadata["current-schema-id"],
         }
+        if "next-row-id" in metadata:  # format version 3
+            snapshot |= {"first-row-id": metadata["next-row-id"], "added-rows": 0}
+        made = set_branch(metadata, branch, self.snapshot_id)
+        return ({"action": "add-snapshot", "snapshot": snapshot}, *made)
 
     def content(self) -> bytes:
         """Return the content of the manifest list."""

@@ -18,7 +18,7 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.strategies import find_strategy
 from vde_dagster.spark.tables.columns import is_storable, rename_columns, string_literal
-from vde_dagster.spark.tables.tables_of_sessions import load_table
+from vde_dagster.spark.tables.iceberg import IcebergTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +40,7 @@ def create_physical_table(
     table: PhysicalTable,
     snapshot: Snapshot,
     columns: tuple[tuple[str, str], ...],
-    *,
-    lakehouse: Lakehouse | None = None,
+    lakehouse: Lakehouse,
     branch: str | None = None,
 ) -> None:
     """Create a table with a snapshot's layout; do nothing when it exists already.
@@ -50,7 +49,7 @@ def create_physical_table(
         settings: Names the catalog, and the warehouse that the table's files are put below.
         table: The table; its id is in the location, so that no two tables ever share files.
         columns: (physical name, Spark SQL type) in order.
-        lakehouse: The same catalog; makes tables without a layout, in a fraction of the time.
+        lakehouse: The catalog; makes tables without a layout, in a fraction of the time.
         branch: The branch that is written first; made at once where the lakehouse does it.
 
     Raises:
@@ -65,13 +64,13 @@ def create_physical_table(
                 location=snapshot.model.location,
             )
     layout = _TableLayout.of(table, snapshot, columns)
-    if lakehouse is not None and layout.is_plain:
+    if layout.is_plain:
         location = lakehouse.table_location(table.ref, table.id)
         created = lakehouse.create_table(layout.new_table(table.ref, location, branch))
     else:
         created = _create_by_statement(session, settings, table.ref, layout)
     if not created:
-        _check_same(session, settings.catalog, table, lakehouse)
+        _check_same(table, lakehouse)
     if layout.order:
         session.sql(f"ALTER TABLE {_quoted(settings, table.ref)} WRITE ORDERED BY {layout.order}")
 
@@ -183,10 +182,8 @@ def _definition(column: tuple[str, str, str | None]) -> str:
     return f"{quote(name)} {type_}" + (f" COMMENT {string_literal(comment)}" if comment else "")
 
 
-def _check_same(
-    session: SparkSession, catalog: str, table: PhysicalTable, lakehouse: Lakehouse | None
-) -> None:
-    found = load_table(session, catalog, table.ref, lakehouse).property(TABLE_KEY)
+def _check_same(table: PhysicalTable, lakehouse: Lakehouse) -> None:
+    found = lakehouse.table_metadata(table.ref).get("properties", {}).get(TABLE_KEY)
     if found != table.id:
         raise ConflictError(
             f"there is another table at {table.ref} (its id is {found}, not {table.id})",
@@ -198,39 +195,25 @@ _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
 def evolve_layout(
-    session: SparkSession,
-    catalog: str,
-    table: PhysicalTable,
-    snapshot: Snapshot,
-    previous: Snapshot,
-    lakehouse: Lakehouse | None = None,
+    handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
 ) -> None:
     """Give an existing table a snapshot's layout; doing it twice is harmless.
 
     Files that exist stay as they are, Iceberg keeps the layout that each was written with.
 
     Args:
-        catalog: The catalog's name.
+        handle: The table in the catalog.
         snapshot: Says how the table is to be laid out.
         previous: The snapshot whose properties the table has; those that are gone are unset.
-        lakehouse: The same catalog without Spark, for sessions without a JVM.
     """
-    target = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
-    for statement in _statements(session, catalog, target, table, snapshot, previous, lakehouse):
-        session.sql(statement)
+    for statement in _statements(handle, table, snapshot, previous):
+        handle.session.sql(statement)
 
 
 def _statements(
-    session: SparkSession,
-    catalog: str,
-    target: str,
-    table: PhysicalTable,
-    snapshot: Snapshot,
-    previous: Snapshot,
-    lakehouse: Lakehouse | None,
+    handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
 ) -> list[str]:
-    physical = physical_names(table, snapshot)
-    handle = load_table(session, catalog, table.ref, lakehouse)
+    physical, target = physical_names(table, snapshot), handle.quoted
     types = handle.types()
     outputs = {c.name: types[physical[c.name.lower()]] for c in snapshot.columns}
     default = find_strategy(snapshot).layout(snapshot, outputs)

@@ -1,7 +1,7 @@
 """Spark Connect: sessions of a server, which have no JVM to ask.
 
-What a classic session asks its JVM is told here otherwise: Iceberg's API by statements
-(`remote_table.py`), the jobs of a plan by tags of operations (`jobs.py`).
+What a classic session asks its JVM is told here otherwise: the jobs of a plan by tags of
+operations (`jobs.py`).
 """
 
 from __future__ import annotations

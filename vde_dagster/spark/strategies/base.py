@@ -18,8 +18,7 @@ from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.spark.tables.digests import Digester
-from vde_dagster.spark.tables.iceberg import Commit
-from vde_dagster.spark.tables.tables_of_sessions import Table
+from vde_dagster.spark.tables.iceberg import Commit, IcebergTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
@@ -59,7 +58,7 @@ class Write:
     task: FillTask
     session: SparkSession
     catalog: str
-    table: Table
+    table: IcebergTable
     frame: DataFrame
     types: Mapping[str, str]
     physical: Mapping[str, str]

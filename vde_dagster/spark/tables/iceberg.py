@@ -1,16 +1,37 @@
-"""Iceberg's own Java API, for what needs no Spark job: schemas, branches, commit summaries."""
+"""Iceberg tables as strategies use them: what is read of them, branches, picked commits.
+
+Metadata are read, and branches made and moved, by the lakehouse, for sessions with a JVM and
+without. Only files that one commit changed are carried to another branch by Iceberg's Java API.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from vde_dagster.errors import ExecutionError, UnknownOutcomeError
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ConflictError, UnknownOutcomeError
+from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.metadata.changes import (
+    Updates,
+    fast_forward,
+    move_back,
+    remove_branches,
+)
 from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY, SUMMARY_KEYS
+from vde_dagster.lakehouse.metadata.table_metadata import (
+    ancestors,
+    current_schema,
+    head_of,
+    history,
+)
+from vde_dagster.lakehouse.publishing.commit import Change, change_at_last
+from vde_dagster.lakehouse.publishing.new_table import make_branch
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.spark.session.connect import is_remote
 from vde_dagster.spark.session.failures import has_java_cause
 from vde_dagster.spark.tables.columns import spark_type
 
@@ -18,9 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-MAIN = "main"
 CONFLICTS = ("ValidationException", "CommitFailedException")
-_ATTEMPTS = 20
 _CATALOGS: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
 
 
@@ -39,127 +58,106 @@ class Commit:
 
 
 class IcebergTable:
-    """A table as it was when it was loaded; changes through it are atomic commits of their own."""
+    """A table as it was when it was read; changes through it are atomic commits of their own.
 
-    def __init__(self, session: SparkSession, handle: Any, ref: TableRef) -> None:
-        self._session = session
-        self._handle = handle
+    Args:
+        catalog: The catalog's name in the session.
+        lakehouse: The same catalog, without Spark.
+
+    Raises:
+        ExecutionError: There is no such table.
+    """
+
+    def __init__(
+        self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
+    ) -> None:
+        self.session = session
+        self.quoted = ".".join(map(quote, (catalog, ref.namespace, ref.name)))
+        self._catalog = catalog
+        self._lakehouse = lakehouse
         self.ref = ref
+        self._metadata: dict[str, Any] = {}
+        self.refresh()
 
     def refresh(self) -> None:
         """Read the table's newest metadata."""
-        self._handle.refresh()
+        self._metadata = self._lakehouse.table_metadata(self.ref)
 
     def types(self) -> dict[str, str]:
         """Return the columns' Spark SQL types by name, in order."""
-        from pyspark.sql.types import StructType
-
-        converter = java_class(self._session, "org.apache.iceberg.spark.SparkSchemaUtil")
-        schema = StructType.fromJson(_json(converter.convert(self._handle.schema()).json()))
-        return {field.name: spark_type(field.dataType) for field in schema.fields}
+        fields = self.session.table(self.quoted).schema.fields
+        return {field.name: spark_type(field.dataType) for field in fields}
 
     def partition_fields(self) -> list[tuple[str, str, str]]:
         """Return (name, transform, column) of the current partitioning, as Iceberg calls them."""
-        schema = self._handle.schema()
+        specs = {one["spec-id"]: one["fields"] for one in self._metadata["partition-specs"]}
+        columns = {one["id"]: str(one["name"]) for one in current_schema(self._metadata)["fields"]}
         return [
-            (
-                str(field.name()),
-                str(field.transform().toString()),
-                str(schema.findColumnName(field.sourceId())),
-            )
-            for field in self._handle.spec().fields()
-            if str(field.transform().toString()) != "void"
+            (str(field["name"]), str(field["transform"]), columns[field["source-id"]])
+            for field in specs[self._metadata["default-spec-id"]]
+            if field["transform"] != "void"
         ]
 
     def property(self, name: str) -> str | None:
         """Return a table property."""
-        value: str | None = self._handle.properties().get(name)
+        value: str | None = self._metadata.get("properties", {}).get(name)
         return value
 
     def head(self, branch: str | None) -> int | None:
         """Return the id of a branch's newest snapshot; None when it is missing or empty."""
-        snapshot = self._snapshot(branch)
-        return int(snapshot.snapshotId()) if snapshot is not None else None
+        return head_of(self._metadata, branch)
 
     def has_branch(self, branch: str) -> bool:
         """Say whether a branch exists."""
-        return bool(self._handle.refs().containsKey(branch))
+        return branch in self._metadata.get("refs", {})
 
     def ensure_branch(self, branch: str, of: str | None = None) -> None:
         """Create a branch at the head of `main`, or of another one, unless it exists.
 
         An empty table gets an empty start.
         """
-
-        def create() -> None:
-            if not self.has_branch(branch):
-                self._create_branch(branch, self.head(of))
-
-        self._retried(create, just_loaded=True)
+        if not self.has_branch(branch):
+            self.branch_at(branch, of)
 
     def branch_at(self, name: str, branch: str | None) -> None:
-        """Create a branch at the head of another one."""
-
-        self._retried(lambda: self._create_branch(name, self.head(branch)))
+        """Create a branch at the head of another one, unless it exists."""
+        self._metadata = make_branch(self._lakehouse, self.ref, name, branch)
 
     def drop_branch(self, branch: str) -> None:
         """Remove a branch if it exists."""
-
-        def drop() -> None:
-            if self.has_branch(branch):
-                self._handle.manageSnapshots().removeBranch(branch).commit()
-
-        self._retried(drop)
+        self._change(lambda now: remove_branches(now, [branch]))
 
     def parent(self, snapshot_id: int | None) -> int | None:
         """Return the snapshot that a snapshot was committed on, or None for the first one."""
-        if snapshot_id is None:
-            return None
-        parent = self._handle.snapshot(snapshot_id).parentId()
+        found = next(history(self._metadata, snapshot_id), {})
+        parent = found.get("parent-snapshot-id")
         return int(parent) if parent is not None else None
 
     def roll_back(self, snapshot_id: int) -> None:
         """Take `main` back to what a snapshot was committed on, unless others wrote since."""
 
-        def take_back() -> None:
-            before = self.parent(snapshot_id)
-            if self.head(None) != snapshot_id:
-                return
-            if before is None:
-                self._handle.newDelete().deleteFromRowFilter(self._always()).commit()
-            else:
-                self._handle.manageSnapshots().replaceBranch(MAIN, before).commit()
+        def take_back(now: dict[str, Any]) -> Updates:
+            if head_of(now) != snapshot_id:
+                return ()
+            parent = next(history(now, snapshot_id)).get("parent-snapshot-id")
+            return move_back(now, parent, str(self.ref))
 
-        self._retried(take_back)
-
-    def _always(self) -> Any:
-        return java_class(self._session, "org.apache.iceberg.expressions.Expressions").alwaysTrue()
+        self._change(take_back)
 
     def fast_forward(self, branch: str | None, to: str) -> bool:
-        """Move a branch forward to the head of another; False when it has moved since.
-
-        Iceberg checks that the old head is an ancestor, and its commit fails when anybody else
-        committed in between.
-        """
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import IllegalArgumentException
-
-        self.refresh()
+        """Move a branch forward to the head of another; False when it has moved since."""
         try:
-            self._handle.manageSnapshots().fastForwardBranch(branch or MAIN, to).commit()
-        except (Py4JJavaError, IllegalArgumentException) as error:
-            moved = "is not an ancestor" in str(error)
-            if moved or has_java_cause(error, *CONFLICTS):
-                return False
+            self._change(lambda now: fast_forward(now, to, str(self.ref), into=branch, ends=False))
+        except PointerMovedError:
             raise
+        except ConflictError:
+            return False
         return True
 
     def cherry_pick(self, source: str, onto: str) -> int | None:
         """Commit to a branch the files that the only commit of another one added and removed.
 
-        Iceberg's own cherry-pick takes appends and whole partitions only. The commit has the
-        other's properties of ours in its summary. Where nothing else was committed since, the
-        branch is moved forward.
+        Where nothing else was committed since, the branch is moved forward.
 
         Args:
             source: The branch with that commit, which was made at a head of the other.
@@ -172,38 +170,20 @@ class IcebergTable:
         Raises:
             UnknownOutcomeError: The commit ended well and is not to be found.
         """
-        from py4j.protocol import Py4JJavaError
-
         self.refresh()
-        picked, head = self._snapshot(source), self._snapshot(onto)
-        util = java_class(self._session, "org.apache.iceberg.util.SnapshotUtil")
-        if util.isAncestorOf(self._handle, picked.snapshotId(), head.snapshotId()):
-            return int(picked.snapshotId()) if self.fast_forward(onto, source) else None
-        parent = picked.parentId()
-        if parent is None or not util.isAncestorOf(self._handle, head.snapshotId(), parent):
+        picked, head = self.head(source), self.head(onto)
+        if head in ancestors(self._metadata, picked):
+            return picked if self.fast_forward(onto, source) else None
+        parent = self.parent(picked)
+        if parent is None or parent not in ancestors(self._metadata, head):
             return None
-        io = self._handle.io()
-        if _listed(picked.addedDeleteFiles(io)) or _listed(picked.removedDeleteFiles(io)):
+        if is_remote(self.session):
+            return None  # no statement commits a choice of files
+        summary = self.summary(picked or 0)
+        ours = {key: summary[key] for key in SUMMARY_KEYS if key in summary}
+        table = _java_table(self.session, self._catalog, self.ref)
+        if not _pick_files(table, table.snapshot(source), onto, ours):
             return None
-        change = self._handle.newOverwrite().toBranch(onto)
-        for file in _listed(picked.addedDataFiles(io)):
-            change.addFile(file)
-        removed = _listed(picked.removedDataFiles(io))
-        for file in removed:
-            change.deleteFile(file)
-        if removed:
-            # A file that is not there any more was replaced by another commit.
-            change.validateFromSnapshot(parent).validateNoConflictingDeletes()
-        summary = picked.summary()
-        ours = {key: summary.get(key) for key in SUMMARY_KEYS if summary.containsKey(key)}
-        for key, value in ours.items():
-            change.set(key, value)
-        try:
-            change.commit()
-        except Py4JJavaError as error:
-            if has_java_cause(error, "ValidationException"):
-                return None
-            raise
         self.refresh()
         commit = self.find_commit(onto, ours)
         if commit is None:
@@ -215,14 +195,11 @@ class IcebergTable:
 
     def was_filled(self, branch: str | None) -> bool:
         """Say whether a branch (or `main`) holds rows, or a commit of a fill, even an empty one."""
-        snapshot = self._snapshot(branch)
-        while snapshot is not None:
-            found = snapshot.summary()
-            if found.get(FILL_KEY) is not None or int(found.get("total-records") or 0) > 0:
-                return True
-            parent = snapshot.parentId()
-            snapshot = self._handle.snapshot(parent) if parent is not None else None
-        return False
+        line = history(self._metadata, self.head(branch))
+        summaries = (snapshot.get("summary", {}) for snapshot in line)
+        return any(
+            FILL_KEY in found or int(found.get("total-records") or 0) > 0 for found in summaries
+        )
 
     def find_commit(
         self, branch: str | None, summary: Mapping[str, str], limit: int = 1000
@@ -234,78 +211,65 @@ class IcebergTable:
             summary: Properties that must be equal.
             limit: How many commits to look back at most.
         """
-        snapshot = self._snapshot(branch)
-        for _ in range(limit):
-            if snapshot is None:
-                return None
-            found = snapshot.summary()
+        line = history(self._metadata, self.head(branch))
+        for _, snapshot in zip(range(limit), line, strict=False):
+            found = snapshot.get("summary", {})
             if all(found.get(key) == value for key, value in summary.items()):
                 return Commit(
-                    int(snapshot.snapshotId()),
+                    int(snapshot["snapshot-id"]),
                     int(found.get("added-records") or 0),
                     int(found.get("added-files-size") or 0),
                 )
-            parent = snapshot.parentId()
-            snapshot = self._handle.snapshot(parent) if parent is not None else None
         return None
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
         """Return a commit's summary."""
-        found = self._handle.snapshot(snapshot_id).summary()
-        return {str(key): str(found[key]) for key in found}
+        return dict(next(history(self._metadata, snapshot_id)).get("summary", {}))
 
-    def _create_branch(self, name: str, head: int | None) -> None:
-        manager = self._handle.manageSnapshots()
-        if head is None:
-            manager.createBranch(name).commit()
-        else:
-            manager.createBranch(name, head).commit()
-
-    def _snapshot(self, branch: str | None) -> Any:
-        if branch is None or branch == MAIN:
-            return self._handle.currentSnapshot()
-        return self._handle.snapshot(branch)
-
-    def _retried(self, change: Callable[[], None], *, just_loaded: bool = False) -> None:
-        """Run a change of branches again when somebody else committed first."""
-        from py4j.protocol import Py4JJavaError
-
-        for attempt in range(_ATTEMPTS):
-            if attempt or not just_loaded:
-                self.refresh()
-            try:
-                return change()
-            except Py4JJavaError as error:
-                if attempt == _ATTEMPTS - 1 or not has_java_cause(error, *CONFLICTS):
-                    raise
-                time.sleep(0.05 * (attempt + 1))
+    def _change(self, change: Change) -> None:
+        self._metadata = change_at_last(self._lakehouse, self.ref, change, "spark.branch")
 
 
-def load_table(session: SparkSession, catalog: str, ref: TableRef) -> IcebergTable:
-    """Load a table's metadata from the catalog.
+def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str]) -> bool:
+    """Commit the files of a commit to a branch, in Java; False where that cannot be.
 
-    Raises:
-        ExecutionError: There is no such table.
+    Iceberg's own cherry-pick takes appends and whole partitions only.
+
+    Args:
+        picked: The commit.
+        properties: Properties of the new commit's summary.
     """
     from py4j.protocol import Py4JJavaError
 
+    io = table.io()
+    if _listed(picked.addedDeleteFiles(io)) or _listed(picked.removedDeleteFiles(io)):
+        return False
+    change = table.newOverwrite().toBranch(onto)
+    for file in _listed(picked.addedDataFiles(io)):
+        change.addFile(file)
+    removed = _listed(picked.removedDataFiles(io))
+    for file in removed:
+        change.deleteFile(file)
+    if removed:
+        # A file that is not there any more was replaced by another commit.
+        change.validateFromSnapshot(picked.parentId()).validateNoConflictingDeletes()
+    for key, value in properties.items():
+        change.set(key, value)
     try:
-        handle = iceberg_catalog(session, catalog).loadTable(_identifier(session, ref))
+        change.commit()
     except Py4JJavaError as error:
-        if has_java_cause(error, "NoSuchTableException"):
-            raise ExecutionError(
-                f"the physical table {ref} does not exist",
-                hint="it was dropped since it was recorded; plan and apply again",
-            ) from error
+        if has_java_cause(error, "ValidationException"):
+            return False
         raise
-    return IcebergTable(session, handle, ref)
+    return True
 
 
-def _identifier(session: SparkSession, ref: TableRef) -> Any:
+def _java_table(session: SparkSession, catalog: str, ref: TableRef) -> Any:
     gateway: Any = session.sparkContext._gateway
-    names = gateway.new_array(java_class(session, "java.lang.String"), 2)
+    names = gateway.new_array(_java_class(session, "java.lang.String"), 2)
     names[0], names[1] = ref.namespace, ref.name
-    return java_class(session, "org.apache.iceberg.catalog.TableIdentifier").of(names)
+    identifier = _java_class(session, "org.apache.iceberg.catalog.TableIdentifier").of(names)
+    return iceberg_catalog(session, catalog).loadTable(identifier)
 
 
 def iceberg_catalog(session: SparkSession, catalog: str) -> Any:
@@ -318,7 +282,7 @@ def iceberg_catalog(session: SparkSession, catalog: str) -> Any:
     return known[catalog]
 
 
-def java_class(session: SparkSession, name: str) -> Any:
+def _java_class(session: SparkSession, name: str) -> Any:
     """Return a Java class; by `session._jvm`, every part of its name is a question to the JVM."""
     from py4j.java_gateway import JavaClass
 
@@ -332,9 +296,3 @@ def _listed(files: Any) -> list[Any]:
     while iterator.hasNext():
         found.append(iterator.next())
     return found
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
