@@ -20,6 +20,7 @@ from vde_dagster.errors import StoreError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution.crash_world import FILES, Operation, World, run
 from vde_dagster_tests.execution.look import Warehouse, look
@@ -130,7 +131,7 @@ class RestStage:
         self._release()
         shutil.copytree(self._folder, self._kept)
         self._tables = [
-            (parts, name, part.load(parts, "tables", name))
+            (parts, name, part.load("tables", TableRef(".".join(parts), name)))
             for parts in part.namespaces()
             for name in part.names(parts, "tables")
         ]
@@ -174,7 +175,9 @@ class RestStage:
             part.create_namespace(parts, {})
         for parts, name, loaded in self._tables:
             assert loaded is not None
-            part.register(parts, name, loaded["metadata-location"])
+            part.post(
+                parts, "register", {"name": name, "metadata-location": loaded["metadata-location"]}
+            )
         for parts, name, metadata in self._views:
             number = metadata["current-version-id"]
             (version,) = (one for one in metadata["versions"] if one["version-id"] == number)
@@ -182,7 +185,7 @@ class RestStage:
                 one for one in metadata["schemas"] if one["schema-id"] == version["schema-id"]
             )
             made = {"name": name, "schema": schema, "view-version": version}
-            part.create_view(parts, {**made, "properties": metadata["properties"]})
+            part.post(parts, "views", {**made, "properties": metadata["properties"]})
         return part
 
     def _release(self) -> None:
@@ -265,6 +268,6 @@ def check_nothing_is_left(world: RestWorld) -> None:
 def _views(part: Part) -> Iterator[tuple[tuple[str, ...], str, dict[str, Any]]]:
     for parts in part.namespaces():
         for name in part.names(parts, "views"):
-            loaded = part.load(parts, "views", name)
+            loaded = part.load("views", TableRef(".".join(parts), name))
             assert loaded is not None
             yield parts, name, loaded["metadata"]

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from pyiceberg.typedef import EMPTY_DICT
 
-from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestClient, RestServer
 from vde_dagster_tests.orchestration.servers import free_port
 
 MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
@@ -41,17 +42,54 @@ class Part(RestServer):
         super().__init__(access)
         self.root = root
 
-    def namespaces(self, parent: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-        """Yield the namespaces directly in another one, or in all of it."""
-        for found in super().namespaces((self.root, *parent)):
-            yield found[1:]
+    def make(self, **properties: Any) -> RestClient:
+        """Make a client that knows no other namespace."""
+        return Inside(self.root, **properties)
+
+    def move(self, uri: str) -> None:
+        """Be at another place from now on."""
+        self.access, self._known = RestAccess(uri), None
+
+    def namespaces(self, parent: Sequence[str] = ()) -> list[tuple[str, ...]]:
+        """Return the namespaces directly in another one, or in all of it."""
+        return self.reach(lambda client: client.list_namespaces(tuple(parent)), absent=[])
 
     def create_namespace(self, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
         """Make a namespace."""
+        said = dict(properties)
+        self.reach(lambda client: client.create_namespace(tuple(namespace), said))
+
+    def names(self, namespace: Sequence[str], what: str) -> list[str]:
+        """Return the names of a namespace's `tables` or `views`."""
+        where = tuple(namespace)
+        found = self.reach(
+            lambda client: (client.list_tables if what == "tables" else client.list_views)(where),
+            absent=[],
+        )
+        return [name for *_, name in found]
+
+    def post(self, namespace: Sequence[str], place: str, body: Any) -> None:
+        """Send what makes a table or view."""
+        self.reach(lambda client: client.ask("POST", namespace, place, body))
+
+
+class Inside(RestClient):
+    """A client of one namespace of a server."""
+
+    def __init__(self, root: str, **properties: Any) -> None:
+        self.root = root
+        super().__init__("part", **properties)
+
+    def list_namespaces(self, namespace: Any = ()) -> list[Any]:
+        """List what lies in another one, or in all of it."""
+        return [found[1:] for found in super().list_namespaces(namespace or ("",))]
+
+    def create_namespace(self, namespace: Any, properties: Any = EMPTY_DICT) -> None:
+        """Make a namespace."""
         super().create_namespace((self.root, *namespace), properties)
 
-    def _place(self, namespace: Sequence[str]) -> str:
-        return super()._place((self.root, *namespace))
+    def _encode_namespace_path(self, namespace: Any) -> str:
+        return super()._encode_namespace_path((self.root, *filter(None, namespace)))
 
 
 @contextmanager
@@ -94,7 +132,7 @@ def new_part(uri: str) -> Part:
     """Make an empty namespace, and return it."""
     root = f"t{uuid.uuid4().hex[:12]}"
     server = RestServer(RestAccess(uri))
-    server.create_namespace([root], {})
+    server.reach(lambda client: client.create_namespace((root,)))
     return Part(server.access, root)
 
 

@@ -15,7 +15,6 @@ import pytest
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog, RestViews
-from vde_dagster.lakehouse.catalogs.rest_server import RestAccess
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing import mirror
@@ -86,7 +85,7 @@ class World:
         found = {}
         for parts in self.part.namespaces():
             for name in self.part.names(parts, "views"):
-                loaded = self.part.load(parts, "views", name)
+                loaded = self.part.load("views", TableRef(".".join(parts), name))
                 assert loaded is not None
                 metadata = loaded["metadata"]
                 number = metadata["current-version-id"]
@@ -186,7 +185,7 @@ def test_a_view_of_somebody_else_stays_and_is_named(world: World) -> None:
         },
         "properties": {},
     }
-    world.part.create_view(["db"], theirs)
+    world.part.post(["db"], "views", theirs)
     publish(world.process(), 1, a=ONE, b=TWO)
     assert world.shown() == {"db.a": "SELECT 9", "db.b": TWO}
     standing = world.standing()
@@ -199,7 +198,7 @@ def test_a_view_of_somebody_else_stays_and_is_named(world: World) -> None:
     assert standing is not None
     assert standing.since is None, "it is theirs, and no trouble"
     publish(world.process(), 3, a=ONE, b=TWO)
-    world.part.drop(["db"], "views", "a")
+    world.part.drop("views", A)
     assert not world.process().recover()
     assert world.shown() == {"db.a": ONE, "db.b": TWO}
 
@@ -210,7 +209,7 @@ def test_a_view_that_was_made_anew_is_not_written_over(world: World) -> None:
     assert views is not None
     found = views.load(A)
     assert found is not None
-    world.part.drop(["db"], "views", "a")
+    world.part.drop("views", A)
     views.write(A, None, new_view_metadata(view("a", THREE), None, "", 0))
     with pytest.raises(ConflictError, match=r"refused the view db\.a"):
         views.write(A, found, new_view_metadata(view("a", TWO), found, "", 0))
@@ -290,7 +289,7 @@ def dead_writers_request_comes_late(world: World) -> None:
     anna, under_way = Interrupted(), list[Any]()
 
     def die() -> None:
-        before = world.part.load(["db"], "views", "a")
+        before = world.part.load("views", A)
         under_way.append(before)
         raise Death
 
@@ -335,7 +334,7 @@ def lost_request_comes_late(world: World) -> None:
     anna, under_way = Interrupted(), list[Any]()
 
     def lose() -> None:
-        under_way.append(world.part.load(["db"], "views", "a"))
+        under_way.append(world.part.load("views", A))
         raise StoreError("no answer", hint="wait")
 
     anna.before["mirror.write"] = lose
@@ -440,8 +439,8 @@ def the_catalog_is_out_of_reach(world: World) -> None:
     """A publication happens all the same; until the views follow, that is told."""
     publish(world.process(), 0, a=ONE)
     process = world.process()
-    reached = world.part.access
-    world.part.access = RestAccess("http://127.0.0.1:9")
+    reached = world.part.access.uri
+    world.part.move("http://127.0.0.1:9")
     publish(process, 1, a=TWO)
     assert process.store.environments.get("prod").version == 2  # type: ignore[union-attr]
     since = world.clock.now()
@@ -452,7 +451,7 @@ def the_catalog_is_out_of_reach(world: World) -> None:
     assert standing.since is not None, "nobody says that the views are not those of the state"
     assert standing.since <= since
     assert "cannot be reached" in str(standing.failure)
-    world.part.access = reached
+    world.part.move(reached)
     world.process().recover()
     assert world.shown() == {"db.a": THREE}, "the views never follow"
 
@@ -588,7 +587,7 @@ def test_a_watched_view_is_left_in_peace_once_nobody_can_come_late(world: World)
 def test_looking_at_views_of_a_catalog_out_of_reach_strays_none(world: World) -> None:
     process = world.process()
     publish(process, 0, a=ONE)
-    world.part.access = RestAccess("http://127.0.0.1:9")
+    world.part.move("http://127.0.0.1:9")
     with pytest.raises(StoreError):
         verify(process)
     assert world.standing() == MirrorStanding(1, 0, None, None)

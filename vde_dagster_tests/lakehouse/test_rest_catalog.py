@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +182,7 @@ def test_each_requirement_alone_refuses_what_it_is_for(
 ) -> None:
     """Without it, the server would make the change over what somebody else did."""
     server = lakehouse.catalog.server  # type: ignore[attr-defined]
-    place = (filled.ref.namespace,), "tables", filled.ref.name
+    place = "tables", filled.ref
     first = read_table(lakehouse, filled.ref).location
     made_from = _read(lakehouse, filled)[0]
     changes = CHANGES[change](made_from)
@@ -260,7 +263,7 @@ def test_a_table_below_several_namespaces_is_reached(rest_server: str) -> None:
     server.create_namespace(["a", "b"], {"k": "v"})
     assert list(server.namespaces()) == [("a",)]
     assert list(server.namespaces(["a"])) == [("a", "b")]
-    assert server.has_namespace(["a", "b"])
+    assert server.client().namespace_exists(("a", "b"))
     assert list(server.names(["a", "b"], "tables")) == []
     assert list(server.names(["no"], "tables")) == []
 
@@ -268,7 +271,7 @@ def test_a_table_below_several_namespaces_is_reached(rest_server: str) -> None:
 def test_a_server_that_is_not_there_is_named() -> None:
     server = RestServer(RestAccess("http://127.0.0.1:9"))
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:9 cannot be reached"):
-        server.has_namespace(["a"])
+        server.reach(lambda client: client.namespace_exists(("a",)))
 
 
 def test_nessies_endpoint_of_this_protocol_is_refused_as_it_keeps_no_branches(
@@ -280,7 +283,7 @@ def test_nessies_endpoint_of_this_protocol_is_refused_as_it_keeps_no_branches(
     answer.status_code, answer._content = 200, json.dumps({"overrides": said}).encode()
     monkeypatch.setattr(requests.Session, "request", lambda *about, **more: answer)
     with pytest.raises(UsageError, match=r"keeps no branches of tables.*http://n:19120/api/v2"):
-        server.has_namespace(["a"])
+        server.reach(lambda client: client.namespace_exists(("a",)))
 
 
 @pytest.mark.server
@@ -314,7 +317,64 @@ def test_a_request_that_is_refused_says_what_the_server_says(rest_server: str) -
     server = new_part(rest_server)
     server.create_namespace(["db"], {})
     with pytest.raises(StoreError, match=r"refused: .*file"):
-        server.register(["db"], "a", "file:///no/such/file.metadata.json")
+        server.post(
+            ["db"],
+            "register",
+            {"name": "a", "metadata-location": "file:///no/such/file.metadata.json"},
+        )
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[Message]]]:
+    """A server that has nothing, and the headers of all that it is asked."""
+    found: list[Message] = []
+
+    class Nothing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.append(self.headers)
+            known = self.path.startswith("/v1/config")
+            self.send_response(200 if known else 404)
+            self.end_headers()
+            self.wfile.write(b"{}" if known else b"")
+
+        def log_message(self, *said: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", found
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("properties", "begins"),
+    [
+        ({}, None),
+        ({"rest.auth.type": "basic", "rest.auth.basic.username": "a"}, "Basic "),
+        ({"rest.sigv4-enabled": "true"}, "AWS4-HMAC-SHA256 Credential=key/"),
+        ({"rest.auth.type": "sigv4"}, "AWS4-HMAC-SHA256 Credential=key/"),
+    ],
+)
+def test_requests_say_who_we_are(
+    properties: dict[str, str], begins: str | None, asked: tuple[str, list[Message]]
+) -> None:
+    uri, headers = asked
+    keys = {"client.access-key-id": "key", "client.secret-access-key": "s", "client.region": "x"}
+    password = {"rest.auth.basic.password": "b"} if begins == "Basic " else {}
+    access = RestAccess(uri, properties={**keys, **properties, **password, "header.team": "blue"})
+    assert RestServer(access).load("tables", A) is None
+    assert len(headers) == 2
+    for found in headers:
+        said = found["Authorization"]
+        assert said is None if begins is None else said.startswith(begins)
+        assert found["team"] == "blue"
+        assert found["X-Iceberg-Access-Delegation"] is None
+
+
+def test_a_package_that_a_catalog_asks_for_is_named() -> None:
+    access = RestAccess("http://127.0.0.1:9", properties={"rest.auth.type": "google"})
+    with pytest.raises(UsageError, match=r"a package that is not installed.*[Gg]oogle"):
+        RestServer(access).load("tables", A)
 
 
 @pytest.mark.server
@@ -322,19 +382,20 @@ def test_a_credential_is_given_for_a_token_once(
     rest_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str | None]] = []
-    request = requests.Session.request
+    send = requests.Session.send
 
-    def noted(self: Any, method: str, url: str, **said: Any) -> Any:
-        asked.append((url, (said.get("headers") or {}).get("Authorization")))
-        return request(self, method, url, **said)
+    def noted(self: Any, request: Any, **said: Any) -> Any:
+        asked.append((request.url, request.headers.get("Authorization")))
+        return send(self, request, **said)
 
-    monkeypatch.setattr(requests.Session, "request", noted)
+    monkeypatch.setattr(requests.Session, "send", noted)
     properties = {"header.x-team": "blue"}
     server = RestServer(RestAccess(rest_server, credential="me:secret", properties=properties))
-    assert not server.has_namespace(["a"])
-    assert not server.has_namespace(["b"])
-    (token, _), *others = asked
-    assert token == f"{rest_server}/v1/oauth/tokens"
+    for name in ("a", "b"):
+        assert not server.reach(lambda client, name=name: client.namespace_exists((name,)))  # type: ignore[misc]
+    tokens = [url for url, _ in asked if url == f"{rest_server}/v1/oauth/tokens"]
+    assert len(tokens) == 2, "for the configuration, and what follows it"
+    others = [one for one in asked if one[0] not in tokens]
     assert len(others) == 3
     assert all(who is not None and who.startswith("Bearer ") for _, who in others)
     assert len({who for _, who in others}) == 1

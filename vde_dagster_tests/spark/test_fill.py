@@ -358,7 +358,7 @@ def test_what_fails_says_model_interval_and_reason_in_one_line(spark_engine: Spa
 def test_a_dropped_table_is_said_so(spark_engine: SparkEngine) -> None:
     table = Warehouse(spark_engine, Full(), {"id": "int"})
     spark_engine.session.sql(f"DROP TABLE {table.name}")
-    with pytest.raises(ExecutionError, match="does not exist"):
+    with pytest.raises(ExecutionError, match="has no table"):
         table.fill("SELECT 1 AS id", days(1, 2))
 
 

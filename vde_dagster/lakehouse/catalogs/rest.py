@@ -14,6 +14,7 @@ Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -28,7 +29,7 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     Swap,
     require_unmoved,
 )
-from vde_dagster.lakehouse.catalogs.rest_server import Json, RestConflict, RestServer
+from vde_dagster.lakehouse.catalogs.rest_server import Json, RestConflict, RestServer, parts
 from vde_dagster.lakehouse.io.files import each
 from vde_dagster.lakehouse.io.locations import for_spark
 from vde_dagster.lakehouse.metadata.changes import requirements
@@ -89,7 +90,7 @@ class RestCatalog:
         wanted: list[TableRef] = []
         for namespace, named in by_namespace.items():
             if len(named) > _FEW:
-                there = set(self.server.names(_parts(namespace), _TABLES))
+                there = set(self._names(parts(namespace)))
                 named = [ref for ref in named if ref.name in there]
             wanted += named
         found = each(lambda ref: (ref, self._pointer(ref)), wanted, _THREADS)
@@ -98,11 +99,11 @@ class RestCatalog:
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table."""
         refs: list[TableRef] = []
-        waiting = list(self.server.namespaces())
+        waiting = self._namespaces()
         while waiting:
-            parts = waiting.pop()
-            refs += [TableRef(".".join(parts), name) for name in self.server.names(parts, _TABLES)]
-            waiting += self.server.namespaces(parts)
+            one = waiting.pop()
+            refs += [TableRef(".".join(one), name) for name in self._names(one)]
+            waiting += self._namespaces(one)
         found = each(lambda ref: (ref, self._pointer(ref)), sorted(refs, key=str), _THREADS)
         return {ref: pointer for ref, pointer in found if pointer is not None}
 
@@ -128,32 +129,40 @@ class RestCatalog:
                 raise PointerMovedError(swap.ref, swap.kind) from conflict
 
     def _swap(self, swap: Swap) -> None:
-        namespace, name = _parts(swap.ref.namespace), swap.ref.name
+        namespace = parts(swap.ref.namespace)
         if swap.before is None:
             require_unmoved(self.pointers([swap.ref]), [swap])
-            assert swap.after is not None
+            body = {"name": swap.ref.name, "metadata-location": swap.after}
             with self._effects.at("catalog.swap", str(swap.ref)):
-                return self.server.register(namespace, name, swap.after)
-        loaded = self.server.load(namespace, _TABLES, name)
+                self.server.reach(lambda client: client.ask("POST", namespace, "register", body))
+                return
+        loaded = self.server.load(_TABLES, swap.ref)
         at = _pointer(loaded)
         require_unmoved({swap.ref: at} if at is not None else {}, [swap])
         assert loaded is not None
         if swap.after is None:
             with self._effects.at("catalog.swap", str(swap.ref)):
-                if not self.server.drop(namespace, _TABLES, name):
+                if not self.server.drop(_TABLES, swap.ref):
                     raise RestConflict
                 return
         needed = requirements(loaded["metadata"], swap.updates)
         named = {"action": "set-properties", "updates": {CHANGE: swap.after}}
         changes = [*swap.updates, named]
         with self._effects.at("catalog.swap", str(swap.ref)):
-            made = self.server.commit(namespace, _TABLES, name, needed, changes)
+            made = self.server.commit(_TABLES, swap.ref, needed, changes)
         _require_branches(swap.ref, made, changes)
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         """Return those of the namespaces that the catalog has."""
         wanted = list(dict.fromkeys(names))
-        found = each(lambda name: (name, self.server.has_namespace(_parts(name))), wanted, _THREADS)
+        found = each(
+            lambda name: (
+                name,
+                self.server.reach(lambda client: client.namespace_exists(parts(name))),
+            ),
+            wanted,
+            _THREADS,
+        )
         return {name for name, there in found if there}
 
     def create_namespaces(
@@ -162,27 +171,31 @@ class RestCatalog:
         """Create namespaces, each with its properties, and what they lie in, where missing."""
         wanted: dict[str, Mapping[str, str]] = {}
         for name, properties in namespaces.items():
-            parts = _parts(name)
-            for length in range(1, len(parts)):
-                wanted.setdefault(".".join(parts[:length]), {})
+            above = parts(name)
+            for length in range(1, len(above)):
+                wanted.setdefault(".".join(above[:length]), {})
             wanted[name] = properties
         present = self.namespaces(wanted)
         for name in sorted(wanted.keys() - present, key=lambda name: (name.count("."), name)):
-            with self._effects.at("catalog.create_namespace", name):
-                try:
-                    self.server.create_namespace(_parts(name), wanted[name])
-                except RestConflict:
-                    continue  # somebody else made it
+            with (
+                suppress(RestConflict),  # somebody else made it
+                self._effects.at("catalog.create_namespace", name),
+            ):
+                self.server.reach(
+                    lambda client, name=name: client.create_namespace(  # type: ignore[misc]
+                        parts(name), dict(wanted[name])
+                    )
+                )
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
         """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
-        parts = _parts(name)
-        inside = (self.server.namespaces(parts), self.server.names(parts, "views"))
-        if any(next(names, None) is not None for names in inside):
+        own = parts(name)
+        views = self.server.reach(lambda client: client.list_views(own), absent=[])
+        if views or self._namespaces(own):
             return False  # not every server looks for these
         with self._effects.at("catalog.drop_namespace", name):
             try:
-                self.server.drop_namespace(parts)
+                self.server.reach(lambda client: client.drop_namespace(own), absent=None)
             except RestConflict:
                 return False
         return True
@@ -213,7 +226,14 @@ class RestCatalog:
         )
 
     def _pointer(self, ref: TableRef) -> Pointer | None:
-        return _pointer(self.server.load(_parts(ref.namespace), _TABLES, ref.name, whole=False))
+        return _pointer(self.server.load(_TABLES, ref, whole=False))
+
+    def _namespaces(self, inside: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        return self.server.reach(lambda client: client.list_namespaces(inside), absent=[])
+
+    def _names(self, namespace: tuple[str, ...]) -> list[str]:
+        found = self.server.reach(lambda client: client.list_tables(namespace), absent=[])
+        return [name for *_, name in found]
 
 
 def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
@@ -235,10 +255,6 @@ def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[
         )
 
 
-def _parts(namespace: str) -> tuple[str, ...]:
-    return tuple(namespace.split("."))
-
-
 _VIEWS = "views"
 
 
@@ -256,7 +272,7 @@ class RestViews:
 
     def load(self, ref: TableRef) -> Json | None:
         """Return a view's metadata, or None where there is none."""
-        loaded = self._server.load(_name_parts(ref), _VIEWS, ref.name)
+        loaded = self._server.load(_VIEWS, ref)
         return loaded["metadata"] if loaded is not None else None
 
     def write(self, ref: TableRef, before: Json | None, after: Json) -> None:
@@ -273,10 +289,12 @@ class RestViews:
         with self._effects.at("mirror.write", str(ref)):
             try:
                 if before is None:
-                    return self._server.create_view(_name_parts(ref), _creation(ref, after))
+                    namespace, body = parts(ref.namespace), _creation(ref, after)
+                    self._server.reach(lambda client: client.ask("POST", namespace, _VIEWS, body))
+                    return
                 needed = [{"type": "assert-view-uuid", "uuid": before["view-uuid"]}]
                 changes = _changes(before, after)
-                self._server.commit(_name_parts(ref), _VIEWS, ref.name, needed, changes)
+                self._server.commit(_VIEWS, ref, needed, changes)
             except RestConflict as conflict:
                 raise ConflictError(
                     f"the catalog refused the view {ref}: {conflict}",
@@ -286,7 +304,7 @@ class RestViews:
     def drop(self, ref: TableRef) -> None:
         """Remove a view, if it is there."""
         with self._effects.at("mirror.drop", str(ref)):
-            self._server.drop(_name_parts(ref), _VIEWS, ref.name)
+            self._server.drop(_VIEWS, ref)
 
 
 def _creation(ref: TableRef, metadata: Json) -> Json:
@@ -321,7 +339,3 @@ def _current(metadata: Json) -> tuple[Any, Any]:
     version = next(one for one in metadata["versions"] if one["version-id"] == number)
     schemas = metadata["schemas"]
     return version, next(one for one in schemas if one["schema-id"] == version["schema-id"])
-
-
-def _name_parts(ref: TableRef) -> tuple[str, ...]:
-    return tuple(ref.namespace.split("."))

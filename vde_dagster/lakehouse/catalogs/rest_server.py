@@ -1,29 +1,39 @@
-"""An Iceberg REST catalog's server: its configuration, who we are there, and its routes.
+"""An Iceberg REST catalog's server, by PyIceberg's client: its configuration, and who we are there.
 
+Tables and views pass as JSON, not as PyIceberg's classes: these drop fields that they do not know
+and refuse types of format version 3 that they have not; and a view they cannot replace.
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
+from requests import HTTPError, RequestException, Session
 
 from vde_dagster.errors import StoreError, UsageError
-
-if TYPE_CHECKING:
-    from requests import Response, Session
+from vde_dagster.planning.tables.table import TableRef
 
 Json = dict[str, Any]
+T = TypeVar("T")
 _SECONDS = 60
-_EARLY = 30
-"""How long before its end (in seconds) a token is replaced."""
+_EXPIRED = (401, 419)
 _SETTING = "check uri, token and credential under [tool.vde.rest], and that the server runs"
-HEADER = "header."
-"""Begins the properties that are sent as headers, as in Iceberg's own clients."""
+_DELEGATION = "X-Iceberg-Access-Delegation"
 
 
 class RestConflict(Exception):
@@ -40,8 +50,8 @@ class RestAccess:
         credential: `id:secret`, for which the server or `oauth2_uri` gives a token.
         oauth2_uri: Who gives tokens; the server itself by default.
         scope: What the token is asked for.
-        properties: Iceberg's other properties of a REST catalog, for Spark as they are;
-            `header.…` are headers of our own requests, too.
+        properties: Iceberg's other properties of a REST catalog, such as `header.…`,
+            `rest.sigv4-enabled` and `rest.auth.type`.
     """
 
     uri: str
@@ -65,9 +75,67 @@ class RestAccess:
             found["oauth2-server-uri"] = self.oauth2_uri
         return {**found, **self.properties}
 
+    def for_pyiceberg(self) -> dict[str, Any]:
+        """Return the properties of PyIceberg's client that say the same."""
+        said: dict[str, Any] = self.for_spark()
+        # Servers of before say nothing of what they have; and who gives tokens is said by nobody.
+        said["view-endpoints-supported"] = "true"
+        said.setdefault("oauth2-server-uri", f"{self.uri.rstrip('/')}/v1/oauth/tokens")
+        kind = self.properties.get("rest.auth.type", "")
+        if kind == "sigv4":
+            said["rest.sigv4-enabled"] = "true"
+        if kind in ("basic", "google", "entra"):
+            prefix = "gcp.auth." if kind == "google" else f"rest.auth.{kind}."
+            auth: dict[str, Any] = {
+                key.removeprefix(prefix).replace("-", "_"): value
+                for key, value in self.properties.items()
+                if key.startswith(prefix)
+            }
+            if "scopes" in auth:
+                auth["scopes"] = auth["scopes"].split(",")
+            said["auth"] = {"type": kind, kind: auth}
+        elif self.token is None and self.credential is None:
+            said["auth"] = {"type": "noop"}
+        return said
+
+
+class RestClient(RestCatalog):
+    """PyIceberg's client, with requests that it has not."""
+
+    def _config_headers(self, session: Session) -> None:
+        super()._config_headers(session)
+        if f"header.{_DELEGATION}" not in self.properties:
+            del session.headers[_DELEGATION]  # some refuse what they cannot give
+        session.request = partial(session.request, timeout=_SECONDS)  # type: ignore[method-assign]
+
+    def ask(
+        self,
+        method: str,
+        namespace: Sequence[str],
+        place: str,
+        body: Json | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send a request about what a namespace holds.
+
+        Returns:
+            The answer's JSON, or True where it has none.
+        """
+        url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
+        send = partial(self._session.request, method, url, json=body, params=parameters)
+        answer = send()
+        if answer.status_code in _EXPIRED:
+            self._refresh_token()
+            answer = send()
+        try:
+            answer.raise_for_status()
+        except HTTPError as error:
+            _handle_non_200_response(error, {404: NoSuchTableError, 409: CommitFailedException})
+        return answer.json() if answer.content else True
+
 
 class RestServer:
-    """A server's namespaces, tables and views; threads may share one.
+    """A server's tables and views; threads may share one.
 
     Args:
         access: Where it is, and who we are there.
@@ -75,47 +143,11 @@ class RestServer:
 
     def __init__(self, access: RestAccess) -> None:
         self.access = access
-        self._local = threading.local()
         self._lock = threading.Lock()
-        self._config: Mapping[str, str] | None = None
-        self._token, self._until = access.token, float("inf")
+        self._known: RestClient | None = None
 
-    def namespaces(self, parent: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-        """Yield the namespaces directly in another one, or at the top."""
-        more = {"parent": self._separator().join(parent)} if parent else {}
-        for answer in self._pages("namespaces", more):
-            yield from (tuple(parts) for parts in answer["namespaces"])
-
-    def has_namespace(self, namespace: Sequence[str]) -> bool:
-        """Say whether there is a namespace."""
-        return self._send("GET", self._place(namespace), absent=None) is not None
-
-    def create_namespace(self, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
-        """Make a namespace.
-
-        Raises:
-            RestConflict: There is one.
-        """
-        body = {"namespace": list(namespace), "properties": dict(properties)}
-        self._send("POST", "namespaces", body)
-
-    def drop_namespace(self, namespace: Sequence[str]) -> None:
-        """Remove a namespace, if it is there.
-
-        Raises:
-            RestConflict: It is not empty.
-        """
-        self._send("DELETE", self._place(namespace), absent=None)
-
-    def names(self, namespace: Sequence[str], what: str) -> Iterator[str]:
-        """Yield the names of a namespace's `tables` or `views`; none where it is not there."""
-        for answer in self._pages(f"{self._place(namespace)}/{what}", {}):
-            yield from (str(one["name"]) for one in answer["identifiers"])
-
-    def load(
-        self, namespace: Sequence[str], what: str, name: str, *, whole: bool = True
-    ) -> Json | None:
-        """Load one of a namespace's `tables` or `views`.
+    def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
+        """Load a table or view.
 
         Args:
             what: `tables` or `views`.
@@ -125,36 +157,18 @@ class RestServer:
             `metadata-location` and `metadata`; None where there is none.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
-        place = f"{self._place(namespace)}/{what}/{quote(name, safe='')}"
-        answer = self._send("GET", place, parameters=parameters, absent=None)
-        return answer.json() if answer is not None else None
-
-    def register(self, namespace: Sequence[str], name: str, location: str) -> None:
-        """Make a table of a metadata file that lies there.
-
-        Raises:
-            RestConflict: Something has the name.
-        """
-        body = {"name": name, "metadata-location": location}
-        self._send("POST", f"{self._place(namespace)}/register", body)
-
-    def create_view(self, namespace: Sequence[str], body: Json) -> None:
-        """Make a view.
-
-        Raises:
-            RestConflict: Something has the name.
-        """
-        self._send("POST", f"{self._place(namespace)}/views", body)
+        found: Json | None = self.reach(
+            lambda client: client.ask("GET", *_place(what, ref), None, parameters), absent=None
+        )
+        return found
 
     def commit(
-        self,
-        namespace: Sequence[str],
-        what: str,
-        name: str,
-        requirements: Sequence[Json],
-        updates: Sequence[Json],
+        self, what: str, ref: TableRef, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> Json:
-        """Change one of a namespace's `tables` or `views`.
+        """Change a table or view.
+
+        Args:
+            what: `tables` or `views`.
 
         Returns:
             `metadata-location` and `metadata` of what became of it.
@@ -163,131 +177,82 @@ class RestServer:
             RestConflict: A requirement does not hold, or there is none.
         """
         body = {
-            "identifier": {"namespace": list(namespace), "name": name},
+            "identifier": {"namespace": list(parts(ref.namespace)), "name": ref.name},
             "requirements": list(requirements),
             "updates": list(updates),
         }
-        place = f"{self._place(namespace)}/{what}/{quote(name, safe='')}"
-        answer = self._send("POST", place, body, absent=None)
-        if answer is None:
-            raise RestConflict(f"there is no {name} any more")
-        made: Json = answer.json()
+        made: Json | None = self.reach(
+            lambda client: client.ask("POST", *_place(what, ref), body), absent=None
+        )
+        if made is None:
+            raise RestConflict(f"there is no {ref} any more")
         return made
 
-    def drop(self, namespace: Sequence[str], what: str, name: str) -> bool:
-        """Remove one of a namespace's `tables` or `views`, but no file; say whether it did."""
-        parameters = {"purgeRequested": "false"} if what == "tables" else {}
-        place = f"{self._place(namespace)}/{what}/{quote(name, safe='')}"
-        return self._send("DELETE", place, parameters=parameters, absent=None) is not None
+    def drop(self, what: str, ref: TableRef) -> bool:
+        """Remove a table or view (`tables` or `views`), but no file; say whether it did."""
+        keeping = {"purgeRequested": "false"} if what == "tables" else {}
+        return self.reach(
+            lambda client: bool(client.ask("DELETE", *_place(what, ref), None, keeping)),
+            absent=False,
+        )
 
-    def _place(self, namespace: Sequence[str]) -> str:
-        separator = quote(self._separator(), safe="")
-        return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
+    _RAISE: Any = object()
 
-    def _separator(self) -> str:
-        return unquote(self._configured().get("namespace-separator", "%1F"))
+    def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
+        """Use the client.
 
-    def _pages(self, place: str, parameters: Mapping[str, str]) -> Iterator[Json]:
-        wanted = dict(parameters)
-        while True:
-            answer = self._send("GET", place, parameters=wanted, absent=None)
-            if answer is None:
-                return
-            found: Json = answer.json()
-            yield found
-            page = found.get("next-page-token")
-            if not page:
-                return
-            wanted["pageToken"] = page
+        Args:
+            absent: What is returned for what is not there, where the caller expects that.
 
-    def _configured(self) -> Mapping[str, str]:
-        with self._lock:
-            if self._config is None:
-                asked = {"warehouse": self.access.warehouse} if self.access.warehouse else {}
-                answer = self._request("GET", self._url("config"), None, asked)
-                if not answer.ok:
-                    raise self._refused(answer)
-                found: Json = answer.json()
-                config = {**found.get("defaults", {}), **found.get("overrides", {})}
-                _require_branches_of_tables(self.access.uri, config)
-                self._config = config
-            return self._config
-
-    def _url(self, place: str, prefix: str = "", base: str = "") -> str:
-        inner = f"{prefix.strip('/')}/" if prefix else ""
-        return f"{(base or self.access.uri).rstrip('/')}/v1/{inner}{place}"
-
-    _RAISE = object()
-
-    def _send(
-        self,
-        method: str,
-        place: str,
-        body: Json | None = None,
-        parameters: Mapping[str, str] | None = None,
-        absent: object = _RAISE,
-    ) -> Response | None:
-        """Send a request; None for what is not there, where the caller expects that."""
-        config = self._configured()
-        url = self._url(place, config.get("prefix", ""), config.get("uri", ""))
-        answer = self._request(method, url, body, parameters or {})
-        if answer.status_code == 404 and absent is None:
-            return None
-        if answer.status_code == 409:
-            raise RestConflict(_reason(answer))
-        if not answer.ok:
-            raise self._refused(answer)
-        return answer
-
-    def _request(
-        self, method: str, url: str, body: Json | None, parameters: Mapping[str, str]
-    ) -> Response:
-        headers = {
-            key.removeprefix(HEADER): value
-            for key, value in self.access.properties.items()
-            if key.startswith(HEADER)
-        }
-        token = self._current_token()
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        return self._reach(method, url, json=body, params=parameters, headers=headers)
-
-    def _current_token(self) -> str | None:
-        access = self.access
-        if access.credential is None:
-            return access.token
-        if self._token is None or time.monotonic() > self._until:
-            user, _, secret = access.credential.rpartition(":")
-            form = {"grant_type": "client_credentials", "client_secret": secret}
-            form |= {"client_id": user, "scope": access.scope}
-            url = access.oauth2_uri or self._url("oauth/tokens")
-            answer = self._reach("POST", url, data=form)
-            if not answer.ok:
-                raise self._refused(answer)
-            found: Json = answer.json()
-            self._token = str(found["access_token"])
-            lasts = found.get("expires_in")
-            self._until = time.monotonic() + float(lasts) - _EARLY if lasts else float("inf")
-        return self._token
-
-    def _reach(self, method: str, url: str, **said: Any) -> Response:
-        import requests
-
-        session: Session | None = getattr(self._local, "session", None)
-        if session is None:
-            session = self._local.session = requests.Session()
+        Raises:
+            RestConflict: What is asked for does not fit what the server has.
+            StoreError: The server cannot be reached, or refuses.
+        """
+        uri = self.access.uri
         try:
-            return session.request(method, url, timeout=_SECONDS, **said)
-        except requests.RequestException as error:
+            return work(self.client())
+        except (NoSuchNamespaceError, NoSuchTableError) as error:
+            if absent is self._RAISE:
+                raise self._refused(error) from error
+            found: T = absent
+            return found
+        except (
+            CommitFailedException,
+            NamespaceAlreadyExistsError,
+            NamespaceNotEmptyError,
+        ) as error:
+            raise RestConflict(_first_line(error)) from error
+        except RequestException as error:
             raise StoreError(
-                f"the REST catalog at {self.access.uri} cannot be reached: {type(error).__name__}",
+                f"the REST catalog at {uri} cannot be reached: {type(error).__name__}",
                 hint=_SETTING,
             ) from error
+        except ImportError as error:
+            raise UsageError(
+                f"the REST catalog at {uri} asks for a package that is not installed: {error}",
+                hint="install boto3 for SigV4, google-auth for Google, azure-identity for Entra",
+            ) from error
+        except UsageError:
+            raise
+        except Exception as error:  # PyIceberg's errors have no class in common
+            raise self._refused(error) from error
 
-    def _refused(self, answer: Response) -> StoreError:
-        return StoreError(
-            f"the REST catalog at {self.access.uri} refused: {_reason(answer)}", hint=_SETTING
-        )
+    def make(self, **properties: Any) -> RestClient:
+        """Make a client, which asks the server for its configuration."""
+        return RestClient("rest", **properties)
+
+    def client(self) -> RestClient:
+        """Return the client; the first call makes it."""
+        with self._lock:
+            if self._known is None:
+                made = self.make(**self.access.for_pyiceberg())
+                _require_branches_of_tables(self.access.uri, made.properties)
+                self._known = made
+            return self._known
+
+    def _refused(self, error: Exception) -> StoreError:
+        said = _first_line(error)
+        return StoreError(f"the REST catalog at {self.access.uri} refused: {said}", hint=_SETTING)
 
 
 def _require_branches_of_tables(uri: str, config: Mapping[str, str]) -> None:
@@ -299,8 +264,14 @@ def _require_branches_of_tables(uri: str, config: Mapping[str, str]) -> None:
         )
 
 
-def _reason(answer: Response) -> str:
-    try:
-        return str(answer.json()["error"]["message"]).splitlines()[0]
-    except (ValueError, KeyError, IndexError, TypeError):
-        return f"HTTP {answer.status_code}"
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def parts(namespace: str) -> tuple[str, ...]:
+    """Return the parts of a namespace's name."""
+    return tuple(namespace.split("."))
+
+
+def _place(what: str, ref: TableRef) -> tuple[tuple[str, ...], str]:
+    return parts(ref.namespace), f"{what}/{quote(ref.name, safe='')}"
