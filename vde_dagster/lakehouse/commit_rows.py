@@ -196,15 +196,6 @@ _BOUNDS = {"date": "%Y-%m-%d", "timestamp": "%Y-%m-%dT%H:%M:%S.%f+00:00"}
 _BOUNDS |= {"timestamp_ltz": _BOUNDS["timestamp"], "timestamp_ntz": "%Y-%m-%dT%H:%M:%S.%f"}
 
 
-def import_readers() -> None:
-    """Import what reading rows needs, before there are threads.
-
-    It imports more of SQLAlchemy than the state store does; two threads that do so at once can see
-    half a module.
-    """
-    import pyiceberg.catalog.sql  # noqa: F401
-
-
 def some_rows(
     lakehouse: Lakehouse,
     table: PhysicalTable,

@@ -88,23 +88,21 @@ class Lakehouse:
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
     def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it.
+        """Return a table as PyIceberg has it, for reading.
 
         Raises:
             ExecutionError: There is no such table.
             DamagedFileError: Its metadata file is missing or damaged.
         """
-        from pyiceberg.exceptions import NoSuchTableError
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.table import Table
+        from pyiceberg.table.metadata import TableMetadataUtil
 
-        try:
-            loaded = self.catalog.load_table(ref)
-            loaded.io = whole_avro(loaded.io)
-            return loaded
-        except NoSuchTableError as error:
-            raise self._no_table(ref) from error
-        except Exception:
-            self.table_metadata(ref)  # says which file is damaged, where one is
-            raise
+        location, metadata = self._read_table(ref)
+        loaded = TableMetadataUtil.parse_obj(metadata)
+        io = whole_avro(self.files.file_io(location))
+        name = (ref.namespace, ref.name)
+        return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
@@ -134,10 +132,16 @@ class Lakehouse:
         Raises:
             ExecutionError: There is no such table, or its metadata file is missing.
         """
+        return self._read_table(ref)[1]
+
+    def _read_table(self, ref: TableRef) -> tuple[str, dict[str, Any]]:
         location = self.metadata_location(ref)
         if location is None:
-            raise self._no_table(ref)
-        return read_metadata(self.files, location, str(ref))
+            raise ExecutionError(
+                f"the catalog '{self.catalog_name}' has no table {ref}",
+                hint="apply the plan again; `vde fsck` says what is damaged",
+            )
+        return location, read_metadata(self.files, location, str(ref))
 
     def table_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]]:
         """Return (name, Spark SQL type, description) of a table's columns, in order.
@@ -262,9 +266,3 @@ class Lakehouse:
     def recover(self) -> bool:
         """Finish what others began and the state has decided; see `settle.recover`."""
         return recover(self)
-
-    def _no_table(self, ref: TableRef) -> ExecutionError:
-        return ExecutionError(
-            f"the catalog '{self.catalog_name}' has no table {ref}",
-            hint="apply the plan again; `vde fsck` says what is damaged",
-        )

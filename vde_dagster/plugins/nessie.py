@@ -34,7 +34,6 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
     from requests import Response, Session
 
 
@@ -167,20 +166,6 @@ class NessieCatalog:
             except NessieConflict:
                 return False
         return True
-
-    def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it, for reading.
-
-        Raises:
-            NoSuchTableError: There is no such table; PyIceberg's own error.
-        """
-        from pyiceberg.exceptions import NoSuchTableError
-        from pyiceberg.table import StaticTable
-
-        pointer = self.pointers([ref]).get(ref)
-        if pointer is None or pointer.kind != TABLE:
-            raise NoSuchTableError(str(ref))
-        return StaticTable.from_metadata(pointer.location, self._io)
 
     def for_spark(self) -> SparkCatalog:
         """Say how Spark reaches it: Iceberg's own client, which its runtime brings along."""

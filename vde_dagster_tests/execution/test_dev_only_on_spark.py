@@ -37,7 +37,7 @@ def read(workspace: Workspace, engine: Any, name: str) -> list[tuple[object, ...
     catalog = workspace.settings.catalog
     rows = engine.session.sql(f"SELECT * FROM `{catalog}`.shop.{name}").collect()
     found = sorted(tuple(row) for row in rows)
-    table = workspace.lakehouse.catalog.load_table(TableRef("shop", name))
+    table = workspace.lakehouse.load_table(TableRef("shop", name))
     arrow = table.scan().to_arrow()
     assert sorted(tuple(row.values()) for row in arrow.to_pylist()) == found
     return found

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from sqlalchemy import Connection
@@ -27,9 +26,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
 )
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.effects import Effects
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 
 class FolderCatalog:
@@ -107,16 +103,6 @@ class FolderCatalog:
                 if path.is_dir():
                     path.rmdir()
         return True
-
-    def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it."""
-        from pyiceberg.exceptions import NoSuchTableError
-        from pyiceberg.table import StaticTable
-
-        pointer = self.pointers([ref]).get(ref)
-        if pointer is None or pointer.kind != "TABLE":
-            raise NoSuchTableError(str(ref))
-        return StaticTable.from_metadata(pointer.location)
 
     def for_spark(self) -> SparkCatalog:
         """Say how Spark reaches it: not at all."""

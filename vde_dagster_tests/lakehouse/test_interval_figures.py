@@ -13,6 +13,7 @@ from vde_dagster.lakehouse.commit_rows import Figures, interval_figures
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster_tests.lakehouse.pyiceberg_tables import pyiceberg_catalog
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)
@@ -40,7 +41,7 @@ def days(*numbers: int) -> list[Interval]:
 def write(lakehouse: Lakehouse, *files: list[object], type_: pa.DataType) -> tuple[int, list[Path]]:
     """Commit the files, each with one value a row; return the last commit and its files."""
     tables = [pa.table({"day_1": pa.array(values, type_)}) for values in files]
-    made = lakehouse.catalog.pyiceberg.create_table((REF.namespace, REF.name), tables[0].schema)
+    made = pyiceberg_catalog(lakehouse).create_table((REF.namespace, REF.name), tables[0].schema)
     made.append(tables[0])  # an earlier commit, which counts for nothing
     with made.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
         from pyiceberg.io.pyarrow import _dataframe_to_data_files

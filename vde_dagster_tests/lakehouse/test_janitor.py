@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from vde_dagster.lakehouse.catalogs import sql
 from vde_dagster.lakehouse.catalogs.catalog import Swap
+from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
@@ -314,16 +314,16 @@ def test_a_lost_race_leaves_no_metadata_file(
     clock.advance(days=30)
     world.process().apply(Job("more", "prod", 1, (("orders", "1"),), days(0, 1, 2)))
     clock.advance(days=30)
-    swap = sql.swap_pointers
+    swap = SqlCatalog.swap
 
-    def late(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
+    def late(self: SqlCatalog, swaps: Sequence[Swap], within: Connection) -> None:
         """Somebody else commits between the janitor's reading and its swap."""
         moved = [replace(each, before=f"{each.before}.other") for each in swaps]
-        swap(connection, catalog, moved)
+        swap(self, moved, within)
 
     before = metadata_files(world)
     with monkeypatch.context() as patch:
-        patch.setattr(sql, "swap_pointers", late)
+        patch.setattr(SqlCatalog, "swap", late)
         (failure,) = janitor(world).failures
     assert failure.action == "expire_snapshots"
     assert "was changed by somebody else" in str(failure.error)

@@ -26,6 +26,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Process, World, fast_folder
+from vde_dagster_tests.lakehouse.pyiceberg_tables import writable
 from vde_dagster_tests.state.builders import FakeClock, table
 
 ROWS = pa.table({"c0": pa.array([1, 2], pa.int32()), "c1": pa.array([3, 4], pa.int32())})
@@ -64,7 +65,7 @@ class Made:
         return self
 
     def iceberg(self) -> Table:
-        return self.process.lakehouse.load_table(self.table.ref)
+        return writable(self.process.lakehouse, self.table.ref)
 
     def stray(self, name: str = "stray.parquet") -> Path:
         """Write a file as a killed run leaves it."""

@@ -20,7 +20,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse import Publication
-from vde_dagster.lakehouse.catalogs import sql
+from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing import pins, prepare, publish
@@ -436,17 +436,17 @@ def no_version_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_pointer_check(patch: pytest.MonkeyPatch) -> None:
-    swap_checked = sql.swap_pointers
+    swap_checked = SqlCatalog.swap
 
-    def unchecked(connection: Any, catalog: str, swaps: Any) -> None:
-        now = sql.read_pointers(connection, catalog, [swap.ref for swap in swaps])
+    def unchecked(self: SqlCatalog, swaps: Any, within: Any = None) -> None:
+        now = self.pointers([swap.ref for swap in swaps], within)
         moved = [
             replace(swap, before=now[swap.ref].location) if swap.ref in now else swap
             for swap in swaps
         ]
-        swap_checked(connection, catalog, moved)
+        swap_checked(self, moved, within)
 
-    patch.setattr(sql, "swap_pointers", unchecked)
+    patch.setattr(SqlCatalog, "swap", unchecked)
 
 
 def no_lease(patch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.commit_rows import some_rows
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster_tests.lakehouse.pyiceberg_tables import pyiceberg_catalog, writable
 
 DAY = timedelta(days=1)
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)
@@ -30,7 +31,7 @@ def make(lakehouse: Lakehouse, kind: str) -> tuple[PhysicalTable, int]:
     type_, days = TYPES[kind]
     rows = pa.table({"day_1": pa.array([*days, *days], type_), "n": pa.array(range(6), pa.int64())})
     ref = TableRef("vde_physical", f"made_{kind}")
-    made = lakehouse.catalog.pyiceberg.create_table((ref.namespace, ref.name), rows.schema)
+    made = pyiceberg_catalog(lakehouse).create_table((ref.namespace, ref.name), rows.schema)
     made.append(rows)
     snapshot = made.current_snapshot()
     assert snapshot is not None
@@ -86,7 +87,7 @@ def test_a_time_column_of_text_tells_no_ranges_apart(lakehouse: Lakehouse) -> No
 
 def test_rows_are_those_of_the_commit(lakehouse: Lakehouse) -> None:
     table, snapshot_id = make(lakehouse, "date")
-    made = lakehouse.load_table(table.ref)
+    made = writable(lakehouse, table.ref)
     made.delete("n < 6")
     for number, expected in ((snapshot_id, 6), (made.metadata.current_snapshot_id, 0)):
         assert number is not None

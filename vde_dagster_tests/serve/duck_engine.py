@@ -15,6 +15,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.lakehouse.pyiceberg_tables import writable
 
 _TYPES = {"VARCHAR": "STRING", "INTEGER": "INT", "HUGEINT": "BIGINT"}
 
@@ -37,7 +38,7 @@ class DuckEngine(FakeSpark):
         """Write what a query gives: in place of all rows, or beside them where it fills ranges."""
         assert task.query is not None
         self.statements += 1
-        table = self.lakehouse.load_table(task.table.ref)
+        table = writable(self.lakehouse, task.table.ref)
         with duckdb.connect() as connection:
             rows = self._relation(task.query, connection).fetch_arrow_table()
         schema = table.schema().as_arrow()

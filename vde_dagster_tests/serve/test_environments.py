@@ -14,6 +14,7 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from vde_dagster_tests.execution.conftest import empty_postgres, postgres
+from vde_dagster_tests.lakehouse.pyiceberg_tables import pyiceberg_catalog
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import open_duck
 from vde_dagster_tests.serve.served_process import REPOSITORY, VDE, refused, serving_here, vde
@@ -215,7 +216,7 @@ def test_a_table_that_others_write_is_there_as_it_is_now(tmp_path: Path) -> None
         "MODEL (name marts.rates, kind VIEW); SELECT max(rate) AS rate FROM lake.rates",
     )
     with open_duck(folder.root) as workspace:
-        catalog = workspace.lakehouse.catalog.pyiceberg  # type: ignore[attr-defined]
+        catalog = pyiceberg_catalog(workspace.lakehouse)
         catalog.create_namespace("lake")
         rates = pa.table({"rate": pa.array([1, 2], pa.int32())})
         theirs = catalog.create_table("lake.rates", schema=rates.schema)

@@ -16,7 +16,6 @@ from vde_dagster.lakehouse.metadata.changes import Updates
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
     from sqlalchemy import Connection
 
 
@@ -224,14 +223,6 @@ class Catalog(Protocol):
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
         """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
-        ...
-
-    def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it.
-
-        Raises:
-            NoSuchTableError: There is no such table; PyIceberg's own error.
-        """
         ...
 
     def for_spark(self) -> SparkCatalog:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -35,10 +35,6 @@ from vde_dagster.lakehouse.io.locations import for_spark
 from vde_dagster.lakehouse.metadata.changes import requirements
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.effects import Effects
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
 
 CHANGE = "vde.change"
 """The table property that names the last change of ours: whether one has happened is asked here."""
@@ -199,20 +195,6 @@ class RestCatalog:
             except RestConflict:
                 return False
         return True
-
-    def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it, for reading.
-
-        Raises:
-            NoSuchTableError: There is no such table; PyIceberg's own error.
-        """
-        from pyiceberg.exceptions import NoSuchTableError
-        from pyiceberg.table import StaticTable
-
-        pointer = self._pointer(ref)
-        if pointer is None:
-            raise NoSuchTableError(str(ref))
-        return StaticTable.from_metadata(pointer.location, self._io)
 
     def for_spark(self) -> SparkCatalog:
         """Say how Spark reaches it: Iceberg's own client, which its runtime brings along."""
