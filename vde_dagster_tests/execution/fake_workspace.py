@@ -34,7 +34,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db.effects import Clock, Effects
-from vde_dagster_tests.lakehouse.fake_engine import head, list_of_nothing, next_file
+from vde_dagster_tests.lakehouse.fake_engine import head, list_of_nothing, next_file, with_commit
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 _READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")
@@ -195,20 +195,8 @@ class FakeSpark:
         }
         if parent is not None:
             snapshot["parent-snapshot-id"] = parent
-        changed = {
-            **metadata,
-            "last-sequence-number": sequence,
-            "last-updated-ms": now,
-            "snapshots": [*metadata["snapshots"], snapshot],
-            "refs": {**metadata["refs"], name: {"type": "branch", "snapshot-id": snapshot_id}},
-        }
-        if name == "main":
-            changed["current-snapshot-id"] = snapshot_id
-            changed["snapshot-log"] = [
-                *metadata["snapshot-log"],
-                {"timestamp-ms": now, "snapshot-id": snapshot_id},
-            ]
-        self._commit(ref, pointer, changed, "engine.fill")
+        changed, updates = with_commit(metadata, name, snapshot)
+        self._commit(ref, pointer, changed, "engine.fill", updates)
         return FillResult(10, snapshot_id, 0.0, 100)
 
     def content(
@@ -228,10 +216,17 @@ class FakeSpark:
             found[str(ref)] = self.lakehouse.main_snapshot(ref, branch or None)
         return found
 
-    def _commit(self, ref: TableRef, before: str, metadata: dict[str, Any], point: str) -> None:
+    def _commit(
+        self,
+        ref: TableRef,
+        before: str,
+        metadata: dict[str, Any],
+        point: str,
+        updates: tuple[dict[str, Any], ...],
+    ) -> None:
         location, data = next_file(metadata, before)
         self.lakehouse.files.write_all([(location, data)], f"{point}.file")
-        swap = Swap(ref, TABLE, before, location)
+        swap = Swap(ref, TABLE, before, location, updates=updates)
         self.lakehouse.store.database.run_transaction(
             lambda conn: self.lakehouse.catalog.swap([swap], conn),
             name=point,

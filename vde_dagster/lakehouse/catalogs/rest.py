@@ -141,6 +141,7 @@ class RestCatalog:
                 if not self.server.drop(_TABLES, swap.ref):
                     raise RestConflict
                 return
+        assert swap.updates, "a file that others wrote becomes no table's next metadata here"
         needed = requirements(loaded["metadata"], swap.updates)
         named = {"action": "set-properties", "updates": {CHANGE: swap.after}}
         changes = [*swap.updates, named]
