@@ -263,7 +263,7 @@ def make_state(root: Path, environments: int, versions: int, models: int, moved:
     """Write the project and its state."""
     make_project(root)
     with Workspace.open(root) as workspace:
-        workspace.lakehouse.ensure_namespaces(["vde_physical"])
+        workspace.lakehouse.catalog.create_namespaces({"vde_physical": {}})
         first = [build(workspace, number, 1) for number in range(models)]
         edited = [build(workspace, number, 2) for number in range(0, models, 10)]
         current = {built.snapshot.name: built for built in [*first, *edited]}

@@ -69,7 +69,7 @@ class Shop:
     def build(self, count: int) -> None:
         """Make tables that hold a day each."""
         store = self.workspace.store
-        self.workspace.lakehouse.ensure_namespaces(["vde_physical"])
+        self.workspace.lakehouse.catalog.create_namespaces({"vde_physical": {}})
         for number in range(count):
             one = snapshot(f"bench.t{number}")
             made = replace(table(f"t{number}"), snapshot_id=one.id, fill_version=one.fill_version)

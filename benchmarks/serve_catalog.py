@@ -149,7 +149,7 @@ def main() -> None:
             url = postgres.url(postgres.create_database())
             (root / "pyproject.toml").write_text(f'[tool.vde]\nstate_url = "{url}"\n')
         with Workspace.open(root) as workspace:
-            workspace.lakehouse.ensure_namespaces(["vde_physical"])
+            workspace.lakehouse.catalog.create_namespaces({"vde_physical": {}})
             first = [build(workspace, number, 1) for number in range(chosen.models)]
             second = [build(workspace, number, 2) for number in range(chosen.models)]
             publish(workspace, first)

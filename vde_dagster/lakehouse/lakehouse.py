@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,9 @@ from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_
 from vde_dagster.lakehouse.metadata.view_metadata import view_columns
 from vde_dagster.lakehouse.publishing.finish_publication import recover
 from vde_dagster.lakehouse.publishing.new_table import NewTable, create_table
-from vde_dagster.lakehouse.publishing.prepare import differences, ref_of
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.lakehouse.publishing.publish import publish
 from vde_dagster.lakehouse.publishing.view_ledger import published_views, views_ending
-from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.store import StateStore
@@ -189,39 +187,6 @@ class Lakehouse:
             ExecutionError: Iceberg has no such type, or a file could not be written.
         """
         return create_table(self, new)
-
-    def ensure_namespaces(self, names: Iterable[str]) -> None:
-        """Create namespaces (for physical tables) that the catalog has not yet."""
-        wanted = list(dict.fromkeys(names))
-        missing = set(wanted) - self.catalog.namespaces(wanted)
-        if missing:
-            self.catalog.create_namespaces({name: {} for name in sorted(missing)})
-
-    def changed_views(
-        self, definitions: Sequence[ViewDefinition], namespaces: Sequence[str] = ()
-    ) -> tuple[list[TableRef], list[TableRef], list[TableRef]]:
-        """Return the changes of views that a publication would make, without touching any file.
-
-        Args:
-            definitions: The complete set of an environment's views.
-            namespaces: Namespaces whose other published views would be dropped.
-
-        Returns:
-            Created, replaced and dropped views.
-
-        Raises:
-            ConflictError: A name is taken by something that vde did not publish.
-        """
-        wanted = {ref_of(definition) for definition in definitions}
-        with self.store.database.reading() as conn:
-            ledger = published_views(conn, self.catalog_name, namespaces=namespaces)
-            dropped = [ref for ref in ledger if ref not in wanted]
-            found = differences(self.catalog, conn, definitions, dropped)
-        return (
-            [ref_of(definition) for definition in found.created],
-            [ref_of(definition) for definition, _ in found.replaced],
-            [ref for ref, _ in found.dropped],
-        )
 
     def published_views(self, environment: str) -> list[TableRef]:
         """Return the views that publications of an environment left in the catalog."""

@@ -196,7 +196,7 @@ def _make_people(shop: ProjectFolder, as_view: bool = False) -> None:
             theirs = view("people", "SELECT * FROM sap.p", namespace="crm", columns=columns)
             made = new_view_metadata(theirs, None, location, 1)
             file = shop.write("people.metadata.json", json.dumps(made))
-            workspace.lakehouse.ensure_namespaces(["crm"])
+            workspace.lakehouse.catalog.create_namespaces({"crm": {}})
             swap = Swap(TableRef("crm", "people"), VIEW, None, str(file))
             workspace.lakehouse.catalog.swap([swap])
             return

@@ -93,7 +93,7 @@ class World:
         self.engine = Engine()
         self.workspace = open_fake(ProjectFolder(root, FILES).root, self.engine)
         lakehouse = self.workspace.lakehouse
-        lakehouse.ensure_namespaces(["ext"])
+        lakehouse.catalog.create_namespaces({"ext": {}})
         location = f"{lakehouse.warehouse}/ext/rates"
         lakehouse.create_table(NewTable(EXTERNAL, [("id", "INT", None)], location, {}))
         self.now = FIRST

@@ -25,7 +25,7 @@ __all__ = ["backend", "clock", "empty_database", "empty_postgres", "postgres", "
 @pytest.fixture
 def lakehouse(store: StateStore, tmp_path: Path) -> Lakehouse:
     made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"))
-    made.ensure_namespaces(["vde_physical"])
+    made.catalog.create_namespaces({"vde_physical": {}})
     return made
 
 

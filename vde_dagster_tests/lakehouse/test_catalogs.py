@@ -63,7 +63,7 @@ def catalog(request: pytest.FixtureRequest, store: StateStore, tmp_path: Path) -
 @pytest.fixture
 def lakehouse(catalog: Catalog, store: StateStore, tmp_path: Path) -> Lakehouse:
     made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"), catalog=catalog)
-    made.ensure_namespaces(["vde_physical", "db"])
+    made.catalog.create_namespaces({"vde_physical": {}, "db": {}})
     return made
 
 
@@ -198,7 +198,8 @@ def test_views_appear_are_replaced_and_go(lakehouse: Lakehouse) -> None:
     assert set(second) == {"db.b", "db.c"}
     assert second["db.b"] != first["db.b"]
     assert lakehouse.moved_views("prod") == set()
-    assert lakehouse.changed_views([view("b", "SELECT 2 AS a")]) == ([], [], [])
+    assert publish(2, "b", "c", sql="SELECT 2 AS a") == 3
+    assert shown() == second
 
 
 def test_whoever_publishes_second_changes_nothing(lakehouse: Lakehouse, tmp_path: Path) -> None:

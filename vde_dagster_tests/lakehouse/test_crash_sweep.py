@@ -150,7 +150,7 @@ def template(empty_database: Path, catalog: str) -> Iterator[dict[str, tuple[Wor
         folder = Path(fast_folder())
         shutil.copy(empty_database, folder / "vde.db")
         world = world_in(folder, catalog)
-        world.process().lakehouse.ensure_namespaces(["vde_physical"])
+        world.process().lakehouse.catalog.create_namespaces({"vde_physical": {}})
         operation.before(world)
         made[operation.name] = (world, world.look())
     yield made

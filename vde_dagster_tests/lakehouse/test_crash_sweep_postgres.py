@@ -37,7 +37,7 @@ class Copies:
         self._template = server.create_database(empty)
         clock = FakeClock()
         world = World(server.url(self._template), self.folder / "warehouse", clock)
-        world.process().lakehouse.ensure_namespaces(["vde_physical"])
+        world.process().lakehouse.catalog.create_namespaces({"vde_physical": {}})
         operation.before(world)
         self.old: Seen = look(world.url)
         self._time = clock.time

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.server
 def test_eight_processes_share_without_loss(
     environments: list[str], store: StateStore, url: str, tmp_path: Path
 ) -> None:
-    Lakehouse(store, "lakehouse", str(tmp_path / "warehouse")).ensure_namespaces(["vde_physical"])
+    Lakehouse(store, "lakehouse", str(tmp_path / "warehouse")).catalog.create_namespaces(
+        {"vde_physical": {}}
+    )
     module = "vde_dagster_tests.lakehouse.worker"
     workers = [
         subprocess.Popen(

@@ -76,7 +76,7 @@ def test_workers_killed_at_random_lose_nothing(url: str, tmp_path: Path) -> None
     """Kill a worker again and again wherever it happens to be; what is acknowledged stays."""
     warehouse = tmp_path / "warehouse"
     store = StateStore.open(url)
-    Lakehouse(store, "lakehouse", str(warehouse)).ensure_namespaces(["vde_physical"])
+    Lakehouse(store, "lakehouse", str(warehouse)).catalog.create_namespaces({"vde_physical": {}})
     module = "vde_dagster_tests.lakehouse.worker"
     for number in range(6):
         worker = subprocess.Popen(

@@ -38,7 +38,7 @@ def world(empty_database: Path) -> Iterator[World]:
     shutil.copy(empty_database, folder / "vde.db")
     clock = FakeClock(datetime.now(timezone.utc))
     made = World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", clock)
-    made.process().lakehouse.ensure_namespaces(["vde_physical"])
+    made.process().lakehouse.catalog.create_namespaces({"vde_physical": {}})
     yield made
     shutil.rmtree(folder)
 

@@ -95,7 +95,7 @@ class Protocol(RuleBasedStateMachine):
         self.clock = FakeClock()
         url = f"sqlite:///{self.folder / 'vde.db'}"
         self.world = World(url, self.folder / "warehouse", self.clock)
-        self.world.process().lakehouse.ensure_namespaces(["vde_physical"])
+        self.world.process().lakehouse.catalog.create_namespaces({"vde_physical": {}})
         self.jobs: list[Job] = []
         self.readings: list[Reading] = []
         self.acknowledged: dict[str, int] = {}

@@ -55,7 +55,7 @@ OWN = ("metadata-log", "last-updated-ms", "snapshot-log", "properties")
 def lakehouse(store: StateStore, tmp_path: Path, rest_server: str) -> Lakehouse:
     catalog = RestCatalog(new_part(rest_server), "lakehouse", str(tmp_path), store.database.effects)
     made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"), catalog=catalog)
-    made.ensure_namespaces(["vde_physical", "db"])
+    made.catalog.create_namespaces({"vde_physical": {}, "db": {}})
     return made
 
 

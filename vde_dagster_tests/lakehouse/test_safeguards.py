@@ -49,7 +49,7 @@ def world(empty_database: Path) -> Iterator[World]:
     folder = Path(fast_folder())
     shutil.copy(empty_database, folder / "vde.db")
     made = World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", FakeClock())
-    made.process().lakehouse.ensure_namespaces(["vde_physical"])
+    made.process().lakehouse.catalog.create_namespaces({"vde_physical": {}})
     yield made
     shutil.rmtree(folder)
 

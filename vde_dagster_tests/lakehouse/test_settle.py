@@ -61,7 +61,7 @@ def store(url: str, clock: FakeClock, effects: Acting) -> Iterator[StateStore]:
 def lakehouse(store: StateStore, tmp_path: Path) -> Lakehouse:
     catalog = FolderCatalog("lakehouse", tmp_path / "catalog", store.database.effects)
     made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"), catalog=catalog)
-    made.ensure_namespaces(["vde_physical"])
+    made.catalog.create_namespaces({"vde_physical": {}})
     return made
 
 

@@ -42,7 +42,7 @@ class Scene:
         self.store = StateStore.open(url)
         self.lakehouse = Lakehouse(self.store, "lakehouse", str(engine.settings.warehouse))
         self.name = f"t{uuid.uuid4().hex[:10]}"
-        self.lakehouse.ensure_namespaces([self.physical])
+        self.lakehouse.catalog.create_namespaces({self.physical: {}})
         self.version = 0
 
     @property

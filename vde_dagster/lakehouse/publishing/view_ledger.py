@@ -28,10 +28,9 @@ def published_views(
     catalog: str,
     *,
     refs: Iterable[TableRef] = (),
-    namespaces: Iterable[str] = (),
     environment: str | None = None,
 ) -> dict[TableRef, PublishedView]:
-    """Read the ledger for some views, for whole namespaces, and for an environment."""
+    """Read the ledger for some views, or for an environment."""
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:
@@ -41,7 +40,6 @@ def published_views(
         for namespace, names in by_namespace.items()
         for part in chunks(names)
     ]
-    conditions.extend(views.c.namespace.in_(part) for part in chunks(list(namespaces)))
     if environment is not None:
         conditions.append(views.c.environment == environment)
     for condition in conditions:
