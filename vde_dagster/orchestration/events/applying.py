@@ -162,10 +162,6 @@ class Work:
         self, work: Callable[[Callable[[Event], None]], ApplyResult], plan_id: str | None = None
     ) -> Generator[AssetEvent, None, ApplyResult]:
         result: Streamed[ApplyResult] = Streamed()
-        if self.workspace.settings.dagster.preview_rows > 0:
-            from vde_dagster.lakehouse.commit_rows import import_readers
-
-            import_readers()
 
         def cancel() -> None:
             if plan_id is not None:
