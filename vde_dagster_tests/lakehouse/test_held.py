@@ -14,8 +14,8 @@ from vde_dagster.execution.environments.version_changes import changes_until
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean
-from vde_dagster.lakehouse.metadata.pinned_tables import pinned_tables
 from vde_dagster.lakehouse.publishing.commit import read_table
+from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
 from vde_dagster.planning.environments.environment import Environment, Held
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import PhysicalTable
