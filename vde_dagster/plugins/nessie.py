@@ -3,8 +3,6 @@
 A commit names the state of the branch that its pointers were read at; Nessie refuses it when one of
 its keys has changed since, and lets it be where others' keys have. Source:
 https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
-
-Source: https://projectnessie.org/develop/rest/, version 2 of the API.
 """
 
 from __future__ import annotations

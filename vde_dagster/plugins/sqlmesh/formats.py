@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,23 +64,28 @@ def read_config(root: Path) -> WrittenConfig | None:
     Raises:
         ProjectError: There are two of them, or one cannot be read.
     """
-    names = config_files(root)
-    if not names:
+    path = _only(list(map(Path, config_files(root))), "configuration files")
+    if path is None:
         return None
-    if len(names) > 1:
-        raise ProjectError(
-            f"there are {len(names)} configuration files: {', '.join(names)}",
-            hint="keep one of them",
-            location=SourceLocation(Path(names[1])),
-        )
     personal = read_personal_config()
     with personal_environment(personal):
-        written = _read_file(root, Path(names[0]))
+        written = _read_file(root, path)
     if personal is not None:
         written = with_personal_config(written, personal)
     written.seen.paths.update(map(str, personal_files()))
     _add_environment(written.values)
     return written
+
+
+def _only(paths: Sequence[Path], what: str) -> Path | None:
+    """Return the only one of some files; None where there is none."""
+    if len(paths) > 1:
+        raise ProjectError(
+            f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",
+            hint="keep one of them",
+            location=SourceLocation(paths[1]),
+        )
+    return paths[0] if paths else None
 
 
 def _read_file(root: Path, path: Path) -> WrittenConfig:
@@ -142,16 +147,8 @@ def read_personal_config() -> WrittenConfig | None:
         ProjectError: There are two of them, or one cannot be read.
     """
     found = [path for path in personal_files() if path.is_file()]
-    if not found:
-        return None
-    if len(found) > 1:
-        raise ProjectError(
-            f"there are {len(found)} configuration files of your own: "
-            + ", ".join(map(str, found)),
-            hint="keep one of them",
-            location=SourceLocation(found[1]),
-        )
-    return read_yaml_config(found[0], decoded(found[0], found[0].read_bytes()))
+    path = _only(found, "configuration files of your own")
+    return read_yaml_config(path, decoded(path, path.read_bytes())) if path is not None else None
 
 
 @contextmanager

@@ -38,20 +38,20 @@ _MACRO_NAMES = {
     "RuntimeStage": f"{_PACKAGE}.values",
 }
 
-Names = dict[str, str] | str
-"""Where the names of a module come from: each of them, or the module that has all."""
+Names = dict[str, str]
+"""The modules that names come from; behind `*` the one that has all others."""
 
-_KINDS = f"{_PACKAGE}.kinds"
 _VALUES = f"{_PACKAGE}.values"
-_CONFIG = f"{_PACKAGE}.config"
+_KINDS = {"*": f"{_PACKAGE}.kinds"}
+_CONFIG = {"*": f"{_PACKAGE}.config"}
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
         **_MACRO_NAMES,
         **_CONTEXTS,
         **_MODELS,
         **_SHAPES,
-        "Config": _CONFIG,
-        "CustomKind": _KINDS,
+        "Config": _CONFIG["*"],
+        "CustomKind": _KINDS["*"],
         "CustomMaterialization": f"{_PACKAGE}.decorators",
         "DatetimeRanges": f"{_PACKAGE}.dates",
         "RuntimeEnv": _VALUES,
@@ -71,7 +71,7 @@ _MODULES: dict[str, Names] = {
         ("DEV", "EPOCH", "GATEWAY", "PROD", "SQLMESH"), _VALUES
     ),
     "sqlmesh.core.context": _CONTEXTS,
-    "sqlmesh.core.dialect": f"{_PACKAGE}.dialect",
+    "sqlmesh.core.dialect": {"*": f"{_PACKAGE}.dialect"},
     "sqlmesh.core.engine_adapter": _SHAPES,
     "sqlmesh.core.engine_adapter._typing": _SHAPES,
     "sqlmesh.core.engine_adapter.base": _SHAPES,
@@ -82,7 +82,7 @@ _MODULES: dict[str, Names] = {
         **dict.fromkeys(("CreateFile", "Fix", "Position", "Range", "TextEdit"), _ANNOTATIONS),
     },
     "sqlmesh.core.macros": _MACRO_NAMES,
-    "sqlmesh.core.model": {},
+    "sqlmesh.core.model": {**_DECORATORS, **_MODELS, **_KINDS},
     "sqlmesh.core.model.decorator": _DECORATORS,
     "sqlmesh.core.model.definition": _MODELS,
     "sqlmesh.core.model.kind": _KINDS,
@@ -102,19 +102,11 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.integrations.github": _CONFIG,
     "sqlmesh.integrations.github.cicd": _CONFIG,
     "sqlmesh.integrations.github.cicd.config": _CONFIG,
-    "sqlmesh.utils": _VALUES,
-    "sqlmesh.utils.date": f"{_PACKAGE}.dates",
-    "sqlmesh.utils.errors": f"{_PACKAGE}.errors",
+    "sqlmesh.utils": {"*": _VALUES},
+    "sqlmesh.utils.date": {"*": f"{_PACKAGE}.dates"},
+    "sqlmesh.utils.errors": {"*": f"{_PACKAGE}.errors"},
     "sqlmesh.utils.pydantic": {"validate_string": _VALUES},
 }
-_KIND_NAMES = (
-    *("CustomKind", "DbtCustomKind", "EmbeddedKind", "ExternalKind", "FullKind", "ManagedKind"),
-    *("IncrementalByPartitionKind", "IncrementalByTimeRangeKind", "IncrementalByUniqueKeyKind"),
-    *("IncrementalUnmanagedKind", "ModelKind", "ModelKindName", "SCDType2ByColumnKind"),
-    *("OnAdditiveChange", "OnDestructiveChange"),
-    *("SCDType2ByTimeKind", "SeedKind", "TimeColumn", "ViewKind"),
-)
-_MODULES["sqlmesh.core.model"] = {**_DECORATORS, **_MODELS, **dict.fromkeys(_KIND_NAMES, _KINDS)}
 
 _INSTEAD = {
     "sqlmesh.dbt": "projects of dbt are not loaded; write the models as SQL or Python models",
@@ -144,7 +136,7 @@ class _StandIn(ModuleType):
         self._names = names
 
     def __getattr__(self, name: str) -> Any:
-        home = self._names if isinstance(self._names, str) else self._names.get(name)
+        home = self._names.get(name, self._names.get("*"))
         if home is None or name.startswith("__"):
             raise AttributeError(f"module '{self.__name__}' has no '{name}' here")
         return getattr(importlib.import_module(home), name)
@@ -161,9 +153,7 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     """
     if name not in _MODULES:
         raise NotThereError(f"{name} has no counterpart here", _instead(name))
-    modules: dict[str, ModuleType] = {}
-    for path, names in _MODULES.items():
-        modules[path] = _StandIn(path, names)
+    modules = {path: _StandIn(path, names) for path, names in _MODULES.items()}
     for path, module in modules.items():
         parent, _, last = path.rpartition(".")
         if parent:
@@ -176,9 +166,9 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
 
 
 def _of_name(module: str, item: str) -> str:
-    home = _MODULES[module]
-    known = vars(importlib.import_module(home)) if isinstance(home, str) else home
-    near = closest(item, [one for one in known if not one.startswith("_")])
+    names = _MODULES[module]
+    others = vars(importlib.import_module(names["*"])) if "*" in names else {}
+    near = closest(item, [one for one in {**names, **others} if one[0] not in "_*"])
     return f"did you mean '{near}'?" if near else _instead(f"{module}.{item}")
 
 

@@ -155,6 +155,9 @@ class _Reader:
         message = str(one["msg"]).lower()
         return self.written.error(place, f"key '{name}': {message}", "correct the value")
 
+    def _wrong(self, keys: KeyPath, message: str, hint: str) -> None:
+        self.mistakes.append(self.written.error(keys, message, hint))
+
     def _note_unused(self, part: type[Shape], values: Mapping[str, Any], prefix: str) -> None:
         meanings = does(part)
         for key in values:
@@ -172,9 +175,7 @@ class _Reader:
             values.pop(at, None)
             return {}, at
         if not isinstance(given, Mapping):
-            self.mistakes.append(
-                self.written.error((at,), f"'{at}' is a table of gateways", "write name: …")
-            )
+            self._wrong((at,), f"'{at}' is a table of gateways", "write name: …")
             return {}, at
         alone = bool(given) and all(key in GatewayConfig.model_fields for key in given)
         gateways = {"": given} if alone else {str(key): own for key, own in given.items()}
@@ -184,9 +185,7 @@ class _Reader:
                 self._check(GatewayConfig, own, keys)
                 self._note_unused(GatewayConfig, own, f"{at}.*" if name else at)
             elif own is not None:
-                self.mistakes.append(
-                    self.written.error(keys, f"gateway '{name}' is no table", "write connection:")
-                )
+                self._wrong(keys, f"gateway '{name}' is no table", "write connection:")
         return gateways, at
 
     def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:
@@ -196,13 +195,8 @@ class _Reader:
         wanted = str(values.get("default_gateway") or "")
         lowered = {name.lower(): name for name in gateways}
         if wanted and wanted.lower() not in lowered:
-            self.mistakes.append(
-                self.written.error(
-                    ("default_gateway",),
-                    f"there is no gateway '{wanted}'",
-                    suggest(wanted, gateways, "gateways"),
-                )
-            )
+            hint = suggest(wanted, gateways, "gateways")
+            self._wrong(("default_gateway",), f"there is no gateway '{wanted}'", hint)
             return
         name = lowered[wanted.lower()] if wanted else next(iter(gateways))
         own = gateways[name]
@@ -269,7 +263,6 @@ class _Reader:
     def _linter(self, given: Any) -> None:
         if given is None:
             return
-        given = given if isinstance(given, Mapping) else given.model_dump()
         self._set(("linter",), bool(given.get("enabled")), "linter", "enabled")
         for key in ("rules", "warn_rules", "ignored_rules"):
             rules = given.get(key) or ()
@@ -280,7 +273,6 @@ class _Reader:
     def _format(self, given: Any) -> None:
         if given is None:
             return
-        given = given if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
         for key in ("indent", "pad", "max_text_width", "leading_comma"):
             if key in given:
                 self._set(("format", key), given[key], "format", key)
@@ -295,7 +287,7 @@ class _Reader:
         found = _TIME.fullmatch(str(value).strip())
         if found is None:
             message = f"key '{key}': '{value}' is not a length of time"
-            self.mistakes.append(self.written.error((key,), message, "write 'in 1 week'"))
+            self._wrong((key,), message, "write 'in 1 week'")
             return 1
         return int(found[1]) * _HOURS[found[2].lower()]
 
@@ -304,12 +296,10 @@ class _Reader:
             try:
                 self._set((*keys, name), plain(value), "variables", str(name).lower())
             except TypeError:
-                self.mistakes.append(
-                    self.written.error(
-                        (*keys, name),
-                        f"variable '{name}' is a {type(value).__name__}",
-                        "write a text, a number, true, false, or lists and tables of them",
-                    )
+                self._wrong(
+                    (*keys, name),
+                    f"variable '{name}' is a {type(value).__name__}",
+                    "write a text, a number, true, false, or lists and tables of them",
                 )
 
     def _model_defaults(self, given: Any, keys: KeyPath) -> None:
