@@ -95,11 +95,6 @@ def read_query(text: str) -> Reading:
     return Reading(text, tokens, statements[0])
 
 
-def parse_query(sql: str) -> exp.Expr:
-    """Read a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
-    return read_query(sql).tree
-
-
 _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 _ENDS = frozenset(

@@ -10,14 +10,14 @@ from sqlglot import exp
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.sql.reading import parse_query
+from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.trees import ParsedQueries
 from vde_dagster_tests.project.conftest import LoadModel, WriteProject
 
 
 def test_a_tree_is_handed_over_once() -> None:
     parsed = ParsedQueries()
-    tree = parse_query("SELECT 1 AS a")
+    tree = read_query("SELECT 1 AS a").tree
     parsed.keep("SELECT 1 AS a", tree)
 
     assert parsed.take("SELECT 1 AS a") is tree
@@ -28,10 +28,10 @@ def test_there_is_room_for_so_many_characters_at_a_time() -> None:
     parsed = ParsedQueries(most=30)
     queries = [f"SELECT {number} AS a" for number in range(3)]
     for query in queries:
-        parsed.keep(query, parse_query(query))
+        parsed.keep(query, read_query(query).tree)
 
     assert [parsed.take(query) is not None for query in queries] == [True, True, False]
-    parsed.keep(queries[2], parse_query(queries[2]))
+    parsed.keep(queries[2], read_query(queries[2]).tree)
     assert parsed.take(queries[2]) is not None
 
 
@@ -41,8 +41,8 @@ def test_what_is_not_kept_leaves_nothing_to_the_garbage_collector() -> None:
     gc.set_debug(gc.DEBUG_SAVEALL)  # What it would free, it lists.
     try:
         parsed = ParsedQueries(most=25)
-        parsed.keep("SELECT a + 1 AS b FROM t", parse_query("SELECT a + 1 AS b FROM t"))
-        parsed.keep("SELECT 2 AS c", parse_query("SELECT 2 AS c"))
+        parsed.keep("SELECT a + 1 AS b FROM t", read_query("SELECT a + 1 AS b FROM t").tree)
+        parsed.keep("SELECT 2 AS c", read_query("SELECT 2 AS c").tree)
         parsed.clear()
         gc.collect()
         left = [item for item in gc.garbage if isinstance(item, exp.Expr)]

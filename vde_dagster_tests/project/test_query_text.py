@@ -14,7 +14,7 @@ from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.reading.rendering import Rendered, render
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import NOTHING, without_nothing
-from vde_dagster.sql.reading import parse_query
+from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.trees import untranslated
 
@@ -59,7 +59,7 @@ def test_the_tree_handed_on_is_that_of_the_stored_text(query: str) -> None:
     rendered = _render(query)
 
     assert rendered.tree is not None
-    assert rendered.tree == parse_query(rendered.sql)
+    assert rendered.tree == read_query(rendered.sql).tree
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_only_names_of_tables_and_blanks_change(query: str, stored: str) -> None
 
     assert rendered.sql == stored
     assert rendered.tree is not None
-    assert rendered.tree == parse_query(rendered.sql)
+    assert rendered.tree == read_query(rendered.sql).tree
 
 
 @given(st.data())

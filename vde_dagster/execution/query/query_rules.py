@@ -71,7 +71,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
     """
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.reading import parse_query
+    from vde_dagster.sql.reading import read_query
 
     refuse_substitution(sql)
     source = SourceText(Path("query"), sql)
@@ -81,7 +81,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
         raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
     try:
         _check_tokens(sql)
-        _check_tree(parse_query(sql), known, names)
+        _check_tree(read_query(sql).tree, known, names)
     except SqlglotError as error:
         raise UsageError(
             f"the query cannot be read: {str(error).splitlines()[0]}",

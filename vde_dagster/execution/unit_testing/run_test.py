@@ -153,9 +153,9 @@ def _select_cte(test: UnitTest, sql: str, name: str) -> str:
 
 
 def _ctes(sql: str) -> tuple[str, ...]:
-    from vde_dagster.sql.reading import parse_query
+    from vde_dagster.sql.reading import read_query
 
-    with_ = parse_query(sql).args.get("with_")
+    with_ = read_query(sql).tree.args.get("with_")
     return tuple(cte.alias for cte in with_.expressions) if with_ is not None else ()
 
 

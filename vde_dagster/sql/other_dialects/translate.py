@@ -127,18 +127,17 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
         return None
     name = unit.name.upper().removesuffix("S")
     if name == "QUARTER":
-        name, inner = "MONTH", exp.Mul(this=exp.paren(inner.copy()), expression=_number("3"))
+        name, inner = (
+            "MONTH",
+            exp.Mul(this=exp.paren(inner.copy()), expression=exp.Literal.number("3")),
+        )
     if name not in _PLACES:
         return None
     kind = "DECIMAL(18, 6)" if name == "SECOND" else "INT"
-    values = [_number("0") for _ in range(_PLACES.index(name))]
+    values = [exp.Literal.number("0") for _ in range(_PLACES.index(name))]
     return exp.Anonymous(
         this="MAKE_INTERVAL", expressions=[*values, exp.cast(inner.copy(), kind, dialect="spark")]
     )
-
-
-def _number(text: str) -> exp.Expr:
-    return exp.Literal.number(text)
 
 
 def with_spark_relations(tree: exp.Expr) -> str | None:

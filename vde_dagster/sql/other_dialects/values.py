@@ -203,7 +203,8 @@ def _part(unit: str, value: exp.Expr, dialect: str) -> tuple[exp.Expr | None, st
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
         return _plus(_call("WEEKDAY", value), 1), None
     if unit in _DAYS:
-        return (_sunday_zero if dialect in _FROM_ZERO else _sunday_one)(value), None
+        first = _call("DAYOFWEEK", value)
+        return (_sunday_zero(value) if dialect in _FROM_ZERO else first), None
     if unit == "EPOCH":
         return _seconds(value), None
     if unit == "WEEK" and dialect in _SUNDAY_WEEKS:
@@ -211,10 +212,6 @@ def _part(unit: str, value: exp.Expr, dialect: str) -> tuple[exp.Expr | None, st
     if unit == "DATE":
         return exp.cast(value, "DATE"), None
     return exp.Extract(this=exp.var(_NAMES.get(unit, unit)), expression=value), None
-
-
-def _sunday_one(value: exp.Expr) -> exp.Expr:
-    return _call("DAYOFWEEK", value)
 
 
 def _sunday_zero(value: exp.Expr) -> exp.Expr:
@@ -233,18 +230,14 @@ def _seconds(value: exp.Expr) -> exp.Expr:
     if len(counted) > 1:
         counted = [exp.paren(exp.Sub(this=counted[0], expression=counted[1]))]
     return exp.paren(
-        exp.Div(this=counted[0], expression=_number(1_000_000), typed=False, safe=True)
+        exp.Div(this=counted[0], expression=exp.Literal.number(1_000_000), typed=False, safe=True)
     )
 
 
 def _plus(value: exp.Expr, days: int) -> exp.Expr:
     kind = exp.Add if days > 0 else exp.Sub
-    return exp.paren(kind(this=value, expression=_number(abs(days))))
+    return exp.paren(kind(this=value, expression=exp.Literal.number(abs(days))))
 
 
 def _call(name: str, value: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[value.copy()])
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)
