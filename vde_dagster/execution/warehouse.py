@@ -18,6 +18,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 from vde_dagster.project.serialise import from_bytes, to_bytes, types_of
+from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,7 +146,7 @@ class Warehouse:
             self.store,
             settings.catalog,
             settings.resolved_warehouse,
-            settings.resolved_io(),
+            with_secrets(settings.io),
             catalog=other_catalog(settings, self.store),
         )
 

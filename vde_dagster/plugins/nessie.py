@@ -28,7 +28,7 @@ from vde_dagster.lakehouse.catalogs.catalog import (
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.settings import Settings
+from vde_dagster.project.settings import Settings, with_secrets
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
         settings.catalog,
         settings.resolved_warehouse,
         effects,
-        settings.resolved_io(),
+        with_secrets(settings.io),
     )
 
 

@@ -69,14 +69,6 @@ class SparkSettings:
     packages: tuple[str, ...] = SPARK_PACKAGES
     batch_bytes: int | None = None
 
-    def resolved_config(self) -> dict[str, str]:
-        """Return the configuration with `${NAME}` replaced from the environment.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
-        """
-        return {key: expand_secrets(value) for key, value in self.config.items()}
-
     def meaning(self) -> tuple[tuple[str, str], ...]:
         """Return the settings that may decide what a query means, sorted.
 
@@ -227,7 +219,7 @@ class RestSettings:
             self,
             token=expand_secrets(self.token) if self.token is not None else None,
             credential=expand_secrets(self.credential) if self.credential is not None else None,
-            properties={key: expand_secrets(value) for key, value in self.properties.items()},
+            properties=with_secrets(self.properties),
         )
 
 
@@ -404,26 +396,6 @@ class Settings:
             **({"trino": self.trino_catalog} if self.trino_catalog else {}),
         }
 
-    def resolved_catalog_options(self) -> dict[str, str]:
-        """Return `catalog_options` with `${NAME}` replaced from the environment.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
-        """
-        return {key: expand_secrets(value) for key, value in self.catalog_options.items()}
-
-    def resolved_io(self) -> dict[str, str]:
-        """Return the settings for object stores with `${NAME}` replaced from the environment.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
-        """
-        return {key: expand_secrets(value) for key, value in self.io.items()}
-
-    def resolved_served_io(self) -> dict[str, str]:
-        """Return the storage settings for clients of `vde serve`, resolved as by `resolved_io`."""
-        return {key: expand_secrets(value) for key, value in self.served_io.items()}
-
     def time_to_live(self, environment: str) -> timedelta | None:
         """The lifetime of an environment after its last change; None for ever."""
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
@@ -468,6 +440,15 @@ def expand_secrets(text: str) -> str:
         return os.environ[name]
 
     return re.sub(r"\$\{(\w+)\}", value, text)
+
+
+def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by name with `${NAME}` replaced from the environment.
+
+    Raises:
+        ProjectError: A named environment variable is not set.
+    """
+    return {key: expand_secrets(value) for key, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
-from vde_dagster.project.settings import Settings
+from vde_dagster.project.settings import Settings, with_secrets
 from vde_dagster.state.db.effects import Effects, NoEffects
 
 if TYPE_CHECKING:
@@ -67,6 +67,6 @@ def _rest(settings: Settings, effects: Effects) -> Catalog | None:
         settings.catalog,
         settings.resolved_warehouse,
         effects,
-        settings.resolved_io(),
+        with_secrets(settings.io),
         settings.rest.mirror,
     )

@@ -30,6 +30,7 @@ from vde_dagster.plugins.serve.data_routes import ROWS_AT_ONCE, data_routes
 from vde_dagster.plugins.serve.errors import answer_errors
 from vde_dagster.plugins.serve.loading import Loader
 from vde_dagster.plugins.serve.served import Versions
+from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -70,7 +71,7 @@ def make_app(
     )
     versions = Versions(warehouse)
     settings = warehouse.settings
-    told = for_clients(settings.resolved_served_io(), settings.resolved_warehouse)
+    told = for_clients(with_secrets(settings.served_io), settings.resolved_warehouse)
     loader = Loader(told, writes_metadata)
     access = Access(warehouse.store.tokens, may_be_open)
     for router, may_read in (

@@ -230,7 +230,6 @@ def _column_hashes(table: pyarrow.Table, columns: Sequence[Column]) -> tuple[tup
 def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
     """Hash lengths (-1 for NULL) and bytes of the values, in order."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     normal = _normalised(values, type_)
@@ -240,12 +239,7 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
         state.update(np.asarray(lengths, dtype="<i4").tobytes())
     state.update(b"|")
     for chunk in normal.chunks:
-        filled = pa.concat_arrays([pc.fill_null(chunk, "")])
-        data = filled.buffers()[2]
-        if data is not None and len(filled):
-            offsets = np.frombuffer(filled.buffers()[1], dtype="<i4")[filled.offset :]
-            offsets = offsets[: len(filled) + 1]
-            state.update(memoryview(data)[offsets[0] : offsets[-1]])
+        state.update("".join(pc.fill_null(chunk, "").to_pylist()).encode())
     return state.hexdigest()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
 from vde_dagster.lakehouse.catalogs.choose import reached_by_spark
 from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
+from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
@@ -72,11 +73,11 @@ class SessionSettings:
             state_url=settings.resolved_state_url,
             warehouse=settings.resolved_warehouse,
             master=settings.spark.master,
-            config=settings.spark.resolved_config(),
+            config=with_secrets(settings.spark.config),
             packages=settings.spark.packages,
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
-            io=settings.resolved_io(),
+            io=with_secrets(settings.io),
             reached=reached_by_spark(settings),
         )
 
