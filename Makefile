@@ -41,11 +41,11 @@ test-sqlglot: $(STAMP)
 # that, and another one too. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
 # Of searches and crash sweeps (marked `turns`) each commit runs another part; `make sweep` runs all.
 test-slow: $(STAMP)
-	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadgroup --no-loadscope-reorder \
+	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
 		-m "proof or spark or server"
 
 sweep: $(STAMP)  ## All variations of the searches and crash sweeps of which a commit has a part
-	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --no-loadscope-reorder -m turns
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m turns
 
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -97,8 +98,15 @@ PROOFS = frozenset(
 )
 """Modules that search many cases or start many processes; they need nothing but time."""
 
+ON_SERVERS = {
+    "test_mirror": "rest",
+    "test_nessie": "nessie",
+    "test_rest": "rest",
+    "test_rest_catalog": "rest",
+}
+"""Modules that need another server than most, which one worker starts."""
 
-@pytest.hookimpl(tryfirst=True)
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run what is fast first, then servers, then what needs Spark, then what searches.
 
@@ -106,15 +114,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     and at least one: each commit has other ones, and `make sweep` has all.
 
     Files of tests with servers take minutes each: begun last, one worker would end long after the
-    others. A file of them is one worker's, which has started what it needs, or files that name a
-    group; searches come one by one, and fill what others leave.
+    others; searches come last, and fill what others leave.
     """
     for item in items:
         if item.path.stem in PROOFS:
             item.add_marker(pytest.mark.proof)
-        heavy = any(item.get_closest_marker(name) for name in ("server", "spark"))
-        if heavy and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
     def cost(item: pytest.Item) -> int:
         if item.get_closest_marker("server"):
@@ -129,6 +133,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         later = _of_other_turns(items, int(turn))
         config.hook.pytest_deselected(items=later)
         items[:] = [item for item in items if item not in later]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a file to one worker (`--dist loadfile`), but searches one by one.
+
+    Those that need another server than most are one worker's, whatever file they are in.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            catalog = test.rpartition("-")[2].removesuffix("]")
+            if catalog in ON_SERVERS.values():  # Of a test that all catalogs pass.
+                return catalog
+            name = Path(file).stem
+            return nodeid if name in PROOFS else ON_SERVERS.get(name, file)
+
+    return ByFile(config, log)
 
 
 def _of_other_turns(items: list[pytest.Item], turn: int) -> set[pytest.Item]:

@@ -19,7 +19,6 @@ from vde_dagster_tests.lakehouse.nessie_process import new_branch, pointers_on
 from vde_dagster_tests.lakehouse.oracle import Elsewhere, Pointers
 from vde_dagster_tests.projects import ProjectFolder
 
-pytestmark = pytest.mark.xdist_group("nessie")
 SAMPLES = 3
 
 

@@ -26,7 +26,6 @@ from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import serving_here
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.xdist_group("rest")
 SAMPLES = 3
 
 

@@ -40,10 +40,7 @@ from vde_dagster_tests.state.builders import day, days, environment, plan, table
 A, B = TableRef("db", "a"), TableRef("db", "b")
 
 
-SERVERS = [
-    pytest.param(name, marks=[pytest.mark.server, pytest.mark.xdist_group(name)])
-    for name in ("nessie", "rest")
-]
+SERVERS = [pytest.param(name, marks=pytest.mark.server) for name in ("nessie", "rest")]
 
 
 @pytest.fixture(params=["sql", "folder", *SERVERS])

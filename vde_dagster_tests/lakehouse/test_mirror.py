@@ -28,7 +28,7 @@ from vde_dagster_tests.lakehouse.protocol import RETENTION
 from vde_dagster_tests.lakehouse.rest_process import Part, new_part
 from vde_dagster_tests.state.builders import FakeClock, environment, view
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("rest")]
+pytestmark = pytest.mark.server
 A = TableRef("db", "a")
 
 

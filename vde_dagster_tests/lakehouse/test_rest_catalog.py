@@ -44,7 +44,6 @@ from vde_dagster_tests.lakehouse.rest_process import new_part
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import day, table
 
-pytestmark = pytest.mark.xdist_group("rest")
 Metadata = dict[str, Any]
 A = TableRef("db", "a")
 OWN = ("metadata-log", "last-updated-ms", "snapshot-log", "properties")
