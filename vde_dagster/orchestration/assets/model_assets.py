@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work
-from vde_dagster.orchestration.events.checks import Audited, AuditEvents
+from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.provenance import (
     Combination,
     ProjectionContext,
@@ -309,25 +309,16 @@ def _audits(
         context.log.warning(f"no environment shows {name}: there is nothing to audit")
         return
     told = ProjectionContext(workspace, context.instance, catalog, context.log)
-    combination = told.combination(environment)
-    snapshot = combination.snapshots[environment.entries[name].snapshot_id]
-    names = check_names(snapshot.model.audits)
-    labels = {label for label, check in names.items() if check in chosen}
-    if not labels:
-        return
-    with as_failure():
-        report = workspace.environments.audit(environment.name, select=[str(name)], labels=labels)
-    audited = Audited(
-        snapshot,
-        combination.table(name),
-        workspace.store.audits.results(plan_id=report.run.id),
-        environment.name,
-        environment.version,
-        report.run.id,
-    )
-    for audit in snapshot.model.audits:
-        if audit.label in labels:
-            yield from AuditEvents(told).evaluation(audited, audit)
+    snapshot = told.combination(environment).definition(name)
+    checks = check_names(snapshot.model.audits) if snapshot is not None else {}
+    labels = {label for label, check in checks.items() if check in chosen}
+    if labels:
+        with as_failure():
+            audit = workspace.environments.audit
+            report = audit(environment.name, select=[str(name)], labels=labels)
+        for event in AuditEvents(told).alone(report.run.id, environment):
+            if isinstance(event, dg.AssetCheckEvaluation):
+                yield event
 
 
 def _unit_tests(

@@ -92,9 +92,8 @@ class Work:
     def __post_init__(self) -> None:
         instance, store = self.context.instance, self.workspace.store
         self.told = ProjectionContext(self.workspace, instance, self.catalog, self.context.log)
-        self.projector = Projector(
-            self.told, lambda: Origins(instance).busy_plans(store), is_live=True
-        )
+        now = store.database.clock.now()
+        self.projector = Projector(self.told, lambda: Origins(instance).busy_plans(store), now)
         self.reporter = Reporter(store, instance, self.catalog.names)
         self.left_out: list[dg.AssetMaterialization] = []
         self._number = store.outbox.number().newest

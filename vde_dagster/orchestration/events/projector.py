@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import takewhile
 from types import MappingProxyType
 
@@ -55,13 +56,14 @@ class Projector:
 
     Args:
         busy: Asked when a rollback makes models be compared with their tables.
-        is_live: Whether a run tells of its own work as it goes on: nobody else has told it.
+        live_since: Since when (UTC) a run tells of its own work as it goes on: nobody else has told
+            what was recorded since.
         preview: Shows some rows of views, where an engine runs.
     """
 
     context: ProjectionContext
     busy: Busy
-    is_live: bool = False
+    live_since: datetime | None = None
     preview: Preview | None = None
     _waiting: dict[str, bool] = field(default_factory=dict)
     _plans: dict[str, Plan | None] = field(default_factory=dict)
@@ -180,7 +182,7 @@ class Projector:
                     known[served.snapshot.name] = fill.facts.skipped
                 inputs = served.combination.inputs(context, served.snapshot, pointer)
                 events = [*fill_events(context, served, fill, inputs, holds=holds, newest=newest)]
-                if self.is_live and only is not None:
+                if self.live_since is not None and fill.recorded_at >= self.live_since:
                     yield from events
                 else:
                     yield from untold_fills(context, fill, events)
@@ -203,6 +205,8 @@ class Projector:
         Args:
             entries: What it published, with the tables that it really filled.
         """
+        if self.live_since is not None and not self._waits(plan):
+            return  # they were told one by one
         planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
         real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
         for table_id in dict.fromkeys(real.get(name, table) for name, table in planned.items()):
@@ -232,7 +236,7 @@ class Projector:
         if compared is not None:  # where Dagster had to forget an asset, its checks went, too
             yield from compared.checks()
         if plan is not None and (not is_own or self._is_shown(plan)):
-            if not self.is_live:
+            if self.live_since is None:
                 yield from self._page(plan)
             yield published_page(context, plan, environment)
             yield applied_event(context, plan, environment, self._skipped.get(plan.id, {}))
@@ -248,7 +252,7 @@ class Projector:
         red = dict(audits.rejected(plan))
         if is_shown:
             red[context.names.apply_key] = [plan.id]
-        if red and (self.is_live or not is_own):
+        if red and (self.live_since is not None or not is_own):
             tags = {**plan_tags(plan), EVALUATION: str(said.metadata[EVALUATION].value)}
             yield FailedWork(f"applied elsewhere: {said.description}", tags, red)
         if is_shown or not is_own:
