@@ -14,9 +14,9 @@ from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.provenance import (
-    Combination,
     ProjectionContext,
     data_version,
+    inputs_of,
     provenance_tags,
 )
 from vde_dagster.orchestration.events.unit_test_checks import (
@@ -31,7 +31,12 @@ from vde_dagster.orchestration.models.catalog import (
     partition_mapping,
     requested,
 )
-from vde_dagster.orchestration.models.live import LiveModel, LiveVersion, without_circles
+from vde_dagster.orchestration.models.live import (
+    Combination,
+    LiveModel,
+    LiveVersion,
+    without_circles,
+)
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
 from vde_dagster.planning.environments.environment import PRODUCTION
@@ -175,7 +180,7 @@ def fill_model(
     with as_failure():
         combination = told.combination(environment)
     pointer = told.newest_record() if version.table else None
-    snapshot = combination.snapshots[combination.entries[name].snapshot_id]
+    snapshot = combination.served[name][0]
     commit = None
     facts: dict[str, Any] = {"vde/version": key}
     if version.table is None:
@@ -191,7 +196,7 @@ def fill_model(
             facts |= {fact: event.metadata[fact] for fact in said if fact in event.metadata}
         if said[0] in facts:
             commit = int(str(facts[said[0]].value))
-    inputs = combination.inputs(told, snapshot, pointer)
+    inputs = inputs_of(told, combination, snapshot, pointer)
     tags = provenance_tags(key, data_version(key, commit), inputs)
     yield dg.MaterializeResult(metadata=facts, tags={**tags, VERSION_TAG: key})
 
@@ -200,16 +205,14 @@ def _check_parents(
     catalog: AssetCatalog, combination: Combination, name: ModelName, intervals: IntervalSet
 ) -> None:
     """Refuse ranges for which a parent holds no data yet: they would be recorded and stay wrong."""
-    snapshot = combination.snapshots[combination.entries[name].snapshot_id]
-    for parent in snapshot.parents:
-        entry = combination.entries[parent]
-        known = combination.snapshots[entry.snapshot_id]
-        if not known.is_incremental or entry.table_id is None:
+    for parent in combination.served[name][0].parents:
+        known, table = combination.served[parent]
+        if not known.is_incremental or table is None:
             continue
         start = catalog.live.starts.get(parent, EPOCH)
         end = known.model.end_at(datetime.now(timezone.utc)) or FAR
         needed = intervals & IntervalSet.of([Interval(start, end)] if start < end else [])
-        left = needed - combination.tables[entry.table_id].available
+        left = needed - table.available
         if left:
             raise dg.Failure(
                 f"{name} reads {parent}, which holds no data for {spans(left)} yet: fill it first",

@@ -125,14 +125,12 @@ class AuditEvents:
         Args:
             run_id: Audits that ran by themselves; by default what the environment's plan found.
         """
-        combination = self.context.combination(environment)
         found = self._by_model(run_id or environment.plan_id)
-        for name, entry in environment.entries.items():
-            snapshot = combination.snapshots[entry.snapshot_id]
+        for name, (snapshot, table) in self.context.combination(environment).served.items():
             if snapshot.model.audits:
                 yield Audited(
                     snapshot,
-                    combination.table(name),
+                    table,
                     found.get(name, ()),
                     environment.name,
                     environment.version,

@@ -17,6 +17,7 @@ from vde_dagster.orchestration.events.provenance import (
     DATA_VERSION,
     ProjectionContext,
     data_version,
+    inputs_of,
 )
 from vde_dagster.orchestration.events.publication import confirmed_events
 from vde_dagster.orchestration.events.records import (
@@ -118,7 +119,8 @@ class Comparison:
             newest: The newest partition that its table holds.
         """
         context, table = self.context, served.table
-        inputs = served.combination.inputs(context, served.snapshot, context.newest_record())
+        pointer = context.newest_record()
+        inputs = inputs_of(context, served.combination, served.snapshot, pointer)
         told = dict[str, AssetEvent]()
         unknown = [
             FillRecord(table.id, item.interval, "", item.iceberg_snapshot_id)

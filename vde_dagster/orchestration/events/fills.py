@@ -11,7 +11,6 @@ import dagster as dg
 
 from vde_dagster.orchestration.events.provenance import (
     DATA_VERSION,
-    Combination,
     Input,
     ProjectionContext,
     data_version,
@@ -19,6 +18,7 @@ from vde_dagster.orchestration.events.provenance import (
 )
 from vde_dagster.orchestration.events.records import all_materializations
 from vde_dagster.orchestration.models.catalog import partition_keys, time_unit, touched_keys
+from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.environments.resolver import column_map

@@ -22,7 +22,7 @@ from vde_dagster.orchestration.events.plans import (
     rejected_events,
     stored_plan,
 )
-from vde_dagster.orchestration.events.provenance import Combination, ProjectionContext
+from vde_dagster.orchestration.events.provenance import ProjectionContext, inputs_of
 from vde_dagster.orchestration.events.publication import Preview, published_events
 from vde_dagster.orchestration.events.records import (
     FailedWork,
@@ -30,6 +30,7 @@ from vde_dagster.orchestration.events.records import (
     Projected,
 )
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
+from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import EVALUATION
 from vde_dagster.planning.environments.environment import Entry
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -180,7 +181,7 @@ class Projector:
                 if fill.facts.skipped is not None:
                     known = self._skipped.setdefault(plan.id, {})
                     known[served.snapshot.name] = fill.facts.skipped
-                inputs = served.combination.inputs(context, served.snapshot, pointer)
+                inputs = inputs_of(context, served.combination, served.snapshot, pointer)
                 events = [*fill_events(context, served, fill, inputs, holds=holds, newest=newest)]
                 if self.live_since is not None and fill.recorded_at >= self.live_since:
                     yield from events
@@ -189,8 +190,7 @@ class Projector:
 
     def _served(self, plan: Plan, table: PhysicalTable) -> Iterator[ServedModel]:
         """Yield the models of a plan that a table serves."""
-        tables = plan.tables
-        combination = Combination(plan.entries, plan.snapshots, tables)
+        combination = Combination.of(plan.entries, plan.snapshots, plan.tables)
         for model in plan.models:
             # A plan that found its table made by somebody else fills that one.
             if model.table and model.snapshot_id and model.table.version == table.version:

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.models.live import behind_views, version_key
+from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.models.load_live import load_catalog
 from vde_dagster.orchestration.names import Names
-from vde_dagster.planning.environments.environment import Entry, Environment
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -64,7 +62,10 @@ class ProjectionContext:
         """Return what an environment's version shows, read once."""
         key = environment.name, environment.publication_id
         if key not in self._combinations:
-            self._combinations[key] = combination_of(self.store, environment)
+            entries, store = environment.entries, self.store
+            snapshots = store.snapshots.load(sorted({e.snapshot_id for e in entries.values()}))
+            tables = store.tables.load(sorted(environment.tables))
+            self._combinations[key] = Combination.of(entries, snapshots, tables)
         return self._combinations[key]
 
     def read_again(self) -> ProjectionContext:
@@ -99,87 +100,46 @@ class Input:
     pointer: int | None
 
 
-@dataclass(frozen=True)
-class Combination:
-    """What a version of a model is combined with: the inputs of its events.
+def inputs_of(
+    context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
+) -> list[Input]:
+    """Return the inputs of a model's event: what it reads, and the tables behind views.
 
     Args:
-        entries: The environment's (or plan's) entries.
-        snapshots: Their snapshots, by id.
-        tables: Their tables, by id.
+        pointer: The event log's newest record before the model runs.
     """
-
-    entries: Mapping[ModelName, Entry]
-    snapshots: Mapping[str, Snapshot]
-    tables: Mapping[str, PhysicalTable]
-
-    def table(self, name: ModelName) -> PhysicalTable | None:
-        """Return the table that serves a model here; None for views and unknown models."""
-        entry = self.entries.get(name)
-        return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
-
-    def key(self, name: ModelName) -> str | None:
-        """Return the partition key of a model's version here; None when it has none."""
-        snapshot = self.definition(name)
-        return version_key(snapshot, self.table(name)) if snapshot is not None else None
-
-    def definition(self, name: ModelName) -> Snapshot | None:
-        """Return a model's definition here."""
-        entry = self.entries.get(name)
-        return self.snapshots.get(entry.snapshot_id) if entry is not None else None
-
-    def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
-        """Return the tables that a model reads through the views that are here."""
-        return behind_views(snapshot, self.definition)
-
-    def inputs(
-        self, context: ProjectionContext, snapshot: Snapshot, pointer: int | None
-    ) -> list[Input]:
-        """Return the inputs of a model's event: what it reads, and the tables behind views.
-
-        Args:
-            pointer: The event log's newest record before the model runs.
-        """
-        out = []
-        for parent in (*snapshot.model.depends_on, *self.behind(snapshot)):
-            asset = context.catalog.key(parent)
-            known = self.definition(parent)
-            if known is None or not known.model.kind.is_shown:
-                version = external_version(context.instance, asset)
-                out.append(Input(asset, version, pointer))
-            else:
-                # Dagster compares partitioned parents by the pointer, never by this version.
-                version = self.key(parent) or known.table_version
-                out.append(Input(asset, version, pointer if known.has_table else None))
-        return out
-
-    def reads_anew(
-        self,
-        context: ProjectionContext,
-        snapshot: Snapshot,
-        inputs: Sequence[Input],
-        latest: Mapping[str, str],
-    ) -> bool:
-        """Say whether a version now reads other tables than its event says, or other versions.
-
-        Args:
-            latest: The tags of its latest event.
-        """
-        read = (*snapshot.parents, *self.behind(snapshot))
-        own = {context.catalog.key(name) for name in read if self.key(name) is not None}
-        said = {f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}": item for item in inputs}
-        told = {tag for tag in latest if tag.startswith(f"{INPUT_DATA_VERSION}/")}
-        return told != said.keys() or any(
-            latest[tag] != item.data_version for tag, item in said.items() if item.key in own
-        )
+    out = []
+    for parent in (*snapshot.model.depends_on, *combination.behind(snapshot)):
+        asset = context.catalog.key(parent)
+        known = combination.definition(parent)
+        if known is None or not known.model.kind.is_shown:
+            out.append(Input(asset, external_version(context.instance, asset), pointer))
+        else:
+            # Dagster compares partitioned parents by the pointer, never by this version.
+            version = combination.key(parent) or known.table_version
+            out.append(Input(asset, version, pointer if known.has_table else None))
+    return out
 
 
-def combination_of(store: StateStore, environment: Environment) -> Combination:
-    """Read the snapshots and tables of an environment."""
-    entries = environment.entries
-    snapshots = store.snapshots.load(sorted({entry.snapshot_id for entry in entries.values()}))
-    tables = store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id}))
-    return Combination(entries, snapshots, tables)
+def reads_anew(
+    context: ProjectionContext,
+    combination: Combination,
+    snapshot: Snapshot,
+    inputs: Sequence[Input],
+    latest: Mapping[str, str],
+) -> bool:
+    """Say whether a version now reads other tables than its event says, or other versions.
+
+    Args:
+        latest: The tags of its latest event.
+    """
+    read = (*snapshot.parents, *combination.behind(snapshot))
+    own = {context.catalog.key(name) for name in read if combination.key(name) is not None}
+    said = {f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}": item for item in inputs}
+    told = {tag for tag in latest if tag.startswith(f"{INPUT_DATA_VERSION}/")}
+    return told != said.keys() or any(
+        latest[tag] != item.data_version for tag, item in said.items() if item.key in own
+    )
 
 
 def provenance_tags(

@@ -14,12 +14,13 @@ from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fills import ServedModel, filled_event, filled_partitions
 from vde_dagster.orchestration.events.provenance import (
     DATA_VERSION,
-    Combination,
     ProjectionContext,
+    inputs_of,
     provenance_tags,
+    reads_anew,
 )
 from vde_dagster.orchestration.events.records import AssetEvent, PartitionChange, Projected
-from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.environment_page import (
     LISTED,
@@ -28,6 +29,7 @@ from vde_dagster.orchestration.pages.environment_page import (
 )
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
 
 Preview = Callable[[Snapshot], Mapping[str, Any]]
 """Makes the metadata that shows some rows of a view."""
@@ -47,11 +49,10 @@ def published_events(
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
-    for name, entry in environment.entries.items():
-        snapshot = combination.snapshots[entry.snapshot_id]
+    for name, (snapshot, table) in combination.served.items():
         if name in built or not {name, *snapshot.parents, *combination.behind(snapshot)} & moved:
             continue
-        if _decides(context, environment, snapshot, entry.table_id):
+        if _decides(context, environment, snapshot, table):
             yield from confirmed_events(context, snapshot, combination, tags, preview)
     yield PartitionChange(context.names.environments, environment.name)
     yield environment_event(context, environment)
@@ -82,11 +83,11 @@ def confirmed_events(
     if not filled and not snapshot.is_virtual:
         return
     pointer = context.newest_record() if filled else None
-    inputs = combination.inputs(context, snapshot, pointer)
+    inputs = inputs_of(context, combination, snapshot, pointer)
     # They were confirmed in order, so the last one tells of all.
     asset = context.catalog.key(snapshot.name)
     latest = context.latest_tags(asset, filled[-1].partition if filled else key)
-    if latest is not None and not combination.reads_anew(context, snapshot, inputs, latest):
+    if latest is not None and not reads_anew(context, combination, snapshot, inputs, latest):
         return
     if served is None:
         yield dg.AssetMaterialization(
@@ -133,12 +134,11 @@ def environment_event(
 
 def _shown(combination: Combination) -> dict[ModelName, ShownModel]:
     """Return what a combination shows, without external tables."""
-    found: dict[ModelName, ShownModel] = {}
-    for name, entry in combination.entries.items():
-        snapshot, table = combination.definition(name), combination.table(name)
-        if snapshot is not None and not snapshot.model.kind.is_external:
-            found[name] = ShownModel(version_key(snapshot, table), entry.snapshot_id, table)
-    return found
+    return {
+        name: ShownModel(version_key(snapshot, table), snapshot.id, table)
+        for name, (snapshot, table) in combination.served.items()
+        if not snapshot.model.kind.is_external
+    }
 
 
 def _whose(environment: Environment, name: ModelName, model: ShownModel, shared: Set[str]) -> str:
@@ -153,17 +153,17 @@ def _decides(
     context: ProjectionContext,
     environment: Environment,
     snapshot: Snapshot,
-    table_id: str | None,
+    table: PhysicalTable | None,
 ) -> bool:
     """Say whether a version's parents are those of this environment.
 
     The first environment that shows a version decides its parents; production comes first.
     """
     store = context.store
-    if table_id is None:
+    if table is None:
         shown = store.shown.environments_of(snapshot.id)
     else:
-        found = store.shown.entries_of([table_id])
+        found = store.shown.entries_of([table.id])
         shown = [name for name, entry in found if entry.name == snapshot.name]
     return not any(_rank(name) < _rank(environment.name) for name in shown)
 

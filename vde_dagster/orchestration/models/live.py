@@ -134,7 +134,52 @@ class LiveProject:
     read_at: datetime | None = None
 
 
-Served = dict[ModelName, tuple[Snapshot, PhysicalTable | None]]
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Versions of models that are read together: an environment's, a plan's, or the files'.
+
+    Args:
+        served: By model its definition, and the table that serves it; None for views.
+    """
+
+    served: Mapping[ModelName, tuple[Snapshot, PhysicalTable | None]]
+
+    @classmethod
+    def of(
+        cls,
+        entries: Mapping[ModelName, Entry],
+        snapshots: Mapping[str, Snapshot],
+        tables: Mapping[str, PhysicalTable],
+    ) -> Combination:
+        """Return what entries refer to, as far as it is known.
+
+        Args:
+            snapshots: By their ids.
+            tables: By their ids.
+        """
+        return cls(
+            {
+                name: (snapshots[entry.snapshot_id], tables.get(entry.table_id or ""))
+                for name, entry in entries.items()
+                if entry.snapshot_id in snapshots
+            }
+        )
+
+    def definition(self, name: ModelName) -> Snapshot | None:
+        """Return a model's definition here."""
+        return self.served[name][0] if name in self.served else None
+
+    def table(self, name: ModelName) -> PhysicalTable | None:
+        """Return the table that serves a model here."""
+        return self.served[name][1] if name in self.served else None
+
+    def key(self, name: ModelName) -> str | None:
+        """Return the partition key of a model's version here; None when it has none."""
+        return version_key(*self.served[name]) if name in self.served else None
+
+    def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
+        """Return the tables that a model reads through the views that are here."""
+        return behind_views(snapshot, self.definition)
 
 
 def live_models(
@@ -159,57 +204,32 @@ def live_models(
         The models, parents first.
     """
     ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
-    targets = [_Target(env.name, _published(env.entries, stored, tables)) for env in ordered]
-    targets += [_Target(plan.environment, _planned(plan), building=True) for plan in approved]
+    targets = [_Target(e.name, Combination.of(e.entries, stored, tables)) for e in ordered]
+    for plan in approved:
+        planned = Combination.of(plan.entries, plan.snapshots, plan.tables)
+        targets.append(_Target(plan.environment, planned, building=True))
     targets.append(_Target(WORKING_COPY, _working_copy(project, tables)))
     return _collect(project, targets, errors or {})
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The versions of models that an environment or an approved plan refers to."""
+    """What an environment, an approved plan or the files combine."""
 
     reader: str
-    served: Served
+    combination: Combination
     building: bool = False
-
-    def definition(self, name: ModelName) -> Snapshot | None:
-        """Return a model's definition there."""
-        found = self.served.get(name)
-        return found[0] if found is not None else None
-
-
-def _planned(plan: Plan) -> Served:
-    return {
-        model.name: (plan.snapshots[model.snapshot_id], model.table)
-        for model in plan.models
-        if model.snapshot_id is not None
-    }
-
-
-def _published(
-    entries: Mapping[ModelName, Entry],
-    stored: Mapping[str, Snapshot],
-    tables: Mapping[str, PhysicalTable],
-) -> Served:
-    return {
-        name: (stored[entry.snapshot_id], tables[entry.table_id] if entry.table_id else None)
-        for name, entry in entries.items()
-        if entry.snapshot_id in stored and (not entry.table_id or entry.table_id in tables)
-    }
 
 
 def _working_copy(
     project: Mapping[ModelName, Snapshot], tables: Mapping[str, PhysicalTable]
-) -> Served:
+) -> Combination:
     known = TablesByContent(tables.values())
-    out: Served = {}
-    for name, snapshot in project.items():
-        served = None
-        if snapshot.has_table:
-            served = choose_table(snapshot, known, lambda table: True)
-        out[name] = (snapshot, served)
-    return out
+    served = {
+        name: choose_table(snapshot, known, lambda table: True) if snapshot.has_table else None
+        for name, snapshot in project.items()
+    }
+    return Combination({name: (snapshot, served[name]) for name, snapshot in project.items()})
 
 
 def _collect(
@@ -218,20 +238,21 @@ def _collect(
     errors: Mapping[ModelName, str],
 ) -> dict[ModelName, LiveModel]:
     keys = [
-        {name: version_key(*served) for name, served in target.served.items()} for target in targets
+        {name: version_key(*served) for name, served in target.combination.served.items()}
+        for target in targets
     ]
     found: dict[ModelName, dict[str, LiveVersion]] = {}
     for target, known in zip(targets, keys, strict=True):
         readers = () if target.building else (target.reader,)
         building = (target.reader,) if target.building else ()
-        for name, (snapshot, table) in target.served.items():
+        for name, (snapshot, table) in target.combination.served.items():
             versions = found.setdefault(name, {})
             if snapshot.model.kind.is_external:
                 continue
             key = known[name]
             version = versions.get(key)
             if version is None:
-                behind = behind_views(snapshot, target.definition)
+                behind = target.combination.behind(snapshot)
                 read = (*snapshot.parents, *behind)
                 parents = {parent: known[parent] for parent in read if parent in known}
                 versions[key] = LiveVersion(
@@ -247,7 +268,7 @@ def _collect(
                 )
     models: dict[ModelName, LiveModel] = {}
     for target, known in reversed(list(zip(targets, keys, strict=True))):
-        for name, (snapshot, _) in target.served.items():
+        for name, (snapshot, _) in target.combination.served.items():
             if name in models:
                 continue
             first = known[name]
