@@ -167,10 +167,9 @@ class Environments:
             gone = [n for n, e in entries.items() if e.table_id and e.table_id not in state.tables]
             if gone:
                 raise _gone(version, gone)
-            resolver = Resolver(name, entries, state.snapshots, state.tables, suffix=frozen.suffix)
             production = store.environments.get(PRODUCTION)
             frozen.views.require_free(entries, production.entries if production else entries)
-            resolver = _pinned(warehouse, resolver, version)
+            resolver = _pinned(warehouse, state.resolver(frozen), version)
             published = warehouse.lakehouse.publish(
                 Publication(
                     environment=frozen,

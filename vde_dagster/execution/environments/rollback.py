@@ -22,7 +22,6 @@ from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.publishing.mirror import unmirrored
 from vde_dagster.lakehouse.publishing.publication import Holding
 from vde_dagster.planning.environments.environment import Entry, Environment, Held
-from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -120,9 +119,7 @@ class Rollback:
         part = _part(store, current, old, moved, back.names)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)
-        resolver = Resolver(
-            self.name, part.entries, state.snapshots, state.tables, suffix=suffix, mode=mode
-        )
+        resolver = state.resolver(part)
         own = view_refs(resolver)
         differing = _differing(current, part, state)
         in_place = reverted(store, current, part, state, differing, back.moved)
@@ -189,22 +186,18 @@ class Rollback:
                 f"the environment '{name}' was dropped meanwhile",
                 hint=f"roll back again: vde rollback {self.name}",
             )
-        entries = _held(other.entries, back.others[name])
         state = complete_state(store, other, None, ())
-        resolver = Resolver(
-            name, entries, state.snapshots, state.tables, suffix=other.suffix, mode=other.mode
-        )
         made = replace(
             other,
             version=other.version + 1,
-            entries=entries,
+            entries=_held(other.entries, back.others[name]),
             publication_id=uuid.uuid4().hex,
             plan_id=None,
             published_at=now,
             published_by=self.who,
             note=f"holds what it showed: {self.name} was rolled back",
         )
-        return Holding(made, other.version, define_views(resolver, warehouse))
+        return Holding(made, other.version, define_views(state.resolver(made), warehouse))
 
 
 def _held(entries: Mapping[ModelName, Entry], held: Mapping[str, Held]) -> dict[ModelName, Entry]:

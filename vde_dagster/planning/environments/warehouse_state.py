@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ViewTypes
@@ -21,6 +22,9 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Model
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.resolver import Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,19 @@ class WarehouseState:
             production=rest(self.production),
             left_out=lost(self.base),
             guarded=frozenset(table for table in shown if table is not None),
+        )
+
+    def resolver(self, environment: Environment) -> Resolver:
+        """Return the resolution of names in an environment of which everything was read."""
+        from vde_dagster.planning.environments.resolver import Resolver
+
+        return Resolver(
+            environment.name,
+            environment.entries,
+            self.snapshots,
+            self.tables,
+            suffix=environment.suffix,
+            mode=environment.mode,
         )
 
     @property

@@ -39,18 +39,7 @@ def planned_views(
         mode=request.mode,
     )
     target = state.target
-    before = (
-        Resolver(
-            request.environment,
-            target.entries,
-            state.snapshots,
-            state.tables,
-            suffix=target.suffix,
-            mode=target.mode,
-        )
-        if target
-        else None
-    )
+    before = state.resolver(target) if target else None
     same = _unchanged_names(after, before)
     created: list[TableRef] = []
     replaced: list[TableRef] = []
