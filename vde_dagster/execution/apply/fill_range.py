@@ -18,7 +18,7 @@ from vde_dagster.base.failures import FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
 from vde_dagster.execution.apply.failure_report import failed_audit
 from vde_dagster.execution.apply.make_table import TableMaker
-from vde_dagster.execution.apply.plan_tasks import PlanTasks
+from vde_dagster.execution.apply.plan_tasks import NO_COMMITS, PlanTasks
 from vde_dagster.execution.apply.skipping import Looked, Skipping
 from vde_dagster.execution.apply.table_branches import LeftOver, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
@@ -148,11 +148,9 @@ class RangeFiller:
     def _task(
         self, interval: Interval, branch: str, looked: Looked | None = None, *, anew: bool = False
     ) -> FillTask:
-        tasks = self.auditor.tasks
-        if looked is None:
-            return tasks.fill(self.filler, self.table, interval, branch, anew=anew)
-        return tasks.fill(
-            self.filler, self.table, interval, branch, anew=anew, commits=looked.commits
+        commits = looked.commits if looked is not None else NO_COMMITS
+        return self.auditor.tasks.fill(
+            self.filler, self.table, interval, branch, anew=anew, commits=commits
         )
 
     @property
