@@ -366,10 +366,10 @@ def title_in_words(plan: Plan, most: int = 3) -> str:
 def _age(made: datetime, now: datetime) -> str:
     """Say when a plan was made and, of one that was not made just now, for how long it waits."""
     minutes = int((now - made).total_seconds() // 60)
-    said = f"made {made:%d %b %H:%M} UTC"
+    said = f"made {made:%Y-%m-%d %H:%M} UTC"
     if minutes < 2:
         return said
     for size, unit in ((1440, "days"), (60, "hours")):
         if minutes >= 2 * size:
-            return f"{said}, {minutes // size} {unit} old at {now:%d %b %H:%M}"
+            return f"{said}, {minutes // size} {unit} old at {now:%Y-%m-%d %H:%M}"
     return f"{said}, {minutes} minutes old at {now:%H:%M}"
