@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from vde_dagster.project.reading.columns import (
     needs_columns,
 )
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import NOTHING, apply_edits, without_nothing
+from vde_dagster.sql.edits import NOTHING, without_nothing
 from vde_dagster.sql.expanded import Expanded, Runs
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
@@ -74,7 +74,14 @@ def render(
         ProjectError: It cannot be parsed, or reads a table of another catalog.
     """
     expanded = _in_spark_forms(expander, _without_nothing(expander, expanded))
-    expanded, tokens, tree = _parse_in_spark_forms(expander, expanded, names, what)
+    in_spark = expander.scope.dialect == "spark"
+    columns_of = _columns_of(expander, names, what)
+    if in_spark:
+        expanded, tokens, tree = _in_column_forms(
+            expander, expanded, columns_of, may_have_column_forms, what
+        )
+    else:
+        tokens, tree = _parse(expander, expanded, what)
     _check_query(tree, expander, expanded, what)
     comments = _column_comments(tree) if "--" in expanded.text or "/*" in expanded.text else {}
     if has_placeholder(expanded.text):
@@ -88,16 +95,17 @@ def render(
         name = _qualify(table, names, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
         words.qualify(table, written)
-    if expander.scope.dialect != "spark":
-        sql = _translated(tree, expander, expanded, what)
-        sql = _with_columns(sql, expander, expanded, names, what)
-        origins = _word_by_word(sql, expander, expanded)
-        return Rendered(sql, origins, reads, comments, _read_again(sql, expander, expanded, what))
-    line = one_line(expanded.text, tokens, words.prefixes, words.qualifiers).through(expanded)
-    return Rendered(line.text, line.runs, reads, comments, tree)
+    if in_spark:
+        made = one_line(expanded.text, tokens, words.prefixes, words.qualifiers).through(expanded)
+    else:
+        made = _word_by_word(_translated(tree, expander, expanded, what), expander, expanded)
+        made, _, tree = _in_column_forms(
+            expander, made, columns_of, needs_columns, what, of_other_dialect=True
+        )
+    return Rendered(made.text, made.runs, reads, comments, tree)
 
 
-def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Runs:
+def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Expanded:
     """Tell where the words of a translated query came from: SQLGlot does not.
 
     The same words in the same number have the same order; others came from where the first of them
@@ -109,12 +117,13 @@ def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Runs:
     made: dict[str, list[int]] = defaultdict(list)
     for token in scan(SourceText(expander.source.path, sql)):
         made[token.text.strip('`"').casefold()].append(token.start)
-    runs = [(0, ~expanded.origin(0))]
+    first = len(expanded.text) - len(expanded.text.lstrip())
+    runs = [(0, ~expanded.origin(first))]
     for word, starts in made.items():
         there = written[word]
         alike = there if len(there) == len(starts) else there[:1] * len(starts)
         runs += [(start, ~expanded.origin(at)) for start, at in zip(starts, alike, strict=False)]
-    return tuple(sorted(dict(runs).items()))
+    return Expanded(sql, tuple(sorted(dict(runs).items())))
 
 
 def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
@@ -146,23 +155,33 @@ _MOST_FORMS = 50
 """How often a query is written anew; aliases that mean each other would do so without end."""
 
 
-def _parse_in_spark_forms(
-    expander: Expander, expanded: Expanded, names: TableNames, what: str
+def _in_column_forms(
+    expander: Expander,
+    expanded: Expanded,
+    columns_of: ColumnsOf,
+    needed: Callable[[str], bool],
+    what: str,
+    *,
+    of_other_dialect: bool = False,
 ) -> tuple[Expanded, list[Token], exp.Expr]:
-    """Parse a text, and write what needs the names of columns until nothing of that is left."""
-    tokens, tree = _parse(expander, expanded, what)
-    if expander.scope.dialect != "spark":
-        return expanded, tokens, tree
+    """Parse Spark SQL, and write what needs the names of columns until nothing of that is left.
+
+    Args:
+        needed: Says whether a text may have such forms.
+        of_other_dialect: Whether SQLGlot has written it for a query of another dialect.
+    """
+    read = _read_again if of_other_dialect else _parse
+    tokens, tree = read(expander, expanded, what)
     for _ in range(_MOST_FORMS):
-        if not may_have_column_forms(expanded.text):
+        if not needed(expanded.text):
             break
-        edits = column_forms(expanded.text, tokens, tree, _columns_of(expander, names, what))
+        edits = column_forms(expanded.text, tokens, tree, columns_of)
         if isinstance(edits, NoSparkForm):
             raise expander.source.error(edits.message, expanded.origin(edits.offset), edits.hint)
         if not edits:
             break
         expanded = expanded.edited(edits)
-        tokens, tree = _parse(expander, expanded, what)
+        tokens, tree = read(expander, expanded, what)
     return expanded, tokens, tree
 
 
@@ -181,25 +200,6 @@ def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
     return found
 
 
-def _with_columns(
-    sql: str, expander: Expander, expanded: Expanded, names: TableNames, what: str
-) -> str:
-    """Rewrite forms of other dialects that Spark has only with names of columns."""
-    for _ in range(_MOST_FORMS):
-        if not needs_columns(sql):
-            break
-        reading = read_query(sql)
-        columns_of = _columns_of(expander, names, what)
-        edits = column_forms(sql, reading.tokens, reading.tree, columns_of)
-        if isinstance(edits, NoSparkForm):
-            start = expanded.origin(len(expanded.text) - len(expanded.text.lstrip()))
-            raise expander.source.error(edits.message, start, edits.hint)
-        if not edits:
-            break
-        sql = apply_edits(sql, edits)
-    return sql
-
-
 def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
     """Write a query or statement of another dialect in Spark SQL."""
     text, problem = spark_text(tree, expander.scope.dialect)
@@ -212,12 +212,12 @@ def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: st
     return text
 
 
-def _read_again(sql: str, expander: Expander, expanded: Expanded, what: str) -> exp.Expr:
+def _read_again(expander: Expander, made: Expanded, what: str) -> tuple[list[Token], exp.Expr]:
     """Read the Spark SQL that was written for a query of another dialect."""
     from sqlglot.errors import ParseError, SqlglotError
 
     try:
-        return read_query(sql).tree
+        reading = read_query(made.text)
     except SqlglotError as error:
         detail = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
         problem = str(detail.get("description") or error).splitlines()[0].rstrip(".")
@@ -225,9 +225,10 @@ def _read_again(sql: str, expander: Expander, expanded: Expanded, what: str) -> 
         near = f", near '{words[:40].strip()}'" if words.strip() else ""
         raise expander.source.error(
             f"the {what} cannot be written in Spark SQL: {problem}{near}",
-            expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
+            made.origin(0),
             "write it in Spark's dialect: dialect spark",
         ) from error
+    return reading.tokens, reading.tree
 
 
 @dataclass(frozen=True, slots=True)
