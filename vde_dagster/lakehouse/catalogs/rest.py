@@ -3,7 +3,7 @@
 A REST catalog changes one table at a time and writes its metadata itself, under a name of its own:
 a pointer is compared, and the change sent with what it was made from as requirements. Its views
 have no compare-and-swap, so that nothing can be decided there: environments are what the state
-says, and views are at most a mirror of it (`lakehouse/mirror.py`).
+says, and views are at most a mirror of it (`lakehouse/publishing/mirror.py`).
 
 A replacement names the view's uuid as its only requirement, as the protocol has no other; so two
 that were made from one state both succeed, and who wrote last is found out by reading again.
