@@ -184,8 +184,8 @@ def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):
         return None
     if kind.this != _D.DECIMAL:
-        literal = shown and isinstance(e, exp.Literal) and str(e.this).isdigit()
-        return len(str(int(e.this))) if literal else _ROOM[kind.this], 0
+        number = str(e.this).rstrip("LlSs") if isinstance(e, exp.Literal) else ""
+        return len(str(int(number))) if shown and number.isdigit() else _ROOM[kind.this], 0
     given = [int(part.name) for part in kind.expressions]
     precision, scale = (*given, *(10, 0)[len(given) :])
     return precision - scale, scale

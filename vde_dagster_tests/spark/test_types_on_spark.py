@@ -33,18 +33,17 @@ sum(amount) OVER (); lag(id) OVER (ORDER BY id); lead(status, 1) OVER (ORDER BY 
 ntile(2) OVER (ORDER BY id); 1.5; .05; 007.50; 1.0BD; 20240131BD; 9223372036854775808; 0.0
 """
 _EXACT = [f"CAST(id AS DECIMAL({digits}))" for digits in ("9, 2", "20, 0", "38, 10", "3, 3", "10")]
-_OTHERS = ["1", "0", "1234567", "id", "2L", "CAST(id AS TINYINT)", "1.25", "0.0", "1.5D", *_EXACT]
+_OTHERS = ["1", "0", "1234567", "id", "2L", "3S", "4Y", "CAST(id AS TINYINT)", "1.25", "1.5D"]
+_BESIDE = [*_OTHERS, *_EXACT]
 EXACT = [
     text
     for one in _EXACT
     for text in (
-        *(f"{x} {sign} {y}" for y in _OTHERS for sign in "+-*/%" for x, y in ((one, y), (y, one))),
-        *(
-            f"{f}({one})"
-            for f in ("abs", "ceil", "floor", "round", "sum", "avg", "max", "negative")
-        ),
-        *(f"{f}({one}, {y})" for y in _OTHERS for f in ("coalesce", "greatest", "nvl")),
-        *(f"CASE WHEN id > 1 THEN {y} ELSE {one} END" for y in _OTHERS),
+        *(f"{one} {sign} {other}" for other in _BESIDE for sign in "+-*/%"),
+        *(f"{other} {sign} {one}" for other in _OTHERS for sign in "+-*/%"),
+        *(f"{name}({one})" for name in ("abs", "ceil", "floor", "round", "sum", "avg", "negative")),
+        *(f"{name}({one}, {other})" for other in _BESIDE for name in ("coalesce", "greatest")),
+        *(f"CASE WHEN id > 1 THEN {other} ELSE {one} END" for other in _BESIDE),
         f"if(id > 1, {one}, NULL)",
     )
 ]
