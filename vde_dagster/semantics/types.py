@@ -288,10 +288,11 @@ def _total(name: str, of: exp.Expr) -> Type:
 
 
 def _rounded(name: str, of: exp.Expr) -> Type:
-    if _kind(of) != _D.DECIMAL or name == "abs":
-        return infer(of) if _kind(of) == _D.DECIMAL else None
-    digits = _digits(of)
-    return _decimal(digits[0] + 1, 0) if digits is not None else None
+    digits = _digits(of) if _kind(of) == _D.DECIMAL else None
+    if digits is None:
+        return None
+    same = name == "abs" or (name != "round" and digits[1] == 0)
+    return infer(of) if same else _decimal(digits[0] + 1, 0)
 
 
 def _literal_type(name: str) -> Type:
