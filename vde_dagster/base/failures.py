@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import re
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
@@ -24,6 +27,30 @@ _NO_SPACE_TEXTS = (
 )
 _DISK_FULL = "53100"
 """PostgreSQL's SQLSTATE `disk_full`."""
+
+
+PROJECT_CODE = "<vde_project_"
+"""How the file names of a project's executed modules begin."""
+_PROJECT_FILE = re.compile(PROJECT_CODE + r"[0-9a-f]+/([^>]+)>")
+
+
+def project_file(shown: str) -> str | None:
+    """Return the project's file that a frame's file name stands for, if it is one of ours.
+
+    >>> project_file("<vde_project_c0ffee/models/sales.py>")
+    'models/sales.py'
+    """
+    match = _PROJECT_FILE.fullmatch(shown)
+    return match[1] if match else None
+
+
+def where_raised(error: BaseException, path: Path) -> SourceLocation:
+    """Return the line of the project that was running when an error was raised, or a file."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        found = project_file(frame.filename)
+        if found is not None:
+            return SourceLocation(Path(found), frame.lineno)
+    return SourceLocation(path)
 
 
 def is_no_space(error: BaseException) -> bool:

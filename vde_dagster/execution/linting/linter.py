@@ -13,6 +13,7 @@ from typing import Any
 
 from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.failures import said as told
+from vde_dagster.base.failures import where_raised
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
@@ -247,7 +248,6 @@ class Linter:
         """
         if rule not in self._own:
             return tuple(RULES[rule](linted)), True
-        from vde_dagster.project.python.files import where_raised
 
         made, path = self._own[rule]
         before, model = context.asked, linted.snapshot.model

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from vde_dagster.base.failures import said as told
+from vde_dagster.base.failures import where_raised
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError, UsageError
@@ -91,7 +92,7 @@ def signals_of(
 def _passing(
     signal: Signal, snapshot: Snapshot, missing: IntervalSet, said: dict[str, Any]
 ) -> IntervalSet:
-    from vde_dagster.project.python.files import run_source, where_raised
+    from vde_dagster.project.python.files import run_source
 
     out = IntervalSet()
     try:

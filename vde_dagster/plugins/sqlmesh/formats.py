@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.failures import where_raised
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.configuration.config_files import config_files, variables_that_set
 from vde_dagster.project.files import decoded
-from vde_dagster.project.python.files import parse_python, run_file, where_raised
+from vde_dagster.project.python.files import parse_python, run_file
 from vde_dagster.project.python.watching import Seen, TooSlow, time_limit, watching
 from vde_dagster.project.yaml_text import KeyPath, load_yaml, rendered_yaml
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import inspect
 import re
-import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from vde_dagster.base.failures import said
+from vde_dagster.base.failures import said, where_raised
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator, asks_for_loading
 from vde_dagster.sql.edits import NOTHING
@@ -88,7 +87,9 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
     except ProjectError:
         raise
     except (Exception, SystemExit) as error:
-        raise expander.error(f"the macro @{name} failed{_line_of(error)}: {said(error)}") from error
+        at = where_raised(error, expander.source.path)
+        where = f" ({at})" if at.line else ""
+        raise expander.error(f"the macro @{name} failed{where}: {said(error)}") from error
 
 
 def call_query_function(function: Callable[..., Any], expander: Expander) -> str:
@@ -151,15 +152,6 @@ def _expression_text(tree: exp.Expr, dialect: str, *, whole: bool) -> str:
     atomic = exp.Paren | exp.Dot | exp.Subquery | exp.Func
     loose = isinstance(tree, needs) and not isinstance(tree, atomic)
     return f"({text})" if loose and not whole else text
-
-
-def _line_of(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed(frames):
-        if frame.filename.startswith("<vde_project_"):
-            path = frame.filename[1:-1].partition("/")[2]
-            return f" ({path}:{frame.lineno})"
-    return ""
 
 
 SQL = typing.NewType("SQL", str)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vde_dagster.base.failures import said
+from vde_dagster.base.failures import said, where_raised
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.project.macros.calls import call_query_function
@@ -15,7 +15,6 @@ from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.macros.variables import PROMOTING, bare, sql_literal
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_text
-from vde_dagster.project.python.files import where_raised
 from vde_dagster.project.reading.rendering import (
     render,
     render_last_statement,

@@ -12,15 +12,13 @@ import builtins
 import hashlib
 import linecache
 import os
-import re
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.base.failures import said
+from vde_dagster.base.failures import said, where_raised
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import decoded
@@ -118,14 +116,6 @@ def _import_hint(error: BaseException) -> str:
     return "correct the line"
 
 
-def where_raised(error: BaseException, path: Path) -> SourceLocation:
-    """The line of the project that was running when an error was raised."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename.startswith("<vde_project_"):
-            return SourceLocation(Path(frame.filename[1:-1].partition("/")[2]), frame.lineno)
-    return SourceLocation(path)
-
-
 def _imported_names(path: str, tree: ast.Module) -> Iterator[str]:
     package = path.split("/")[:-1]
     for node in ast.walk(tree):
@@ -150,19 +140,6 @@ def _local_files(root: Path, name: str) -> Iterator[str]:
         for path in (f"{base}/__init__.py", f"{base}.py"):
             if os.path.isfile(root / path):
                 yield path
-
-
-_SHOWN = re.compile(r"<vde_project_[0-9a-f]+/([^>]+)>")
-
-
-def project_file(shown: str) -> str | None:
-    """Return the project's file that a frame's file name stands for, if it is one of ours.
-
-    >>> project_file("<vde_project_c0ffee/models/sales.py>")
-    'models/sales.py'
-    """
-    match = _SHOWN.fullmatch(shown)
-    return match[1] if match else None
 
 
 def module_path(name: str, files: Mapping[str, str]) -> str | None:

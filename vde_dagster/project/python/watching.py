@@ -20,10 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from vde_dagster.base.failures import PROJECT_CODE
 from vde_dagster.project.model import LoadedFile
-
-PROJECT_CODE = "<vde_project_"
-"""How the file names of a project's executed modules begin."""
 
 _IMPORTS = "<frozen importlib"
 _UNREPEATABLE = frozenset(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from vde_dagster.base.failures import where_raised
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import Hasher, decoded
 from vde_dagster.project.macros.relation_columns import KnownColumns
@@ -150,8 +151,6 @@ class Folder:
             with time_limit(seconds):
                 yield
         except TooSlow as error:
-            from vde_dagster.project.python.files import where_raised
-
             raise ProjectError(
                 f"the file was not read within {seconds} seconds",
                 hint="look for a loop without an end; slow work belongs into a model's function; "

@@ -7,9 +7,8 @@ import re
 import traceback
 from pathlib import Path
 
-from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space
+from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space, project_file
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
-from vde_dagster.project.python.files import project_file
 from vde_dagster.spark.session.jvm_failure import MEMORY_HINT, ended_error
 
 _HINTS = {
