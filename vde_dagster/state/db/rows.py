@@ -75,9 +75,14 @@ def span(table_id: str, interval: Interval) -> dict[str, Any]:
 
 def made_of(kind: type[T], row: Row[Any], **others: Any) -> T:
     """Make a value of the columns of a row that have its fields' names, and of others."""
-    named: Any = kind
-    names = [one.name for one in fields(named) if one.name not in others]
-    return kind(**{name: row._mapping[name] for name in names}, **others)
+    hashable: Any = kind
+    values = {name: getattr(row, name) for name in _fields(hashable) if name not in others}
+    return kind(**values, **others)
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
