@@ -12,7 +12,6 @@ from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.damage import whole_avro
 from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
 from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
-from vde_dagster.lakehouse.metadata.fill_summaries import CommittedFill, committed_fills
 from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.metadata.view_metadata import view_columns
 from vde_dagster.lakehouse.publishing.finish_publication import recover
@@ -70,10 +69,6 @@ class Lakehouse:
         """
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
-
-    def table_exists(self, ref: TableRef) -> bool:
-        """Say whether the catalog has a table (not a view) of that name."""
-        return self.metadata_location(ref) is not None
 
     def metadata_location(self, ref: TableRef) -> str | None:
         """Return the metadata file of a table, or None when there is no such table."""
@@ -167,15 +162,6 @@ class Lakehouse:
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
         """Return the Iceberg snapshot id that `main` or a branch is at, or None."""
         return head_of(self.table_metadata(ref), branch)
-
-    def committed_fills(self, ref: TableRef, branch: str | None = None) -> list[CommittedFill]:
-        """Return the fills recorded in Iceberg's commits on `main` or a branch, newest first.
-
-        Empty when there is no such table.
-        """
-        if not self.table_exists(ref):
-            return []
-        return committed_fills(self.table_metadata(ref), branch)
 
     def create_table(self, new: NewTable) -> bool:
         """Make an unpartitioned table, perhaps with a branch to begin with, and its namespace.

@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
+from vde_dagster.lakehouse.metadata.fill_summaries import committed_fills
 from vde_dagster.lakehouse.publishing.publication import Holding, Return
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import (
@@ -122,7 +123,7 @@ class Process:
                 item.interval for item in store.pending.of_plan(job.id) if item.table_id == made.id
             )
             missing = job.days - made.intervals - waiting
-            for fill in self.lakehouse.committed_fills(made.ref, branch):
+            for fill in committed_fills(self.lakehouse.table_metadata(made.ref), branch):
                 ours = fill.table_id == made.id and (not branch or fill.plan_id == job.id)
                 if ours and missing.contains(fill.interval):
                     self._record(job, made, fill.interval, branch, fill.iceberg_snapshot_id)

@@ -23,6 +23,7 @@ from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import remove_branches
+from vde_dagster.lakehouse.metadata.fill_summaries import committed_fills
 from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -251,7 +252,7 @@ def test_a_commit_on_another_branch_meanwhile_is_no_conflict(
     forward = FastForward(filled.ref, filled.id, "vde_p1")
     made = environment("prod", [("db.orders", "db.orders@1", filled.id)], plan_id="p1")
     lakehouse.publish(Publication(made, 0, (view("a"),), fast_forwards=(forward,), plan_id="p1"))
-    assert lakehouse.committed_fills(filled.ref)[0].plan_id == "p1"
+    assert committed_fills(lakehouse.table_metadata(filled.ref))[0].plan_id == "p1"
     assert store.tables.get(filled.id).intervals == days(0, 1)
     for number, branch in zip(others[::2], ["vde_p2", "vde_p3"], strict=False):
         assert lakehouse.main_snapshot(filled.ref, branch) == number

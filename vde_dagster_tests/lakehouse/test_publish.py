@@ -9,6 +9,7 @@ import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.metadata.fill_summaries import committed_fills
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore
@@ -149,7 +150,7 @@ def test_branch_view_and_state_move_together(
     record = store.plans.record("p1")
     assert record is not None
     assert record.status == "applied"
-    fills = lakehouse.committed_fills(filled.ref)
+    fills = committed_fills(lakehouse.table_metadata(filled.ref))
     assert [(fill.plan_id, fill.interval, fill.rows) for fill in fills] == [
         ("p1", day(1), 10),
         ("p0", day(0), 10),
@@ -185,7 +186,7 @@ def test_other_branch_on_the_same_table_is_no_conflict(
     forward = FastForward(filled.ref, filled.id, "vde_p1")
     publish(lakehouse, [view("a")], fast_forwards=(forward,))
     assert lakehouse.main_snapshot(filled.ref, "vde_p2") == meddled[0]
-    assert lakehouse.committed_fills(filled.ref)[0].plan_id == "p1"
+    assert committed_fills(lakehouse.table_metadata(filled.ref))[0].plan_id == "p1"
 
 
 def test_applied_plan_is_not_applied_twice(

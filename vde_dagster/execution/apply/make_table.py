@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.apply.plan_tasks import Written
@@ -16,7 +15,7 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
 from vde_dagster.lakehouse.metadata.changes import append_columns, set_branch
-from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.metadata.table_metadata import current_schema, head_of
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
 from vde_dagster.planning.environments.contracts import same_type
@@ -144,7 +143,9 @@ def _changed(
     for attempt in range(1, ATTEMPTS + 1):
         known = store.tables.get(table.id)
         at = read_table(lakehouse, table.ref)
-        added = _named_apart(known, snapshot, _names(at.metadata), by_version)
+        fields = current_schema(at.metadata)["fields"]
+        taken = {field["name"].lower() for field in fields}
+        added = _named_apart(known, snapshot, taken, by_version)
         whole = replace(known, columns=(*known.columns, *added))
         updates = append_columns(at.metadata, [(c.name, c.type or "STRING") for c in added])
         made = None
@@ -175,12 +176,6 @@ def _changed(
             continue
         break
     return whole, store.tables.get(preview.id) if preview is not None else whole
-
-
-def _names(metadata: dict[str, Any]) -> set[str]:
-    current = metadata["current-schema-id"]
-    (schema,) = (s for s in metadata["schemas"] if s["schema-id"] == current)
-    return {field["name"].lower() for field in schema["fields"]}
 
 
 def _types_by_version(

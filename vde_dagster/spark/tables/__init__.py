@@ -1,1 +1,1 @@
-"""Iceberg tables as Spark makes and changes them, with a JVM to ask or without."""
+"""Iceberg tables as strategies use them, and their columns and digests for Spark."""
