@@ -157,6 +157,23 @@ mutation Reload($name: String!) {
 """
 
 
+def ask_webserver(url: str, query: str, seconds: float, **variables: str) -> dict[str, Any]:
+    """Return the answer of a webserver to a question in GraphQL.
+
+    Args:
+        seconds: How long it may take.
+
+    Raises:
+        OSError: Nobody answers.
+        ValueError: It is no answer.
+    """
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    request = urllib.request.Request(f"{url}/graphql", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=seconds) as answer:
+        found: dict[str, Any] = json.load(answer)["data"]
+        return found
+
+
 def reload_location(location: str) -> str | None:
     """Ask the webserver to load a code location again.
 
@@ -170,11 +187,9 @@ def reload_location(location: str) -> str | None:
         None when it is done; otherwise what went wrong, and which button does it.
     """
     url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
-    body = json.dumps({"query": _MUTATION, "variables": {"name": location}}).encode()
-    request = urllib.request.Request(f"{url}/graphql", body, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            problem = _problem(json.load(answer)["data"]["reloadRepositoryLocation"])
+        answer = ask_webserver(url, _MUTATION, SECONDS, name=location)
+        problem = _problem(answer["reloadRepositoryLocation"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         problem = f"no answer from a webserver at {url} ({error}); {URL_VARIABLE} names another"
     if problem is None:

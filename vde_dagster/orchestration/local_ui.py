@@ -6,7 +6,6 @@ so that nothing of them outlives the command, a run's Spark included.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.orchestration.instance import (
     HOME_VARIABLE,
     URL_VARIABLE,
+    ask_webserver,
     dagster_home,
     workspace_file,
 )
@@ -65,13 +65,8 @@ class LocalUi:
 
     def load_errors(self) -> dict[str, str]:
         """Return the code locations that could not be loaded, each with the first cause."""
-        request = urllib.request.Request(
-            f"{self.url}/graphql",
-            json.dumps({"query": _LOCATIONS}).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            entries = json.load(answer)["data"]["workspaceOrError"]["locationEntries"]
+        answer = ask_webserver(self.url, _LOCATIONS, 60)
+        entries = answer["workspaceOrError"]["locationEntries"]
         found = {entry["name"]: (entry["locationOrLoadError"] or {}) for entry in entries}
         return {
             name: [said, *said["causes"]][-1]["message"].strip()

@@ -169,7 +169,7 @@ class Work:
         with as_failure():
             try:
                 for event in stream_events(work, cancel, result):
-                    tell(event)
+                    show_watchers(event)
                     if isinstance(event, ApplyStarted):
                         plan_id = event.plan.id
                         # From now on the versions that the plan builds are listed.
@@ -328,7 +328,7 @@ def watching(watcher: Callable[[Event], None]) -> Iterator[None]:
         _WATCHERS.remove(watcher)
 
 
-def tell(event: Event) -> None:
+def show_watchers(event: Event) -> None:
     """Show an event to those who watch."""
     for watcher in list(_WATCHERS):
         watcher(event)

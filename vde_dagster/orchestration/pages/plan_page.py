@@ -16,7 +16,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, first_of
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
     EVALUATION,
@@ -207,19 +207,14 @@ def _versions_before(
     store: StateStore, plan: Plan, previous: Mapping[str, Snapshot]
 ) -> dict[ModelName, str]:
     """Return the version that the environment shows of each model that changes."""
-    if not plan.base_version:
-        return {}
-    base = store.versions.at(plan.environment, plan.base_version)
+    base = store.versions.at(plan.environment, plan.base_version) if plan.base_version else None
     if base is None:
         return {}
-    changed = {m.name: base.entries.get(m.name) for m in plan.models if m.previous_snapshot_id}
-    entries = {name: entry for name, entry in changed.items() if entry is not None}
+    changed = {model.name for model in plan.models if model.previous_snapshot_id}
+    entries = {name: entry for name, entry in base.entries.items() if name in changed}
     tables = store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id}))
-    return {
-        name: version_key(previous[entry.snapshot_id], tables.get(entry.table_id or ""))
-        for name, entry in entries.items()
-        if entry.snapshot_id in previous
-    }
+    shown = Combination.of(entries, previous, tables)
+    return {name: version_key(*served) for name, served in shown.served.items()}
 
 
 def _versions(plan: Plan, before: Mapping[ModelName, str]) -> list[dg.TableRecord]:
