@@ -25,7 +25,9 @@ from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import ENVIRONMENTS, PLANS, SHORT
 from vde_dagster.orchestration.resource import lend
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.state.db.effects import NoEffects
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.orchestration.conftest import NOW, partitions_of, reds, run_job
@@ -169,6 +171,23 @@ def test_an_apply_of_the_command_line_is_told_as_if_dagster_had_done_it(
     (last,) = events_of(instance, "db/last")
     newest = instance.fetch_materializations(dg.AssetKey(["db", "daily"]), limit=1).records[0]
     assert int((last.tags or {})[pointer]) >= newest.storage_id
+
+
+def test_a_fill_that_counts_only_behind_its_publication_is_told(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    plan = outside.apply(outside.plan("prod")).plan
+    cursor = must(tick(folder, instance))
+    (table,) = (model.table for model in plan.models if str(model.name) == "db.daily")
+    assert table is not None
+    day = Interval(parse_instant("2024-01-03"), parse_instant("2024-01-04"))
+    outside.store.fills.record(FillRecord(table.id, day, plan.id, 77, 1))
+    cursor = must(tick(folder, instance, cursor))
+    *others, newest = events_of(instance, "db/daily")
+    assert newest.partition == f"{table.version}|2024-01-03"
+    assert (newest.tags or {})["dagster/data_version"] == f"{table.version}@77"
+    assert len(others) == 3
+    assert tick(folder, instance, cursor) is None
 
 
 def test_plans_rollbacks_drops_and_other_environments_are_told(

@@ -43,6 +43,7 @@ from vde_dagster.state.db.rows import from_micros
 from vde_dagster.state.fills.fills import FillRecord
 
 NOTHING_PUBLISHED: Mapping[ModelName, Entry] = MappingProxyType({})
+_UNENDED = ("planned", "applying")
 Busy = Callable[[], frozenset[str]]
 """Returns the plans that runs of the instance work on, which write their events themselves."""
 
@@ -69,6 +70,7 @@ class Projector:
     _waiting: dict[str, bool] = field(default_factory=dict)
     _plans: dict[str, Plan | None] = field(default_factory=dict)
     _pointers: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    _told: set[tuple[str, str, Interval]] = field(default_factory=set)
     _skipped: dict[str, dict[ModelName, Skipped]] = field(default_factory=dict)
 
     def project(self, record: OutboxRecord, *, is_own: bool) -> Iterator[Projected]:
@@ -96,9 +98,9 @@ class Projector:
                 yield from rejected_events(self.context.instance, self.context.names, known)
         elif plan is not None and record.kind == "plan":
             yield from self._proposed(plan, is_own)
-        elif plan is not None and record.kind == "fill" and not self._waits(plan):
+        elif plan is not None and record.kind == "fill":
             interval = Interval(from_micros(subject["start"]), from_micros(subject["end"]))
-            yield from self._fills(plan, subject["table"], only=interval)
+            yield from self._filled(plan, subject["table"], interval)
         elif plan is not None and record.kind == "failed":
             yield from self._failed(plan, is_own)
 
@@ -150,6 +152,19 @@ class Projector:
         if self.context.latest_tags(names.plan_key, plan.id) is None:
             yield from page_events(self.context, plan)
 
+    def _filled(self, plan: Plan, table_id: str, interval: Interval) -> Iterator[Projected]:
+        """Yield the events of a fill; of a plan that waits those of all its fills, at its end.
+
+        A catalog that follows the state lets fills count only behind the publication.
+        """
+        if (plan.id, table_id, interval) in self._told:
+            return
+        if not self._waits(plan):
+            yield from self._fills(plan, table_id, only=interval)
+        elif self.context.store.plans.statuses([plan.id]).get(plan.id) not in _UNENDED:
+            yield from self._all_fills(plan)
+            yield from self._fills(plan, table_id)
+
     def _fills(
         self, plan: Plan, table_id: str, only: Interval | None = None
     ) -> Iterator[Projected]:
@@ -166,9 +181,13 @@ class Projector:
         models = [*self._served(plan, table)]
         names = {served.snapshot.name for served in models}
         planned = [one for model in plan.builds if model.name in names for one in model.intervals]
-        last = max(one.end for one in (planned if only else [fill.interval for fill in log]))
+        ranges = planned if only is not None and planned else [fill.interval for fill in log]
+        last = max(one.end for one in ranges)
         pointer = self._pointer(plan, table_id)
         for fill in reversed(log):
+            if (plan.id, table_id, fill.interval) in self._told:
+                continue
+            self._told.add((plan.id, table_id, fill.interval))
 
             def holds(fill: FillRecord = fill) -> IntervalSet:
                 # The log begins with the newest: what those fill later is not there yet.
@@ -205,8 +224,6 @@ class Projector:
         Args:
             entries: What it published, with the tables that it really filled.
         """
-        if self.live_since is not None and not self._waits(plan):
-            return  # they were told one by one
         planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
         real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
         for table_id in dict.fromkeys(real.get(name, table) for name, table in planned.items()):
