@@ -107,3 +107,13 @@ def test_a_part_of_a_unit_is_settled_by_later_work_and_not_by_its_own(
     settled = store.tables.load([made.id])[made.id]
     assert settled.parts == tuple(Part(day(n), IntervalUnit.MONTH) for n in (0, 2))
     assert settled.counted_by(IntervalUnit.DAY).intervals == days(1)
+
+
+def test_parts_of_which_the_same_is_left_become_one(store: StateStore, clock: FakeClock) -> None:
+    made = store.tables.ensure(table())
+    for length in (3, 2):
+        store.tables.note_parts([(made.id, Part(day(0, length), IntervalUnit.MONTH))])
+    clock.advance(hours=1)
+    begin(store, "later")
+    store.fills.record(FillRecord(made.id, day(1, 3), "later"))
+    assert store.tables.get(made.id).parts == (Part(day(0), IntervalUnit.MONTH),)

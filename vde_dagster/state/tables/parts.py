@@ -49,14 +49,18 @@ def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: s
     if not rows:
         return
     began = conn.execute(STARTED, {"of_plan": plan_id}).scalar()
-    filled, kept = IntervalSet((interval,)), []
+    filled = IntervalSet((interval,))
+    kept: dict[tuple[Interval, str], datetime] = {}
     for row in rows:
         part = IntervalSet((Interval(row.start_at, row.end_at),))
         left = part - filled if began is None or row.since < began else part
-        kept += [_row(table_id, one, row.unit, row.since) for one in left]
+        kept |= {
+            (one, row.unit): max(row.since, kept.get((one, row.unit), row.since)) for one in left
+        }
     conn.execute(_ON_RANGES.delete, touched)
     if kept:
-        conn.execute(insert(schema.parts), kept)
+        values = [_row(table_id, one, unit, since) for (one, unit), since in kept.items()]
+        conn.execute(insert(schema.parts), values)
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
