@@ -7,17 +7,16 @@ again has noted that as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
 
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import Part
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.rows import among, on_ranges, span
+from vde_dagster.state.db.rows import among, on_ranges, span, upsert
 
 _ROW = schema.parts.c
 _ON_RANGES = on_ranges(schema.parts)
@@ -34,7 +33,7 @@ def note_parts(conn: Connection, parts: Iterable[tuple[str, Part]], since: datet
     """
     for table_id, (interval, unit) in parts:
         conn.execute(_DELETE_WITHIN, {**span(table_id, interval), "of_unit": unit.name})
-        conn.execute(insert(schema.parts), _row(table_id, interval, unit.name, since))
+        _put(conn, table_id, {(interval, unit.name): since})
 
 
 def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: str) -> None:
@@ -58,9 +57,7 @@ def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: s
             (one, row.unit): max(row.since, kept.get((one, row.unit), row.since)) for one in left
         }
     conn.execute(_ON_RANGES.delete, touched)
-    if kept:
-        values = [_row(table_id, one, unit, since) for (one, unit), since in kept.items()]
-        conn.execute(insert(schema.parts), values)
+    _put(conn, table_id, kept)
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
@@ -73,11 +70,21 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
     return found
 
 
-def _row(table_id: str, interval: Interval, unit: str, since: datetime) -> dict[str, Any]:
-    return {
-        "table_id": table_id,
-        "start_at": interval.start,
-        "end_at": interval.end,
-        "unit": unit,
-        "since": since,
-    }
+def _put(conn: Connection, table_id: str, since: Mapping[tuple[Interval, str], datetime]) -> None:
+    """Write parts; somebody else may note the same one at the same time."""
+    if not since:
+        return
+    statement = upsert(conn, schema.parts)
+    newer = {"since": statement.excluded.since}
+    statement = statement.on_conflict_do_update(index_elements=schema.parts.primary_key, set_=newer)
+    rows = [
+        {
+            "table_id": table_id,
+            "start_at": interval.start,
+            "end_at": interval.end,
+            "unit": unit,
+            "since": at,
+        }
+        for (interval, unit), at in since.items()
+    ]
+    conn.execute(statement, rows)
