@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.execution.apply.table_branches import TableBranches
-from vde_dagster.lakehouse import Lakehouse, Publication
+from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.metadata.fill_summaries import BranchName
 from vde_dagster.lakehouse.publishing.finish_publication import settle
+from vde_dagster.lakehouse.publishing.table_moves import TableMove
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore
@@ -209,3 +211,32 @@ def test_a_catalog_that_cannot_be_reached_loses_nothing_that_was_decided(
     assert publish(lakehouse, 1, "a", "b") == 2
     assert shown(lakehouse) == {"a", "b"}
     assert lakehouse.moved_views("prod") == set()
+
+
+def test_what_is_left_of_a_change_is_told_by_the_table() -> None:
+    """Also where the record is of code that did not write down where a branch was to move."""
+    commits = [
+        {"snapshot-id": number, "parent-snapshot-id": number - 1 or None} for number in (1, 2, 3)
+    ]
+    fields = [{"id": 1, "name": "a", "type": "long"}]
+    metadata = {
+        "current-schema-id": 0,
+        "last-column-id": 1,
+        "schemas": [{"schema-id": 0, "fields": fields}],
+        "snapshots": commits,
+    }
+
+    def at(main: int, **branches: int) -> dict[str, Any]:
+        heads = {"main": main, **branches}
+        refs = {name: {"type": "branch", "snapshot-id": head} for name, head in heads.items()}
+        return {**metadata, "refs": refs}
+
+    ref = TableRef("db", "t")
+    move = TableMove(ref, "t1", FastForward(ref, "t1", "vde_p"), {"a": "BIGINT"})
+    for to in (2, None):
+        moved, ended = move.remaining(at(1, vde_p=2), to)
+        assert (moved["ref-name"], moved["snapshot-id"]) == ("main", 2)
+        assert ended == {"action": "remove-snapshot-ref", "ref-name": "vde_p"}
+        assert move.remaining(at(3), to) == (), "it has moved, and others built on it"
+    with pytest.raises(ConflictError, match="no longer has the branch"):
+        move.remaining(at(1), 2)

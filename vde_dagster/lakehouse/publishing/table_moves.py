@@ -75,13 +75,19 @@ class TableMove:
         """Make what is left of the change, of a table that others may have committed to since.
 
         Args:
-            to: The commit that a branch was to move to when the change was announced.
+            to: The commit that a branch was to move to when the change was announced; None in
+                records of older code, whose branch is gone once it has moved.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
         """
         head = head_of(metadata, self.branch)
-        arrived = head == self.back.snapshot_id if self.back else to in ancestors(metadata, head)
+        if self.back is not None:
+            arrived = head == self.back.snapshot_id
+        elif self.forward is not None and to is None:
+            arrived = head_of(metadata, self.forward.branch) is None
+        else:
+            arrived = to in ancestors(metadata, head)
         types = {one["name"]: one["type"] for one in current_schema(metadata)["fields"]}
         left = replace(
             self,
