@@ -10,6 +10,7 @@ stricter ones: the lax ones are for other tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
@@ -117,12 +118,13 @@ def _literal(e: exp.Literal) -> Type:
     number = text.removesuffix("BD")
     if number == text and text[-1:] in _SUFFIXES:
         return data_type(_SUFFIXES[text[-1:]])
-    if "E" in number:
-        return data_type("DOUBLE") if number == text else None
-    whole, _, fraction = number.partition(".")
-    if not (whole + fraction).isdigit():
+    if "E" in number and number == text:
+        return data_type("DOUBLE")
+    try:
+        _, digits, exponent = Decimal(number).as_tuple()
+    except InvalidOperation:
         return None
-    return _decimal(len(whole.lstrip("0")), len(fraction))
+    return _decimal(max(len(digits) + int(exponent), 0), max(-int(exponent), 0))
 
 
 def _signed(e: exp.Expr) -> Type:

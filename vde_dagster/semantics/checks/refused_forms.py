@@ -7,7 +7,6 @@ https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/sp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from decimal import Decimal, InvalidOperation
 from math import isinf
 
 from sqlglot import exp
@@ -16,7 +15,7 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.algebra.normalise import plain_string
 from vde_dagster.semantics.errors import Finding, finding
-from vde_dagster.semantics.types import MOST_DIGITS
+from vde_dagster.semantics.types import MOST_DIGITS, infer
 from vde_dagster.sql.reading import name_of_call
 from vde_dagster.sql.spark_tokens import WITH_UNIT
 
@@ -142,18 +141,9 @@ def _literal(e: exp.Literal) -> _Said:
     elif not text.endswith("BD") and ("E" in text or text.endswith("D")):
         wrong = isinf(_number(e))
     else:
-        wrong = _digits(text.removesuffix("BD")) > MOST_DIGITS
+        wrong = infer(e) is None
     if wrong:
         yield e, f"{e.this} is out of the range of its type", "write it without a suffix, or CAST"
-
-
-def _digits(number: str) -> int:
-    """How many digits a DECIMAL has for a number; 0 for what is none."""
-    try:
-        _, digits, exponent = Decimal(number).as_tuple()
-    except InvalidOperation:
-        return 0
-    return max(len(digits) + max(int(exponent), 0), -int(exponent))
 
 
 def _number(e: exp.Literal) -> float:
