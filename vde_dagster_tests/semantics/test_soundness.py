@@ -16,6 +16,7 @@ from vde_dagster_tests.semantics.soundness import Checker, UnsoundError
 SEEDS = (101, 102, 103, 104)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_equal_versions_have_equal_results(seed: int) -> None:
     tally = Checker(seed).run(250)
@@ -25,6 +26,7 @@ def test_equal_versions_have_equal_results(seed: int) -> None:
     assert sum(tally.opaque.values()) < tally.queries / 4
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", [201, 202])
 def test_rewritten_queries_have_equal_results(seed: int) -> None:
     """Most of these pairs are equal by a rule of `semantics.simplify` alone."""
@@ -34,6 +36,7 @@ def test_rewritten_queries_have_equal_results(seed: int) -> None:
     assert not [why for why in tally.opaque if why.startswith("not understood")]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", [301, 302])
 def test_numbers_of_all_types_change_nothing_about_that(seed: int) -> None:
     tally = Checker(seed, other_types=True).run(150)
