@@ -18,7 +18,7 @@ ui: $(STAMP)  ## Open Dagster on the example: http://127.0.0.1:3000
 test: test-fast test-sqlglot test-slow  ## All tests, the fast ones first
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto -m "not spark and not server and not proof"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not spark and not server and not proof"
 
 # The lock has the newest SQLGlot with its compiled build; these are the lowest one that is allowed,
 # and the newest in pure Python.

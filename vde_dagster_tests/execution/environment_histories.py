@@ -77,12 +77,17 @@ class Kept(Valued):
     """An engine that says what rows were made of, and writes the list of manifests of a commit."""
 
     def _commit(
-        self, ref: TableRef, before: str | None, metadata: dict[str, Any], point: str
+        self,
+        ref: TableRef,
+        before: str,
+        metadata: dict[str, Any],
+        point: str,
+        updates: tuple[dict[str, Any], ...] = (),
     ) -> None:
         made = metadata["snapshots"][-1]
         commit = EmptyCommit(made["snapshot-id"], made["manifest-list"])
         Path(commit.manifest_list.removeprefix("file://")).write_bytes(_no_manifests())
-        super()._commit(ref, before, metadata, point)
+        super()._commit(ref, before, metadata, point, updates)
 
 
 @functools.cache

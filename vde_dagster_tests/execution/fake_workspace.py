@@ -222,7 +222,7 @@ class FakeSpark:
         before: str,
         metadata: dict[str, Any],
         point: str,
-        updates: tuple[dict[str, Any], ...],
+        updates: tuple[dict[str, Any], ...] = (),
     ) -> None:
         location, data = next_file(metadata, before)
         self.lakehouse.files.write_all([(location, data)], f"{point}.file")
