@@ -1,4 +1,4 @@
-"""Random histories of models that fill parts of units, at odd minutes, with crashes and new crons.
+"""Random histories of models that fill parts of units at odd minutes: crashes, crons, rollbacks.
 
 Rows are sums of events by hour or day, and every model reads others'. Whatever was filled in which
 parts and by whom, the units that count as whole hold what all events of them add up to; and so does
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.missing_intervals import left_to_fill, with_lookback
@@ -71,6 +72,7 @@ class History:
     now: datetime = START + timedelta(hours=30, minutes=17)
     models: dict[str, Made] = field(default_factory=dict)
     dead: dict[str, tuple[Interval, Rows]] = field(default_factory=dict)
+    versions: list[Environment] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
     def add(self, name: str) -> None:
@@ -111,7 +113,7 @@ class History:
         )
 
     def step(self) -> None:
-        """Let time pass and run, perhaps by another cron, perhaps with a death in between."""
+        """Let time pass and run, perhaps by another or an earlier cron, perhaps with a death."""
         self.now += timedelta(minutes=self.rng.choice((7, 31, 60, 61, 120, 333, 600, 1440, 1507)))
         changed = (n for n, m in self.models.items() if m.kind != "added")
         hourly = [n for n in changed if self.models[n].sums < timedelta(days=1)]
@@ -120,6 +122,10 @@ class History:
             days = self.models[name].kind == "partition"
             self.write(name, self.rng.choice(OF_DAYS if days else OF_HOURS))
             self.fill(self.warehouse.plan(self.folder.root, now=self.now))
+        if self.rng.random() < 0.1:
+            old = replace(self.rng.choice(self.versions), version=len(self.versions))
+            self.warehouse.environments["prod"] = old
+            self.said.append("definitions are rolled back")
         dies = not self.dead and self.rng.random() < 0.15
         self.fill(self.warehouse.plan_run(now=self.now), dies=dies)
 
@@ -143,6 +149,7 @@ class History:
                         self.models[other].rows = rows
                     return
         self.warehouse.apply(plan)
+        self.versions.append(self.warehouse.environments["prod"])
 
     def batches(self, model: PlannedModel, snapshot: Snapshot) -> list[Interval]:
         """Return the ranges that a fill computes."""
