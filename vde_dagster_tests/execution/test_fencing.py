@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.execution.apply.table_branches import TableBranches
 from vde_dagster.state.db.leases import Lease, LeaseStore
-from vde_dagster.state.environments.entries import ShownStore
+from vde_dagster.state.fills import table_commits
 from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
 
 SAMPLES = 4
@@ -27,14 +27,6 @@ class AnyLease(LeaseStore):
 
     def check(self, connection: Connection, lease: Lease) -> None:
         """Find nothing wrong."""
-
-
-class NothingShown(ShownStore):
-    """Knows of no environment that shows a table."""
-
-    def is_shown(self, connection: Connection, table_id: str) -> bool:
-        """Say no."""
-        return False
 
 
 def check_stalls(stage: Stage, after: Iterable[int]) -> None:
@@ -67,7 +59,7 @@ def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
         store = self.lakehouse.store
         with monkeypatch.context() as patch:
             patch.setattr(store, "leases", AnyLease(store.database))
-            patch.setattr(store, "shown", NothingShown(store.database))
+            patch.setattr(table_commits, "is_shown", lambda connection, table_id: False)
             return unfenced(self, *arguments)
 
     try:

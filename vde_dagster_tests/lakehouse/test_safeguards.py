@@ -23,7 +23,7 @@ from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
-from vde_dagster.lakehouse.publishing import pins, prepare, publish
+from vde_dagster.lakehouse.publishing import pins, publish, table_moves
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments import environments
@@ -519,12 +519,12 @@ def no_filled_ranges_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_expected_snapshot(patch: pytest.MonkeyPatch) -> None:
-    back_to = prepare.return_to
+    back_to = table_moves._return
 
-    def unchecked(metadata: dict[str, Any], location: str, back: Any, now_ms: int) -> Any:
-        return back_to(metadata, location, replace(back, expected=head_of(metadata)), now_ms)
+    def unchecked(metadata: dict[str, Any], back: Any) -> Any:
+        return back_to(metadata, replace(back, expected=head_of(metadata, back.into)))
 
-    patch.setattr(prepare, "return_to", unchecked)
+    patch.setattr(table_moves, "_return", unchecked)
 
 
 @dataclass(frozen=True)
