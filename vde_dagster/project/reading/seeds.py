@@ -89,7 +89,8 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
         raise UsageError(what, hint="plan again", location=location)
     table = read_csv(content, model.kind, location)
-    if _column_hashes(table, model.columns) != model.kind.column_hashes:
+    planned = model.kind.column_hashes
+    if planned and _column_hashes(table, model.columns) != planned:
         what = f"{location.path} is read differently than when the plan was made"
         raise UsageError(what, hint="plan again", location=location)
     arrays = [_normalised(table[column.name], column.type) for column in model.columns]
