@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -211,8 +212,16 @@ def query_start(model: Model) -> SourceLocation:
 
 
 def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
-    """Return the place in which a model's header calls an audit, or the model's own."""
-    return model.location if audit is None else place_in_header(model, audit.name)
+    """Return the place in which a model's header or its entry in YAML calls an audit."""
+    if audit is None:
+        return model.location
+    if model.location.path.suffix not in (".yaml", ".yml"):
+        return place_in_header(model, audit.name)
+    first = model.location.line or 1
+    called = re.compile(rf"\b{re.escape(audit.name)}\b")
+    lines = enumerate(model.source.splitlines()[first - 1 :], first)
+    line = next((number for number, text in lines if called.search(text)), first)
+    return SourceLocation(model.location.path, line)
 
 
 def _column_offset(place: QueryPlace) -> int | None:
