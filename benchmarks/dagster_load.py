@@ -34,7 +34,7 @@ import sys, time, warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 import dagster as dg
-from vde_dagster.orchestration.jobs.project_sensor import evaluate
+from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.project.loading.loader import project_hash
 root = Path(sys.argv[1])
 cursor = project_hash(root)

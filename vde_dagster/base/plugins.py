@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Numbers and lists as people read them."""
+"""Words for people: counts, lists, and hints for misspelt names."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -19,3 +20,45 @@ def listed(names: Iterable[object], most: int = 10) -> str:
     """Name the first few: `a, b and 3 more`."""
     texts = list(map(str, names))
     return ", ".join(texts[:most]) + first_of(len(texts), most)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that looks most like the given one, or None when none does."""
+    by_fold = {option.casefold(): option for option in known}
+    found = difflib.get_close_matches(name.casefold(), list(by_fold), n=1, cutoff=0.6)
+    return by_fold[found[0]] if found else None
+
+
+def one_letter_away(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name from which one letter was left out, added, changed or moved by one.
+
+    Digits are no letters: `dev2` beside `dev1` is meant.
+
+    >>> one_letter_away("prdo", ["dev", "prod"]), one_letter_away("dev2", ["dev", "dev1"])
+    ('prod', None)
+    """
+    for option in sorted(known):
+        start = _alike(name, option)
+        ours, theirs = name[start:], option[start:]
+        end = _alike(ours[::-1], theirs[::-1])
+        ours, theirs = ours[: len(ours) - end], theirs[: len(theirs) - end]
+        moved = len(ours) == 2 and ours == theirs[::-1]
+        near = moved or (len(ours) <= 1 and len(theirs) <= 1)
+        if name != option and near and not any(map(str.isdigit, ours + theirs)):
+            return option
+    return None
+
+
+def _alike(one: str, other: str) -> int:
+    """Return the length of the common prefix of two texts."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def suggest(name: str, known: Iterable[str], what: str = "known names") -> str:
+    """Write a hint: the closest known name, else the list of them."""
+    options = sorted(set(known))
+    match = closest(name, options)
+    if match is not None:
+        return f"did you mean '{match}'?"
+    return f"{what}: {', '.join(options)}" if options else f"there are no {what}"

@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 from vde_dagster.cli.commands import (
-    applying,
     changes,
     environments,
     inspecting,
@@ -53,8 +52,8 @@ app.command("info")(inspecting.info)
 app.command("plan")(planning.plan)
 app.command("plan reject")(planning.reject)
 app.command("diff")(planning.diff)
-app.command("apply")(applying.apply)
-app.command("run")(applying.run)
+app.command("apply")(planning.apply)
+app.command("run")(planning.run)
 app.command("environments")(environments.environments)
 app.command("history")(environments.history)
 app.command("rollback")(environments.rollback)
@@ -65,7 +64,7 @@ app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
 app.command("changes")(changes.changes)
 app.command("test")(testing.run_tests)
-app.command("audit")(applying.audit)
+app.command("audit")(planning.audit)
 app.command("evaluate")(inspecting.evaluate)
 app.command("table-diff")(inspecting.table_diff)
 app.command("lint")(project.lint)

@@ -1,11 +1,13 @@
-"""Looking after a warehouse: what nobody reads is dropped, files are checked, state is moved."""
+"""Clean-up, checks of files, moves of the state, and exports of its outbox to other systems."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import UsageError
+from vde_dagster.base.plugins import Seam
+from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.execution.changes.followers import follow
 from vde_dagster.planning.environments.environment import PRODUCTION
 
@@ -13,8 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.lakehouse.maintenance.fsck import Finding
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+    from vde_dagster.state.db.outbox import OutboxRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +68,56 @@ class Maintenance:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent}", hint="make it first")
         return export_state(self.warehouse.store.database, path)
+
+
+MOST_RECORDS = 1_000
+"""Given to an exporter at a time."""
+
+Exporter = Callable[["Workspace", "Sequence[OutboxRecord]"], None]
+"""Takes records in order, and returns once they are kept elsewhere; those that fail come again."""
+
+_PLUGINS: Seam[Exporter] = Seam("exporters")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The result of one call of an exporter.
+
+    Args:
+        records: How many it took.
+        last: The number of the last of all that it has taken.
+        forgotten: How many were forgotten by the state before it came for them.
+    """
+
+    records: int
+    last: int
+    forgotten: int
+
+
+def export(workspace: Workspace, name: str) -> Exported:
+    """Give an exporter the records since its last call; at least once each, in order.
+
+    Raises:
+        UsageError: No such exporter is installed, or it is broken.
+        ExecutionError: It failed; what it took before counts.
+    """
+    exporter = _PLUGINS.require(name)
+    outbox = workspace.store.outbox
+    first = last = outbox.cursor(name)
+    oldest = outbox.number().oldest
+    forgotten = max(oldest - 1 - first, 0) if first else 0
+    count = 0
+    while records := outbox.since(last, MOST_RECORDS):
+        try:
+            exporter(workspace, records)
+        except VdeError:
+            raise
+        except Exception as error:
+            raise ExecutionError(
+                f"exporter '{name}' failed at records {records[0].number} to {records[-1].number}: "
+                f"{type(error).__name__}: {error}",
+                hint=f"`vde export {name}` goes on there",
+            ) from error
+        last, count = records[-1].number, count + len(records)
+        outbox.move_cursor(name, last)
+    return Exported(count, last, forgotten)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.suggestions import closest, one_letter_away, suggest
+from vde_dagster.base.texts import closest, one_letter_away, suggest
 from vde_dagster.base.times import instant_text, parse_time
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.environment import (

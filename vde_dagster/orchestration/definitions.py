@@ -16,9 +16,8 @@ from vde_dagster.orchestration.assets.control_assets import (
 )
 from vde_dagster.orchestration.assets.model_assets import checks_alone, model_asset, model_specs
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
-from vde_dagster.orchestration.jobs.outbox_sensor import outbox_sensor
-from vde_dagster.orchestration.jobs.project_sensor import code_sensor
 from vde_dagster.orchestration.jobs.schedules import Notification, notification_hooks, schedules
+from vde_dagster.orchestration.jobs.sensors import code_sensor, outbox_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.load_live import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator

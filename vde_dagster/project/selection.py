@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vde_dagster.base.names import ModelName, split_identifier
-from vde_dagster.base.suggestions import closest, suggest
+from vde_dagster.base.texts import closest, suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.dag import Models, ancestors, descendants
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from vde_dagster.base.suggestions import one_letter_away
+from vde_dagster.base.texts import one_letter_away
 from vde_dagster.cli import applying
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import publish_shop

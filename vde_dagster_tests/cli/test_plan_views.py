@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.cli.opening import LOGGER
+from vde_dagster.cli.options import LOGGER
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

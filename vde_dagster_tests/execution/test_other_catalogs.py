@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.project.sources import registry
+from vde_dagster.project.loading import load as registry
 from vde_dagster_tests.project.json_source import SHARED, json_models
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -13,7 +13,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import SEAMS, Seam
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError, VdeError
-from vde_dagster.execution.export import export
+from vde_dagster.execution.maintenance import export
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde, vde

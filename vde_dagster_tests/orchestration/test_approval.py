@@ -21,8 +21,7 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import person_of
 from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
-from vde_dagster.orchestration.jobs.project_sensor import evaluate
+from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
 from vde_dagster.planning.plan.plan import Plan

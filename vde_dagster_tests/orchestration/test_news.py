@@ -18,8 +18,8 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller, origin_of
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs import outbox_sensor as sensor_module
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
+from vde_dagster.orchestration.jobs import sensors as sensor_module
+from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator

@@ -14,8 +14,7 @@ from sqlalchemy import select
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
-from vde_dagster.orchestration.jobs.project_sensor import evaluate
+from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.location_refresh import shape_of
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -292,7 +291,7 @@ def test_files_that_are_being_edited_are_planned_once_they_rest(
 
     saved: list[bool] = []
     cursor = tick(folder.root, instance)
-    monkeypatch.setattr("vde_dagster.orchestration.jobs.project_sensor.time.sleep", save)
+    monkeypatch.setattr("vde_dagster.orchestration.jobs.sensors.time.sleep", save)
     folder.edit(TOP, "max", "min")
     skipped = evaluate(folder.root, cursor, instance, quiet_seconds=3.0)
     assert isinstance(skipped, dg.SkipReason)

@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.jobs.project_sensor import evaluate
+from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.resource import lend
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.jobs.project_sensor import FORGOTTEN, rival_of
+from vde_dagster.orchestration.jobs.sensors import FORGOTTEN, rival_of
 from vde_dagster_tests.orchestration.test_shown import FILES, tick
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -13,7 +13,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
+from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend

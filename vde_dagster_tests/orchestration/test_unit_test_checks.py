@@ -18,7 +18,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_names
-from vde_dagster.orchestration.jobs.outbox_sensor import tell_instance
+from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLANS
 from vde_dagster.orchestration.resource import lend

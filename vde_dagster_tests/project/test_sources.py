@@ -13,9 +13,9 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.tables.table import external_table
 from vde_dagster.project.files import find_files
+from vde_dagster.project.loading import load as registry
 from vde_dagster.project.loading.loader import Project, load_project, project_hash
 from vde_dagster.project.model import LoadedFile
-from vde_dagster.project.sources import registry
 from vde_dagster.project.sources.own_files import OwnFiles
 from vde_dagster.project.sources.source import Folder, SourceFactory
 from vde_dagster.sql.trees import ParsedQueries

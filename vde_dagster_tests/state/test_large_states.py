@@ -15,7 +15,7 @@ from sqlalchemy import event
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
-from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.gc.reachability import Retention
 from vde_dagster.state.gc.retention import Mark
 from vde_dagster_tests.state.builders import FakeClock, environment, table
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.opening import on_project
-from vde_dagster.cli.options import EnvironmentName
+from vde_dagster.cli.options import EnvironmentName, on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 

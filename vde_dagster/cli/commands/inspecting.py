@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import on_project
-from vde_dagster.cli.options import Models, asking
+from vde_dagster.cli.options import Models, asking, on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import on_project
+from vde_dagster.cli.options import on_project
 from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None
 
     Each call goes on where the last one ended. Example: vde export openlineage
     """
-    from vde_dagster.execution.export import export as export_news
+    from vde_dagster.execution.maintenance import export as export_news
 
     done = export_news(workspace, exporter)
     if done.forgotten:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.opening import on_project
-from vde_dagster.cli.options import Debug, Json, Models, ProjectDir
+from vde_dagster.cli.options import Debug, Json, Models, ProjectDir, on_project
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
 

@@ -12,8 +12,7 @@ import typer
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.errors import Cancelled
-from vde_dagster.cli.opening import on_project
-from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
+from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
 from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.errors import UsageError
 

@@ -16,7 +16,7 @@ from vde_dagster.base.failures import said as told
 from vde_dagster.base.failures import where_raised
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.execution.linting.rules import (
     LINT_VERSION,

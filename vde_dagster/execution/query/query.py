@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.execution.published_version import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, too_deep

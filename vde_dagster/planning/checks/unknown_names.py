@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from vde_dagster import semantics
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.planning.checks.diagnostics import NAMES, Known, place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model

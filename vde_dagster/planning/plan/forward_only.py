@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environments.contracts import same_type, widens_in_place

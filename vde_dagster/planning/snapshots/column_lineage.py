@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.base.names import quote
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 
 Types = Mapping[str, str]

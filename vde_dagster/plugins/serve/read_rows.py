@@ -19,7 +19,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.lakehouse.io.damage import whole_avro
 from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot

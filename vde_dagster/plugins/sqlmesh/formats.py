@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.failures import where_raised
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.configuration.config_files import config_files, variables_that_set
 from vde_dagster.project.files import decoded

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 
 _PACKAGE = __name__.rpartition(".")[0]
 _MACROS = "vde_dagster.project.macros"

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.sqlmesh.config import (
     PARTS,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.plugins import Seam
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import MERGE, config_files
 from vde_dagster.project.files import decoded

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.project.kinds.base import Kind, Property, later
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import hash_variables
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.configuration.config_files import (
     CONFIG_FILES,
@@ -31,7 +32,7 @@ from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster.project.settings import Settings, set_in_environment
-from vde_dagster.project.sources import registry
+from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder, Memory, Source, SourceFactory
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
@@ -39,6 +40,7 @@ from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:
     from vde_dagster.project.loading.waiting_files import WaitingFiles
+
 
 _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
@@ -102,7 +104,7 @@ class ProjectLoad:
             ParsedQueries(0) if parsed is None else parsed,
             {name: Memory(values) for name, values in self.cache.memories.items()},
         )
-        factories = registry.sources_of(self.settings) if sources is None else sources
+        factories = sources_of(self.settings) if sources is None else sources
         made = (factory(self._folder) for factory in factories)
         self._sources: list[Source] = [source for source in made if source is not None]
         self.known_problems: list[ProjectError] | None = None
@@ -299,3 +301,17 @@ class ProjectLoad:
     def _prepare(self, source: Source) -> None:
         if source.name not in self._shared_problems:
             self._shared_problems[source.name] = source.prepare()
+
+
+SOURCES: tuple[SourceFactory, ...] = (own_files,)
+"""Those that every project has. A file that several take belongs to the first of them."""
+_PLUGINS: Seam[SourceFactory] = Seam("sources")
+
+
+def sources_of(settings: Settings) -> tuple[SourceFactory, ...]:
+    """Return the sources of a project: every project's, and those that its settings name.
+
+    Raises:
+        UsageError: One of them is not installed, or broken.
+    """
+    return (*SOURCES, *(_PLUGINS.require(name) for name in settings.sources))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
 from vde_dagster.project.macros.query_macros import QUERY_MACROS, star, union

@@ -230,7 +230,7 @@ class MacroEvaluator:
         Raises:
             ProjectError: There is none of that name.
         """
-        from vde_dagster.base.suggestions import suggest
+        from vde_dagster.base.texts import suggest
 
         found = self.macros.get(name.lower())
         if found is None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.conditions import CLAUSES, clause_end, without_sides
 from vde_dagster.project.macros.variables import (

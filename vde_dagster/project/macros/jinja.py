@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.runtime import Context
 
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.sql.edits import Edit

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.functions import given_items
 from vde_dagster.project.macros.relation_columns import columns_of

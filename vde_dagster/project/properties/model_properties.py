@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
 from vde_dagster.project.kinds.base import kind_schema

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from vde_dagster.base.cron import normalise_cron, shortest_gap
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import (
     is_relative,
     parse_end,

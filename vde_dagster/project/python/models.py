@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.outside import read_outside
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, placed
 from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model, PythonSource
-from vde_dagster.project.properties.header import parse_header
-from vde_dagster.project.properties.header_text import header_literal, kind_text, property_text
+from vde_dagster.project.properties.header import (
+    header_literal,
+    kind_text,
+    parse_header,
+    property_text,
+)
 from vde_dagster.project.properties.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.python.decorators import (
     STATEMENTS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.functions import list_items

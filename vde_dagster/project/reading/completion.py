@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.kinds import Custom, Seed
 from vde_dagster.project.kinds.incremental import FoundCode

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import View
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.macros.variables import KIND_NAME
-from vde_dagster.project.properties.header import Header, Value, parse_header
+from vde_dagster.project.properties.header import Header, Value, parse_header, property_text
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
-from vde_dagster.project.properties.header_text import property_text
 from vde_dagster.project.properties.model_properties import (
     OF_KINDS,
     PROPERTIES,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import closest, suggest
+from vde_dagster.base.texts import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.kinds.incremental import FoundCode

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import is_date, parse_instant, utc
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds.seed import MISSING

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 from vde_dagster.semantics.algebra.nodes import Correlation, Derived, FullJoin, Leaf, Node, Terms
 from vde_dagster.semantics.errors import SemanticError, place
 from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES

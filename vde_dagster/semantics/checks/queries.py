@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.texts import closest
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.binding.binder import Unsupported

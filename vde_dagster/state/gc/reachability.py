@@ -1,10 +1,11 @@
-"""Reachability of physical tables from environments, kept versions, plans and leases."""
+"""Reachability of physical tables from environments, versions, plans and leases; keeping times."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Set
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, ScalarResult, func, select, type_coerce, union
@@ -14,7 +15,6 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_columns, load_stored_plan
 from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.db.rows import to_micros
-from vde_dagster.state.gc.policy import Retention
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanStore
 from vde_dagster.state.tables.tables import LIVE
 
@@ -196,3 +196,34 @@ def _planned_tables(conn: Connection, dead: dict[str, str]) -> dict[str, set[str
         if row.plan_id not in dead:
             found.setdefault(row.plan_id, set()).add(row.table_id)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how long things are kept.
+
+    Args:
+        history_versions: The most definitions of an environment that are kept for a rollback:
+            what it showed, in models and tables. Runs that only fill make versions, and none.
+        history: How long a version is kept after another replaced it.
+        grace: How long anything is kept after the last use of it ended; has to be longer than
+            the longest run.
+        cap: The largest share of all tables that may be given up at once.
+        cap_floor: So many may be given up at once whatever their share.
+        orphan_grace: How long a data file is kept that was written and never committed; has to
+            be longer than the longest run.
+        orphan_cap: The most such files that are deleted at once.
+    """
+
+    history_versions: int = 50
+    history: timedelta = timedelta(days=30)
+    grace: timedelta = timedelta(hours=24)
+    cap: float = 0.5
+    cap_floor: int = 10
+    orphan_grace: timedelta = timedelta(hours=72)
+    orphan_cap: int = 10_000
+
+    @property
+    def uncommitted_grace(self) -> timedelta:
+        """The age from which nobody can commit a data file any more."""
+        return max(self.orphan_grace, self.grace)

@@ -17,7 +17,7 @@ from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import forget_records
 from vde_dagster.state.db.rows import chunks
-from vde_dagster.state.gc.policy import Retention
+from vde_dagster.state.gc.reachability import Retention
 from vde_dagster.state.plans.plans import OPEN_PLANS
 from vde_dagster.state.tables.tables import DROPPED
 

@@ -17,8 +17,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.rows import chunks
-from vde_dagster.state.gc.policy import Retention
-from vde_dagster.state.gc.reachability import dead_plans, kept_versions, reasons_to_keep
+from vde_dagster.state.gc.reachability import Retention, dead_plans, kept_versions, reasons_to_keep
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanStore
 from vde_dagster.state.tables.ledger import LedgerTable, read_ledger
 from vde_dagster.state.tables.tables import DROPPING, LIVE, TOMBSTONED
