@@ -191,7 +191,7 @@ def create_a_development_environment(shop: Shop) -> str:
     scaffold(page)
     retype(page, "environment: ''", "environment: dev")
     add_below(page, "environment: dev", "start: 2024-01-01")
-    described = page.get_by_text("Fill only up to this date, the day included")
+    described = page.get_by_text("Only intervals up to this date, the day included")
     expect(described).to_be_visible(timeout=SECONDS)
     add_below(page, "start: 2024-01-01", "end: 2024-01-02")
     launch_run(page, shop.dagster, name="new-environment")
