@@ -17,6 +17,7 @@ def pyiceberg_catalog(lakehouse: Lakehouse) -> SqlCatalog:
         uri=engine.url.render_as_string(hide_password=False),
         warehouse=lakehouse.warehouse,
         init_catalog_tables="false",
+        **lakehouse.files._properties,
     )
     # The engine that it made has asked for its tables, and keeps that connection.
     found.engine.dispose()
