@@ -78,7 +78,7 @@ class PlanOptions:
         metavar="MODEL",
     )
     remove_models: bool = _asked(
-        "It is meant that all models of the environment, or a good part of them, go.", False
+        "Confirm that all models of the environment, or a large part of them, are removed.", False
     )
 
     def __post_init__(self) -> None:
