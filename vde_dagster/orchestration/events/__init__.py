@@ -1,4 +1,4 @@
-"""What Dagster is told: one outbox of the state, one projector, and who tells when.
+"""Events in Dagster: records of the state's outbox, one projector, and its three callers.
 
 Whoever changes the state writes records to its outbox in the same transaction: plans, rejections,
 failures, fills, publications (applies, rollbacks, frozen environments), audits and unit tests.
