@@ -126,11 +126,14 @@ def on_project(command: Callable[..., None]) -> Callable[..., None]:
         with opened(project) as workspace:
             command(workspace=workspace, output=Output(as_json), **given)
 
-    return declared(run, command, [*own, *signature(_common, eval_str=True).parameters.values()])
+    return declared(run, command, [*own, *_COMMON])
 
 
 def _common(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
     """Take the options of every command on a project."""
+
+
+_COMMON = tuple(signature(_common, eval_str=True).parameters.values())
 
 
 @contextmanager

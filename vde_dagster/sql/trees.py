@@ -12,8 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.sql.scanner import SourceText, too_deep
-
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
@@ -45,6 +43,8 @@ def bracketed(text: str, dialect: str) -> str:
     """Put brackets around text that is an operator's expression and nothing more."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.scanner import SourceText, too_deep
 
     if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
         return text  # What is too deep is refused with the place of the call.

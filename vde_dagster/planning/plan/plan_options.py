@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from vde_dagster.base.times import parse_range, parse_time
 from vde_dagster.errors import UsageError
 
 
@@ -105,6 +105,9 @@ class PlanOptions:
             UsageError: A text is no time, the execution time has not come yet, or two choices do
                 not go together.
         """
+        # Zones of time are read for it, which the command line's start need not wait for.
+        from vde_dagster.base.times import parse_range, parse_time
+
         said = {name: value for name, value in typed.items() if value}
 
         def time(name: str, now: datetime) -> datetime | None:
@@ -152,6 +155,7 @@ class Asked:
     of_run: bool
 
 
+@cache
 def asked_of_plans() -> tuple[Asked, ...]:
     """Return what people may ask of a plan, in the order in which help lists it."""
     hints, found = get_type_hints(PlanOptions), []
