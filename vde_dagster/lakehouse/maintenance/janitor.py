@@ -115,7 +115,6 @@ def clean(
         StoreError: The state store cannot be reached.
     """
     from vde_dagster.lakehouse.maintenance import sweep
-    from vde_dagster.lakehouse.maintenance.janitor import expire_snapshots
 
     run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
