@@ -67,7 +67,7 @@ def run_main_job(
                 )
                 if missing:
                     out.print(missing.sentence())
-                _say_ui(out, project_root)
+                _say_ui(out)
                 return 0
             if not yes and (breaks := workspace.plans.breaks_to_accept(plan)):
                 raise UsageError(
@@ -83,7 +83,7 @@ def run_main_job(
                 f"in {time.monotonic() - began:.0f} s."
             )
             _show_rows(workspace, published, plan, out)
-            _say_ui(out, project_root)
+            _say_ui(out)
             return 0
     except VdeError as error:
         console.print(f"[red]error:[/] {error}", highlight=False, markup=True, soft_wrap=True)
@@ -184,7 +184,7 @@ def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: 
     show_rows(out, result.columns, result.rows)
 
 
-def _say_ui(out: Any, root: Path) -> None:
+def _say_ui(out: Any) -> None:
     out.print("See it in Dagster: make ui, then open http://127.0.0.1:3000")
 
 

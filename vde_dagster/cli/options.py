@@ -46,11 +46,14 @@ Models = Annotated[
     list[str] | None,
     typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
 ]
+PATTERNS = "Only these: name, +name, name+, tag:name or a glob; give it again for more."
+"""The help of an option that takes models by patterns."""
+
 Select = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODELS",
-        help="Only these: name, +name, name+, tag:name or a glob; give it again for more.",
+        help=PATTERNS,
     ),
 ]
 Check = Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vde_dagster.cli.options import (
+    PATTERNS,
     Check,
     Concurrency,
     Create,
@@ -328,7 +329,7 @@ OfModels = Annotated[
     typer.Option(
         "--model",
         metavar="MODELS",
-        help="Only these: name, +name, name+, tag:name or a glob; give it again for more.",
+        help=PATTERNS,
     ),
 ]
 
