@@ -17,7 +17,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.planning.environments.resolver import Columns, covers
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
-from vde_dagster.planning.tables.table import Lacks
+from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.project.serialise import from_text, to_text
 
 
@@ -138,7 +138,7 @@ class FillFacts:
     inputs: Mapping[str, InputState] | None = None
     output: Output | None = None
     skipped: Skipped | None = None
-    lacks: Lacks = field(default_factory=dict)
+    lacks: ParentGaps = field(default_factory=dict)
 
 
 def state_of(
@@ -262,7 +262,7 @@ def load_facts(
 ) -> FillFacts:
     """Read facts from the form of `dump_facts`."""
     read = from_text(dict[str, InputState], inputs) if inputs else None
-    return FillFacts(read, load_output(output), load_skipped(skipped), load_lacks(lacks))
+    return FillFacts(read, load_output(output), load_skipped(skipped), load_parent_gaps(lacks))
 
 
 def load_output(text: str | None) -> Output | None:
@@ -275,9 +275,9 @@ def load_skipped(text: str | None) -> Skipped | None:
     return from_text(Skipped, text) if text else None
 
 
-def load_lacks(text: str | None) -> Lacks:
+def load_parent_gaps(text: str | None) -> ParentGaps:
     """Read the parent intervals that a table was built without."""
-    return dict(from_text(_LACKS, text)) if text else {}
+    return dict(from_text(_PARENT_GAPS, text)) if text else {}
 
 
-_LACKS = tuple[tuple[ModelName, IntervalSet], ...]
+_PARENT_GAPS = tuple[tuple[ModelName, IntervalSet], ...]

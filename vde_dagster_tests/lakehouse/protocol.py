@@ -25,7 +25,7 @@ from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
     Environment,
-    Held,
+    HeldState,
     ViewNames,
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -252,13 +252,13 @@ class Process:
 
     def _returns(
         self, old: Environment
-    ) -> tuple[tuple[Return, ...], dict[str, dict[str, Held]], set[str]]:
+    ) -> tuple[tuple[Return, ...], dict[str, dict[str, HeldState]], set[str]]:
         """Return which tables go back, what others hold of them, and which stay where they are."""
         store, production = self.store, old.name == PRODUCTION
         pins = store.pins.at(old.name, old.version)
         ids = {e.table_id for e in old.entries.values() if e.table_id and e.held is None}
         found: list[Return] = []
-        others: dict[str, dict[str, Held]] = {}
+        others: dict[str, dict[str, HeldState]] = {}
         stay: set[str] = set()
         for made in store.tables.load(sorted(ids)).values():
             pin, head = pins[made.id], self.lakehouse.main_snapshot(made.ref)
@@ -284,10 +284,10 @@ class Process:
                 continue
             schema_id: int = self.lakehouse.table_metadata(made.ref)["current-schema-id"]
             for one in showing:
-                others.setdefault(one, {})[made.id] = Held(head, schema_id)
+                others.setdefault(one, {})[made.id] = HeldState(head, schema_id)
         return tuple(found), others, stay
 
-    def _holding(self, name: str, held: dict[str, Held]) -> Holding:
+    def _holding(self, name: str, held: dict[str, HeldState]) -> Holding:
         """Make the version of another environment that goes on showing what it shows."""
         other = self.store.environments.get(name)
         assert other is not None

@@ -16,7 +16,7 @@ from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.publishing.commit import read_table
 from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
-from vde_dagster.planning.environments.environment import Environment, Held
+from vde_dagster.planning.environments.environment import Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.gc.reachability import Retention
@@ -28,7 +28,7 @@ from vde_dagster_tests.state.builders import FakeClock, day, environment, view
 class Holding(Warehouse):
     """Publishes environments that hold tables, too."""
 
-    def hold(self, held: dict[PhysicalTable, Held | None], name: str = "dev") -> Environment:
+    def hold(self, held: dict[PhysicalTable, HeldState | None], name: str = "dev") -> Environment:
         """Publish tables, each held at a state, or as it is."""
         current = self.store.environments.get(name)
         entries = [(f"db.{one.ref.name}", "s", one.id) for one in held]
@@ -57,7 +57,7 @@ def test_a_held_table_is_pinned_at_what_is_held_until_it_is_shown_as_it_is(
     assert warehouse.hold({shared: held, own: None}).held == {shared.id: held}
     found = warehouse.store.environments.get("dev")
     assert found is not None
-    assert found.held == {shared.id: Held(first, held.schema_id)}
+    assert found.held == {shared.id: HeldState(first, held.schema_id)}
     assert warehouse.shown(1, "dev") == {shared.id: first, own.id: None}
     warehouse.publish(shared, moves=(shared,))
     rows = warehouse.rows()
@@ -128,7 +128,7 @@ def test_what_is_held_is_never_expired(warehouse: Holding, clock: FakeClock) -> 
 def test_a_state_that_is_gone_is_not_found(warehouse: Holding) -> None:
     one, two = warehouse.make("one"), warehouse.make("two")
     warehouse.engine.fill(one, day(0), "p")
-    states = {one.id: (one.ref, Held(77, 0)), two.id: (two.ref, Held(None, 0))}
+    states = {one.id: (one.ref, HeldState(77, 0)), two.id: (two.ref, HeldState(None, 0))}
     assert pinned_tables(warehouse.lakehouse, states).keys() == {two.id}
 
 
@@ -137,7 +137,7 @@ def test_one_table_is_not_shown_as_of_two_times(warehouse: Holding) -> None:
     warehouse.engine.fill(made, day(0), "p")
     warehouse.publish(made)
     held = warehouse.store.pins.at("prod", 1)[made.id].held
-    for states in ((held, None), (held, Held(7, 0))):
+    for states in ((held, None), (held, HeldState(7, 0))):
         current = environment("dev", [("db.a", "s", made.id), ("db.b", "s", made.id)])
         for entry, state in zip(list(current.entries.values()), states, strict=True):
             current.entries[entry.name] = replace(entry, held=state)
@@ -149,13 +149,13 @@ def test_one_table_is_not_shown_as_of_two_times(warehouse: Holding) -> None:
 def test_production_holds_nothing(warehouse: Holding) -> None:
     made = warehouse.make("one")
     with pytest.raises(ConflictError, match="'prod' cannot show"):
-        warehouse.hold({made: Held(None, 0)}, "prod")
+        warehouse.hold({made: HeldState(None, 0)}, "prod")
 
 
 def test_which_environments_hold_tables_is_listed(warehouse: Holding) -> None:
     one, two = warehouse.make("one"), warehouse.make("two")
     warehouse.publish(one, two)
-    warehouse.hold({one: Held(None, 0), two: None})
+    warehouse.hold({one: HeldState(None, 0), two: None})
     held = {item.name: item.held for item in warehouse.store.environments.summaries()}
     assert held == {"prod": 0, "dev": 1}
 

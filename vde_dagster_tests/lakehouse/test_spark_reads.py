@@ -21,7 +21,7 @@ from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.publishing.commit import read_table
 from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
 from vde_dagster.planning.engine_tasks import ViewDefinition
-from vde_dagster.planning.environments.environment import Environment, Held
+from vde_dagster.planning.environments.environment import Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import pinned_select
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.spark import SparkEngine
@@ -121,7 +121,7 @@ def test_a_view_of_a_pinned_state_reads_it_whatever_becomes_of_the_table(scene: 
     scene.session.sql(f"ALTER TABLE {name} ADD COLUMN late STRING")
     (pin,) = scene.rows(f"SELECT snapshot_id FROM {name}.snapshots")
     metadata = read_table(scene.lakehouse, made.ref).metadata
-    held = Held(pin[0], int(metadata["current-schema-id"]))
+    held = HeldState(pin[0], int(metadata["current-schema-id"]))
     pinned = pinned_tables(scene.lakehouse, {"t": (made.ref, held)})["t"]
     columns = [("x", "a"), ("b", "b"), ("c", "c"), ("late", "late")]
     types = [(out, pinned.columns[physical], None) for out, physical in columns]

@@ -25,7 +25,7 @@ from vde_dagster.planning.plan.forward_only import (
     require_used,
 )
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
-from vde_dagster.planning.plan.parent_coverage import made_without
+from vde_dagster.planning.plan.parent_coverage import parent_gaps
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
@@ -228,7 +228,7 @@ class Warehouse:
                 preview = replace(preview, inherited=preview.inherited - found.intervals)
             filled = table.intervals - found.intervals
             self.tables[table.id] = replace(table, intervals=filled, preview=preview)
-        lacks = made_without(plan, None)
+        lacks = parent_gaps(plan, None)
         if plan.environment in self.environments:
             self.earlier.append(Scope(self.environments[plan.environment].entries))
         for model in plan.models:

@@ -51,11 +51,11 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
-from vde_dagster.planning.plan.parent_coverage import made_without
+from vde_dagster.planning.plan.parent_coverage import parent_gaps
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.planner import with_tables
 from vde_dagster.planning.table_contents import Skipped
-from vde_dagster.planning.tables.table import Lacks
+from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.state.db.leases import Lease, environment_lease
 
 
@@ -192,12 +192,12 @@ class Applier:
         )
         return environment, plan
 
-    def _lacks(self, plan: Plan) -> Mapping[str, Lacks]:
+    def _lacks(self, plan: Plan) -> Mapping[str, ParentGaps]:
         """Return the parent intervals missing now for full tables."""
         if not plan.builds:
             return {}
         tables = self.warehouse.store.tables.load(plan.tables)
-        return made_without(with_tables(plan, tables), self.warehouse.settings.start_time)
+        return parent_gaps(with_tables(plan, tables), self.warehouse.settings.start_time)
 
     def _test(self, tests: PlanTests, plan: Plan) -> None:
         """Run unit tests; how they ended is news, whether the plan goes on or not."""

@@ -34,7 +34,7 @@ from vde_dagster.planning.rendering.render import (
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.pinned_reads import CommitRange
-from vde_dagster.planning.tables.table import Lacks, PhysicalTable
+from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.project.model import Audit
 
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
@@ -57,7 +57,7 @@ class PlanTasks:
     written: Written
     catalog: str
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
-    lacks: Mapping[str, Lacks] = field(default_factory=dict)
+    lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
 
     def fill(
         self,

@@ -23,10 +23,10 @@ from vde_dagster.lakehouse.metadata.table_metadata import history
 from vde_dagster.lakehouse.publishing.pins import read_heads
 from vde_dagster.lakehouse.publishing.publication import Return
 from vde_dagster.lakehouse.publishing.table_history import is_quiet
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment, Held
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, HeldState
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, redo
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, affected_intervals
 from vde_dagster.state.environments.pin_history import load_filled
 from vde_dagster.state.tables.tables import filled_ranges
 
@@ -55,8 +55,8 @@ class GoingBack:
     changed: Mapping[str, IntervalSet] = field(default_factory=dict)
     rows: Mapping[str, int | None] = field(default_factory=dict)
     models: Mapping[str, tuple[ModelName, ...]] = field(default_factory=dict)
-    held: Mapping[str, Held] = field(default_factory=dict)
-    others: Mapping[str, Mapping[str, Held]] = field(default_factory=dict)
+    held: Mapping[str, HeldState] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, HeldState]] = field(default_factory=dict)
 
     @property
     def names(self) -> set[ModelName]:
@@ -143,7 +143,7 @@ class _Looking:
             }
         else:
             returns = self._still_true(own)
-        others: dict[str, dict[str, Held]] = {}
+        others: dict[str, dict[str, HeldState]] = {}
         for table_id, names in shown.items() if production else ():
             for name in names:
                 others.setdefault(name, {})[table_id] = _held(self.heads[table_id])
@@ -283,8 +283,8 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
     return IntervalSet.of(ranges)
 
 
-def _held(head: Head) -> Held:
-    return Held(head.snapshot_id, head.schema_id, head.rows)
+def _held(head: Head) -> HeldState:
+    return HeldState(head.snapshot_id, head.schema_id, head.rows)
 
 
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
@@ -294,7 +294,7 @@ def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> Inter
         return IntervalSet()
     if snapshot.is_incremental and kind.restates_whole and lost:
         return filled
-    return redo(snapshot, filled, lost).intervals
+    return affected_intervals(snapshot, filled, lost).intervals
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.publishing.mirror import unmirrored
 from vde_dagster.lakehouse.publishing.publication import Holding
-from vde_dagster.planning.environments.environment import Entry, Environment, Held
+from vde_dagster.planning.environments.environment import Entry, Environment, HeldState
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -200,7 +200,9 @@ class Rollback:
         return Holding(made, other.version, define_views(state.resolver(made), warehouse))
 
 
-def _held(entries: Mapping[ModelName, Entry], held: Mapping[str, Held]) -> dict[ModelName, Entry]:
+def _held(
+    entries: Mapping[ModelName, Entry], held: Mapping[str, HeldState]
+) -> dict[ModelName, Entry]:
     """Return a version's entries, some of which hold what they showed."""
     return {
         name: replace(entry, held=entry.held or held.get(entry.table_id or ""))

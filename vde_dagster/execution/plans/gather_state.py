@@ -94,7 +94,7 @@ def _part(
         return replace(environment, entries={n: e for n, e in entries.items() if n in among})
 
     state = read(part(target), part(production))
-    if any(state.snapshots[key].canonicaliser != CANONICALISER for key in state.held):
+    if any(state.snapshots[key].canonicaliser != CANONICALISER for key in state.shown_ids):
         return None
     shown = production.tables if production is not None else frozenset[str]()
     return replace(state, guarded=state.guarded | shown)

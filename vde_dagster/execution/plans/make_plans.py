@@ -314,7 +314,7 @@ class Plans:
             warnings=(*said, *resolved.warnings),
             save=save,
         )
-        return plan, state.held
+        return plan, state.shown_ids
 
     def _published(
         self,
@@ -357,7 +357,7 @@ class Plans:
 
         return self._made(
             environment, snapshots, state, options, with_published, save=save
-        ), state.held
+        ), state.shown_ids
 
     def _again(self, environment: str, options: PlanOptions) -> Plan:
         """Plan to compute models of an environment again, as it was published.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.environments.environment import Held
+    from vde_dagster.planning.environments.environment import HeldState
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> s
     return {table.ref for table in tables.values()} | set(views)
 
 
-def _as_of(loaded: Table, held: Held, wanted: Sequence[str]) -> pa.Table:
+def _as_of(loaded: Table, held: HeldState, wanted: Sequence[str]) -> pa.Table:
     """Read a state of a table, under the columns that it had then."""
     schema = loaded.schemas().get(held.schema_id, loaded.schema())
     if held.snapshot_id is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.lakehouse.catalogs.catalog import TABLE
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import MAIN, columns_of, with_other_columns
-from vde_dagster.planning.environments.environment import Held
+from vde_dagster.planning.environments.environment import HeldState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import TableRef
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pinned_tables(
-    lakehouse: Lakehouse, states: Mapping[str, tuple[TableRef, Held]]
+    lakehouse: Lakehouse, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
     """Look up states of tables in the tables' metadata, each of which is read once.
 
@@ -33,7 +33,7 @@ def pinned_tables(
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 
-    def look(item: tuple[str, tuple[TableRef, Held]]) -> tuple[str, PinnedTable] | None:
+    def look(item: tuple[str, tuple[TableRef, HeldState]]) -> tuple[str, PinnedTable] | None:
         table_id, (ref, held) = item
         pointer = pointers.get(ref)
         if pointer is None or pointer.kind != TABLE:

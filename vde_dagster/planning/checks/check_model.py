@@ -24,9 +24,9 @@ from vde_dagster.planning.checks.unknown_names import (
     undeclared,
 )
 from vde_dagster.planning.checks.unused_properties import (
-    idle_properties,
-    idle_stages,
-    idle_statements,
+    unused_properties,
+    unused_stages,
+    unused_statements,
 )
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
@@ -473,9 +473,9 @@ _CHECKS = (
     merged_values,
     merged_again,
     commits_of,
-    idle_properties,
-    idle_statements,
-    idle_stages,
+    unused_properties,
+    unused_statements,
+    unused_stages,
 )
 
 

@@ -41,12 +41,12 @@ _NO_STAGES = {
 _OF_VIEWS = {"virtual_properties": "has no view to have properties"}
 
 
-def idle_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find properties that change nothing."""
     model, kind = known.model, known.model.kind
-    written = properties_in_header(model)
+    given = properties_in_header(model)
     for name, why in {**METADATA, **_OF_CATALOGS}.items():
-        if name in written:
+        if name in given:
             yield _idle(model, name, f"property '{name}' does nothing here: {why}")
     for name in repeated_properties(model):
         message = f"property '{name}' is given twice; the last one counts"
@@ -56,14 +56,14 @@ def idle_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
     if not kind.is_shown:
         lacking = {**lacking, **_OF_VIEWS}
     for name, why in lacking.items():
-        if name in written:
+        if name in given:
             yield _idle(model, name, f"property '{name}' does nothing: a {kind.name} model {why}")
-    for name in sorted(written.get("kind", frozenset()) - _read_of(kind)):
+    for name in sorted(given.get("kind", frozenset()) - _read_of(kind)):
         why = f": {_OF_KINDS[name]}" if name in _OF_KINDS else ""
         yield _idle(model, name, f"property '{name}' does nothing for a {kind.name} model{why}")
 
 
-def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find statements and audits that nobody runs, or that do not do what they say."""
     model, kind = known.model, known.model.kind
     groups = {
@@ -90,7 +90,7 @@ def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
             )
 
 
-def idle_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find parts of a file that are for a stage of SQLMesh's that there is not here."""
     for stage, place in compared_with(known.model, STAGE):
         if stage in _NO_STAGES:
@@ -103,7 +103,7 @@ def idle_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator
 
 
 def _read_of(kind: Kind) -> frozenset[str]:
-    # How the kind's own SQL is written is read with it.
+    # How the kind's own SQL is given is read with it.
     return frozenset(item.name for item in kind.properties) | {"name", "dialect"}
 
 

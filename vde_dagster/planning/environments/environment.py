@@ -76,7 +76,7 @@ class ViewNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldState:
     """A state of a table that an environment goes on showing, whatever becomes of the table.
 
     Args:
@@ -102,7 +102,7 @@ class Entry:
     name: ModelName
     snapshot_id: str
     table_id: str | None
-    held: Held | None = None
+    held: HeldState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Environment:
         return frozenset(entry.table_id for entry in entries if entry.table_id)
 
     @property
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, HeldState]:
         """By table id, the states that it holds tables at."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}

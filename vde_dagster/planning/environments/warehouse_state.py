@@ -122,8 +122,8 @@ class WarehouseState:
         return self.target or self.production
 
     @property
-    def held(self) -> frozenset[str]:
-        """The ids of the snapshots that the two environments hold, as they are stored."""
+    def shown_ids(self) -> frozenset[str]:
+        """The ids of the snapshots that the two environments show, as they are stored."""
         return frozenset(
             entry.snapshot_id
             for environment in (self.target, self.production)

@@ -190,8 +190,8 @@ class _Found:
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or not snapshot.model.kind.restatable:
             return IntervalSet()
-        own = redo(snapshot, table.intervals, change)
-        old = redo(snapshot, table.available, self._inherited(table))
+        own = affected_intervals(snapshot, table.intervals, change)
+        old = affected_intervals(snapshot, table.available, self._inherited(table))
         if not own.intervals and not old.intervals:
             return IntervalSet()
         # A table that is made whole has nothing that is true any more.
@@ -242,7 +242,7 @@ def _read(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> Interva
 EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
 
 
-class Redo(NamedTuple):
+class AffectedIntervals(NamedTuple):
     """The ranges of a table to be filled again after rows that it reads changed.
 
     Args:
@@ -256,10 +256,12 @@ class Redo(NamedTuple):
     widened: str = ""
 
 
-NOTHING = Redo(IntervalSet(), IntervalSet())
+NOTHING = AffectedIntervals(IntervalSet(), IntervalSet())
 
 
-def redo(snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet) -> Redo:
+def affected_intervals(
+    snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet
+) -> AffectedIntervals:
     """Return the ranges of a table that follow a change of its inputs.
 
     Nothing beyond what is filled ever does. A table that is made whole is made again whole, into
@@ -277,18 +279,20 @@ def redo(snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet) -> Redo:
         return NOTHING
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
-        return Redo(IntervalSet((last_slot(snapshot, filled),)), changed)
+        return AffectedIntervals(IntervalSet((last_slot(snapshot, filled),)), changed)
     whole = cadence.align_outward(changed & _around(filled, snapshot)) & filled
     if not whole:
         return NOTHING
     if kind.restates_whole:
         why = f"kind {kind.name} can only be computed again from its beginning"
-        return Redo(filled, whole, why if filled - whole else "")
+        return AffectedIntervals(filled, whole, why if filled - whole else "")
     if snapshot.in_order:
         rest = IntervalSet((Interval(whole.ranges[0].start, FAR),))
         after = rest & filled
-        return Redo(after, rest, "its rows stand on its earlier ones" if after - whole else "")
-    return Redo(whole, whole)
+        return AffectedIntervals(
+            after, rest, "its rows stand on its earlier ones" if after - whole else ""
+        )
+    return AffectedIntervals(whole, whole)
 
 
 def _around(filled: IntervalSet, snapshot: Snapshot) -> IntervalSet:

@@ -48,7 +48,7 @@ def is_concerned(
     changing = (snapshot.model.kind.in_place for snapshot in snapshots.values())
     return any(
         policy is not None and (policy.forward_only or options.forward_only) for policy in changing
-    ) or any(state.snapshots[held].forward is not None for held in state.held)
+    ) or any(state.snapshots[key].forward is not None for key in state.shown_ids)
 
 
 def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:

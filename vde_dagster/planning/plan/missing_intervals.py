@@ -80,7 +80,7 @@ def missing_intervals(
 
     Args:
         starts: First instant of data by model.
-        available: Where the parents' data is complete, see `Holdings`.
+        available: Where the parents' data is complete, see `ParentCoverage`.
         catches_up: Whether a table that is made whole lacks what its parents hold by now.
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:

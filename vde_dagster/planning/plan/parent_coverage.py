@@ -35,16 +35,16 @@ from vde_dagster.planning.plan.missing_intervals import (
 )
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
-from vde_dagster.planning.tables.table import Lacks, PhysicalTable
+from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 
-NOTHING: Lacks = {}
+NOTHING: ParentGaps = {}
 
 MOST_RANGES = 30
 """Of more ranges than that the earlier ones are remembered as one."""
 
 
 @dataclass(slots=True)
-class Holdings:
+class ParentCoverage:
     """Filled ranges of the models told so far.
 
     Args:
@@ -54,9 +54,9 @@ class Holdings:
 
     starts: Mapping[ModelName, datetime]
     now: datetime
-    _missing: dict[ModelName, Lacks] = field(default_factory=dict)
+    _missing: dict[ModelName, ParentGaps] = field(default_factory=dict)
     """What readers of a model do not find, by the model whose rows they are."""
-    _waits: dict[ModelName, Lacks] = field(default_factory=dict)
+    _waits: dict[ModelName, ParentGaps] = field(default_factory=dict)
     """What readers that keep rows by interval wait for, by the model whose rows they are."""
     _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
     """What models hold of units that are not whole yet."""
@@ -99,7 +99,7 @@ class Holdings:
             if name in self._static and (table.intervals or intervals):
                 del self._waits[name]
 
-    def lacks(self, name: ModelName) -> Lacks:
+    def lacks(self, name: ModelName) -> ParentGaps:
         """Return the parent intervals that a full table lacked, or is going to lack."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
@@ -126,14 +126,14 @@ class Holdings:
             return False
         return not snapshot.is_incremental and why_not_repeatable(snapshot, {}) is None
 
-    def _waits_of_parents(self, snapshot: Snapshot) -> Lacks:
+    def _waits_of_parents(self, snapshot: Snapshot) -> ParentGaps:
         found: dict[ModelName, IntervalSet] = {}
         for parent in snapshot.parents:
             for root, ranges in self._waits.get(parent, NOTHING).items():
                 found[root] = found.get(root, IntervalSet()) | ranges
         return found
 
-    def _lacks(self, snapshot: Snapshot, until: datetime) -> Lacks:
+    def _lacks(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
         """Return the parents' ranges before an instant that a reader does not find."""
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
@@ -159,7 +159,9 @@ class Holdings:
         missing = reach - whole
         self._missing[name] = {name: _coarse(missing)} if missing else NOTHING
 
-    def _unmade(self, snapshot: Snapshot, table: PhysicalTable, intervals: IntervalSet) -> Lacks:
+    def _unmade(
+        self, snapshot: Snapshot, table: PhysicalTable, intervals: IntervalSet
+    ) -> ParentGaps:
         filled = table.intervals | intervals
         end = filled.ranges[-1].end if filled else BEGINNING
         lacks = self._lacks(snapshot, intervals.ranges[-1].end) if intervals else table.lacks
@@ -173,7 +175,7 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
     return IntervalSet((Interval(first.start, rest[-1].end), *ranges.ranges[1 - MOST_RANGES :]))
 
 
-def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]:
+def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
     """Return the parent intervals missing when a plan builds full tables, by table id.
 
     Args:
@@ -182,16 +184,16 @@ def made_without(plan: Plan, default_start: datetime | None) -> dict[str, Lacks]
     snapshots = in_order(plan.target)
     planned = {model.name: model for model in plan.models}
     starts = infer_starts(snapshots, Window(plan.created_at, default_start=default_start))
-    holdings = Holdings(starts, plan.created_at)
-    found: dict[str, Lacks] = {}
+    coverage = ParentCoverage(starts, plan.created_at)
+    found: dict[str, ParentGaps] = {}
     for name, snapshot in snapshots.items():
         model = planned.get(name)
         if model is None or not snapshot.model.kind.is_read:
             continue
         intervals = model.intervals if model.builds else IntervalSet()
-        holdings.note(snapshot, model.table, intervals)
+        coverage.note(snapshot, model.table, intervals)
         if intervals and model.table is not None and not snapshot.is_incremental:
-            lacks = holdings.lacks(name) if not meaning_of(snapshot.model.kind).filled_once else {}
+            lacks = coverage.lacks(name) if not meaning_of(snapshot.model.kind).filled_once else {}
             if lacks:
                 found.setdefault(model.table.id, lacks)
     return found
@@ -211,21 +213,21 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
     starts = infer_starts(snapshots, window)
     found: dict[ModelName, IntervalSet] = {}
     told: set[str] = set()
-    holdings = Holdings(starts, window.now)
+    coverage = ParentCoverage(starts, window.now)
     for name, snapshot in snapshots.items():
         table = tables.get(name)
         if table is None:
-            holdings.note(snapshot, None, IntervalSet())
+            coverage.note(snapshot, None, IntervalSet())
             continue
         missing = missing_intervals(
             snapshot,
             table.counted_by(snapshot.cadence.unit).available,
             window,
             starts,
-            holdings.complete_for(snapshot),
-            catches_up=holdings.catches_up(snapshot, table),
+            coverage.complete_for(snapshot),
+            catches_up=coverage.catches_up(snapshot, table),
         )
-        holdings.note(snapshot, table, missing)
+        coverage.note(snapshot, table, missing)
         if missing and table.id not in told:
             found[name] = missing
         told.add(table.id)

@@ -25,7 +25,7 @@ from vde_dagster.planning.plan.missing_intervals import (
     missing_intervals,
     refills,
 )
-from vde_dagster.planning.plan.parent_coverage import Holdings
+from vde_dagster.planning.plan.parent_coverage import ParentCoverage
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_request import (
     PlanRequest,
@@ -370,7 +370,7 @@ class PlannedWork:
         self._protected = state.protected(request.environment)
         self._shown = state.base.tables if state.base is not None else frozenset[str]()
         self._readiness = Readiness(request.ready)
-        self._holdings = Holdings(starts, request.window.now)
+        self._coverage = ParentCoverage(starts, request.window.now)
 
     def owns(self, table: PhysicalTable) -> bool:
         """Say whether a table is the environment's to fill and to lay out."""
@@ -391,7 +391,7 @@ class PlannedWork:
             table = counted
         work = self._asked(snapshot, table) if table is not None else ModelWork()
         intervals = self._readiness.let_pass(snapshot, work.intervals)
-        self._holdings.note(snapshot, table, intervals)
+        self._coverage.note(snapshot, table, intervals)
         # What fills more than the slot that the table has is no mere catching up.
         has = table.intervals if table is not None else IntervalSet()
         catches_up = work.catches_up and bool(intervals) and not intervals - has
@@ -399,11 +399,11 @@ class PlannedWork:
 
     def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> ModelWork:
         """Return the work before signals hold anything back."""
-        request, holdings = self._request, self._holdings
-        complete = holdings.complete_for(snapshot)
+        request, coverage = self._request, self._coverage
+        complete = coverage.complete_for(snapshot)
         intervals, catches_up = IntervalSet(), False
         if self.owns(table) and fills(request, snapshot, table, self._shown):
-            catches_up = holdings.catches_up(snapshot, table)
+            catches_up = coverage.catches_up(snapshot, table)
             intervals = missing_intervals(
                 snapshot,
                 filled_of(request, snapshot, table),

@@ -13,7 +13,11 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.plan.affected_intervals import NOTHING, Redo, redo
+from vde_dagster.planning.plan.affected_intervals import (
+    NOTHING,
+    AffectedIntervals,
+    affected_intervals,
+)
 from vde_dagster.planning.plan.audits_due import with_audits_of_fills
 from vde_dagster.planning.plan.missing_intervals import refills
 from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
@@ -187,7 +191,7 @@ class _Seen:
         if model.table is None:
             self.changed[snapshot.name] = change
             return idle
-        found = self._redo(model, snapshot, change, bool(asked))
+        found = self._affected(model, snapshot, change, bool(asked))
         intervals = found.intervals
         if fills_missing:
             intervals = intervals | _of_change(snapshot, model.intervals, change)
@@ -214,11 +218,11 @@ class _Seen:
             skips=None,
         )
 
-    def _redo(
+    def _affected(
         self, model: PlannedModel, snapshot: Snapshot, change: IntervalSet, asked: bool
-    ) -> Redo:
+    ) -> AffectedIntervals:
         assert model.table is not None
-        found = redo(snapshot, model.table.intervals, change)
+        found = affected_intervals(snapshot, model.table.intervals, change)
         refused = self._refusal(snapshot, model.table)
         if refused is None:
             return found

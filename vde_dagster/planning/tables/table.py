@@ -17,7 +17,7 @@ from vde_dagster.project.model import Model
 PREVIEW_PREFIX = "vde_preview_"
 """What names of branches begin with on which changes in place are tried."""
 
-Lacks = Mapping[ModelName, IntervalSet]
+ParentGaps = Mapping[ModelName, IntervalSet]
 """What rows are missing (UTC), by the model whose rows they are."""
 
 
@@ -113,7 +113,7 @@ class PhysicalTable:
     preview: Preview | None = None
     computed_from: tuple[str, ...] = ()
     mixed: bool = False
-    lacks: Lacks = field(default_factory=dict, hash=False)
+    lacks: ParentGaps = field(default_factory=dict, hash=False)
     parts: tuple[Part, ...] = ()
 
     @property

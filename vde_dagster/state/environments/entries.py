@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.environments.environment import Entry, Environment, Held
+from vde_dagster.planning.environments.environment import Entry, Environment, HeldState
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
@@ -41,7 +41,7 @@ def entry_of(row: Row[Any]) -> Entry:
     """Make an entry of a row that has at least the columns of `ENTRY`."""
     held = None
     if row.held_schema_id is not None:
-        held = Held(row.held_snapshot_id, row.held_schema_id)
+        held = HeldState(row.held_snapshot_id, row.held_schema_id)
     name = ModelName(row.model_namespace, row.model_name)
     return Entry(name, row.snapshot_id, row.table_id, held)
 

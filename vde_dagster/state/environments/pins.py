@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
-from vde_dagster.planning.environments.environment import Held
+from vde_dagster.planning.environments.environment import HeldState
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
@@ -101,9 +101,9 @@ class Pin:
     filled: str | None = None
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldState:
         """The hold of an entry that goes on showing this."""
-        return Held(self.snapshot_id, self.schema_id, self.rows)
+        return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
         """Say whether this is what a head shows."""

@@ -13,10 +13,10 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.table_contents import load_lacks
+from vde_dagster.planning.table_contents import load_parent_gaps
 from vde_dagster.planning.tables.table import (
     PREVIEW_PREFIX,
-    Lacks,
+    ParentGaps,
     Part,
     PhysicalColumn,
     PhysicalTable,
@@ -56,7 +56,7 @@ _NEWEST = (
     .correlate(schema.tables)
     .scalar_subquery()
 )
-_LACKS = select(_FILL.table_id, _FILL.lacks).where(
+_PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
     _FILL.table_id == _TABLE.table_id,
     _FILL.recorded_at == _NEWEST,
     _FILL.lacks.is_not(None),
@@ -337,8 +337,8 @@ def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTab
     rows = list(rows)
     ids = [row.table_id for row in rows]
     filled, parts = filled_ranges(conn, ids), read_parts(conn, ids)
-    lacks = among(conn, _LACKS, _TABLE.table_id, ids)
-    missing = {row.table_id: load_lacks(row.lacks) for row in lacks}
+    lacks = among(conn, _PARENT_GAPS, _TABLE.table_id, ids)
+    missing = {row.table_id: load_parent_gaps(row.lacks) for row in lacks}
     return [
         _table(row, filled.get(key, IntervalSet()), missing.get(key, {}), parts.get(key, ()))
         for row, key in zip(rows, ids, strict=True)
@@ -362,7 +362,7 @@ def parse_place(name: str) -> tuple[str, str | None]:
 
 
 def _table(
-    row: Row[Any], filled: IntervalSet, lacks: Lacks, parts: tuple[Part, ...]
+    row: Row[Any], filled: IntervalSet, lacks: ParentGaps, parts: tuple[Part, ...]
 ) -> PhysicalTable:
     stored = load_columns(row.columns)
     name, _ = parse_place(row.name)

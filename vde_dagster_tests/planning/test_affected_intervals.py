@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.planning.plan.affected_intervals import EVERYTHING, redo
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING, affected_intervals
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey, Kind
 from vde_dagster_tests.state.builders import days, snapshot
@@ -33,18 +33,20 @@ KEY = IncrementalByUniqueKey(("a",))
 def test_whole_intervals_around_the_change_follow_as_far_as_they_are_filled(
     changed: IntervalSet, again: IntervalSet
 ) -> None:
-    found = redo(of_kind(TIME), FILLED, changed)
+    found = affected_intervals(of_kind(TIME), FILLED, changed)
     assert (found.intervals, found.changed, found.widened) == (again, again, "")
 
 
 def test_an_hour_is_the_whole_day_of_a_daily_model_and_passed_on_as_that() -> None:
     start = datetime(2024, 1, 2, 5, 30, tzinfo=timezone.utc)
-    found = redo(of_kind(TIME), FILLED, IntervalSet((Interval(start, start.replace(hour=6)),)))
+    found = affected_intervals(
+        of_kind(TIME), FILLED, IntervalSet((Interval(start, start.replace(hour=6)),))
+    )
     assert found.intervals == found.changed == days(1)
 
 
 def test_a_change_without_an_end_stays_within_what_is_filled() -> None:
-    found = redo(of_kind(TIME, cron="0 0 1 * *"), IntervalSet(), EVERYTHING)
+    found = affected_intervals(of_kind(TIME, cron="0 0 1 * *"), IntervalSet(), EVERYTHING)
     assert not found.intervals
     year = IntervalSet(
         (
@@ -53,27 +55,27 @@ def test_a_change_without_an_end_stays_within_what_is_filled() -> None:
             ),
         )
     )
-    assert redo(of_kind(TIME, cron="0 0 1 * *"), year, EVERYTHING).intervals == year
+    assert affected_intervals(of_kind(TIME, cron="0 0 1 * *"), year, EVERYTHING).intervals == year
 
 
 def test_a_model_that_reads_itself_follows_to_its_end() -> None:
-    found = redo(of_kind(TIME, reads_itself=True), FILLED, days(2))
+    found = affected_intervals(of_kind(TIME, reads_itself=True), FILLED, days(2))
     assert found.intervals == days(2, 5, 6)
     assert found.changed.contains(Interval(days(2).ranges[0].start, days(30).ranges[0].end))
     assert "earlier ones" in found.widened
 
 
 def test_a_model_that_reads_itself_is_not_widened_where_it_ends_anyway() -> None:
-    assert redo(of_kind(TIME, reads_itself=True), FILLED, days(5, 6)).widened == ""
+    assert affected_intervals(of_kind(TIME, reads_itself=True), FILLED, days(5, 6)).widened == ""
 
 
 def test_a_model_without_rows_by_interval_follows_from_its_beginning() -> None:
-    found = redo(of_kind(KEY), FILLED, days(6))
+    found = affected_intervals(of_kind(KEY), FILLED, days(6))
     assert found.intervals == FILLED
     assert found.changed == days(6)
     assert "from its beginning" in found.widened
 
 
 def test_a_whole_table_is_made_again_into_the_slot_that_it_filled_last() -> None:
-    found = redo(of_kind(Full()), FILLED, days(1))
+    found = affected_intervals(of_kind(Full()), FILLED, days(1))
     assert (found.intervals, found.changed) == (days(6), days(1))
