@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 ENVIRONMENT ?= prod
+FAST := not spark and not server and not dagster and not proof
 # Where a shell forbids bytecode, every process compiles all of its modules again, and every worker
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +19,7 @@ ui: $(STAMP)  ## Open Dagster on the example: http://127.0.0.1:3000
 test: test-fast test-sqlglot test-slow  ## All tests, the fast ones first
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not spark and not server and not proof"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "$(FAST)"
 
 # The lock has the newest SQLGlot with its compiled build; these are the lowest one that is allowed,
 # and the newest in pure Python.
@@ -32,7 +33,7 @@ test-sqlglot: $(STAMP)
 		PYTHONPATH=$$folder $(BIN)/python -c "import sqlglot, sqlglot.parser as p; \
 			assert (sqlglot.__version__, p.__file__[-3:]) == ('$$version', '.py')"; \
 		echo "SQLGlot $$version in pure Python"; \
-		PYTHONPATH=$$folder $(BIN)/python -m pytest -q -n auto -m "not proof and not spark and not server" \
+		PYTHONPATH=$$folder $(BIN)/python -m pytest -q -n auto -m "$(FAST)" \
 			vde_dagster_tests/semantics vde_dagster_tests/planning/test_identity.py \
 			vde_dagster_tests/project/test_sql_models.py; \
 	done
@@ -42,7 +43,7 @@ test-sqlglot: $(STAMP)
 # Of searches and crash sweeps (marked `turns`) each commit runs another part; `make sweep` runs all.
 test-slow: $(STAMP)
 	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
-		-m "proof or spark or server"
+		-m "not ($(FAST))"
 
 sweep: $(STAMP)  ## All variations of the searches and crash sweeps of which a commit has a part
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m turns

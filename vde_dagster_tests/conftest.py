@@ -74,25 +74,35 @@ def analysis_may_raise() -> Iterator[None]:
 
 PROOFS = frozenset(
     {
+        "test_batch_concurrency",
         "test_batch_deaths",
+        "test_clocks",
+        "test_concurrency",
         "test_crash_sweep",
+        "test_damaged_files",
         "test_edit_classes",
         "test_eight_processes",
-        "test_concurrency",
+        "test_environment_histories",
         "test_fencing",
         "test_growth",
+        "test_histories_of_rollbacks",
+        "test_hostile_files",
         "test_interrupted_migration",
         "test_killed_for_real",
+        "test_leases",
+        "test_limits",
         "test_oracle",
         "test_other_catalog",
         "test_protocol_machine",
         "test_readers",
         "test_recheck",
         "test_records",
+        "test_rollback_safeguards",
         "test_safeguards",
         "test_skips_oracle",
         "test_soundness",
         "test_time_limit",
+        "test_what_macros_read",
         "test_wheel",
     }
 )
@@ -108,7 +118,7 @@ ON_SERVERS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run what is fast first, then servers, then what needs Spark, then what searches.
+    """Run what is fast first, then servers, then Spark, then searches and runs of Dagster.
 
     Where a test is marked `turns(n)`, `VDE_SWEEP_TURN`, a number, chooses an n-th of its variations
     and at least one: each commit has other ones, and `make sweep` has all.
@@ -119,13 +129,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.stem in PROOFS:
             item.add_marker(pytest.mark.proof)
+        if item.path.parent.name == "orchestration":
+            item.add_marker(pytest.mark.dagster)
 
     def cost(item: pytest.Item) -> int:
         if item.get_closest_marker("server"):
             return 1
         if item.get_closest_marker("spark"):
             return 2
-        return 3 if item.get_closest_marker("proof") else 0
+        return 3 if any(map(item.get_closest_marker, ("proof", "dagster"))) else 0
 
     items.sort(key=cost)
     turn = os.environ.get("VDE_SWEEP_TURN")

@@ -340,7 +340,7 @@ def asked() -> Iterator[tuple[str, list[Message]]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}", found
         server.shutdown()
 

@@ -69,6 +69,8 @@ def _no_jvm_in_fast_tests(
             return engine
 
     monkeypatch.setattr("vde_dagster.spark.SparkEngine", Started)
+    # Edits of a test rest at once.
+    monkeypatch.setattr("vde_dagster.orchestration.jobs.sensors.QUIET_SECONDS", 0.01)
     yield
 
 
