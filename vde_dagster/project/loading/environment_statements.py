@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import Hasher
-from vde_dagster.project.macros.blocks import render_block
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import sql_literal
 from vde_dagster.project.reading.model_defaults import setting_text
@@ -17,7 +16,7 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.sql.expanded import Expanded
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, split_top_level, tokens_of
+from vde_dagster.sql.scanner import split_top_level, tokens_of
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.trees import ParsedQueries
 
@@ -79,13 +78,13 @@ def read_environment_statements(
         )
         source = setting_text(context.settings, text)
         expander = Expander(source, scope)
-        for expanded in _expanded(expander, backslash=scope.dialect in BACKSLASH_DIALECTS):
-            made.append(render_last_statement(expander, expanded))
+        made += [render_last_statement(expander, one) for one in _expanded(expander)]
     return tuple(made)
 
 
-def _expanded(expander: Expander, *, backslash: bool) -> Iterator[Expanded]:
-    """Yield the statements of a text, be they SQL or what blocks of Jinja make."""
+def _expanded(expander: Expander) -> Iterator[Expanded]:
+    """Yield the statements of a text: of SQL, and of blocks of Jinja."""
+    backslash = expander.scope.backslash
     blocks = jinja_blocks(expander.source, backslash=backslash)
     bodies = {block.start: block for block in blocks if block.kind != "comment"}
     plain = without_blocks(expander.source, blocks)
@@ -96,6 +95,8 @@ def _expanded(expander: Expander, *, backslash: bool) -> Iterator[Expanded]:
     for part in split_top_level(tokens, ";"):
         body = bodies.get(part[0].start) if part else None
         if body is not None:
+            from vde_dagster.project.macros.jinja import render_block
+
             yield from render_block(expander, body.body, body.body_end)
         elif part and not part[0].is_word("JINJA_END"):
             yield from expander.statements(part[0].start, part[-1].end)

@@ -1,8 +1,6 @@
-"""The macros that every query may call.
+"""The macros that every query may call, with SQLMesh's names and meaning.
 
-Names and meaning as in SQLMesh (docs/concepts/macros/sqlmesh_macros.md there). Those that make
-lists are in `functions.py`, those that switch clauses in `conditions.py`, and those that write
-queries in `query_macros.py`.
+See docs/concepts/macros/sqlmesh_macros.md there.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
-from vde_dagster.project.macros.query_macros import QUERY_MACROS, star, union
+from vde_dagster.project.macros.query_macros import QUERY_MACROS
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, filled, quoted_text
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.scanner import unquote
@@ -30,8 +28,8 @@ _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*
 def _if(expander: Expander, arguments: list[str]) -> str:
     """`@IF(condition, then[, otherwise])`; the condition has to be a constant.
 
-    What is not taken is not expanded. SQLMesh calls the Python macros of both sides, in every
-    stage, before it asks: a condition that keeps one from running there is none.
+    What is not taken is not expanded. SQLMesh calls the Python macros of both sides in every stage
+    before it asks, so there no condition keeps a macro from running while files are read.
     """
     if len(arguments) not in (2, 3):
         raise expander.error("@IF takes a condition and one or two values")
@@ -61,10 +59,9 @@ def _var(expander: Expander, arguments: list[str]) -> str:
     """`@VAR('name'[, default])`: a variable of the settings, or the default."""
     if len(arguments) not in (1, 2):
         raise expander.error("@VAR takes a name and perhaps a default")
-    _, tokens = expander.tokens(arguments[0])
+    tokens = expander.tokens(arguments[0])
     name = unquote(tokens[0]) if tokens else ""
-    value = expander.scope.variables.get(name.lower())
-    if value is not None:
+    if (value := expander.scope.variables.get(name.lower())) is not None:
         return value
     if len(arguments) == 2:
         return expander.expand_text(arguments[1])
@@ -89,7 +86,7 @@ def _sql(expander: Expander, arguments: list[str]) -> str:
     if not arguments:
         raise expander.error("@SQL takes a text", "write @SQL('a + @x')")
     text = expander.expand_text(arguments[0])
-    _, tokens = expander.tokens(text)
+    tokens = expander.tokens(text)
     if len(tokens) == 1 and tokens[0].kind == "string":
         made = expander.expand_text(filled(expander, unquote(tokens[0])))
         return bracketed(made, expander.scope.dialect)
@@ -125,7 +122,5 @@ BUILTINS: dict[str, Builtin] = {
     "and": _connect("AND"),
     "or": _connect("OR"),
     "reduce": reduced,
-    "star": star,
-    "union": union,
     **QUERY_MACROS,
 }

@@ -1,10 +1,10 @@
 """Calls of Python macros from SQL: arguments, conversion by annotations, results as text.
 
-What an annotation asks for and an argument cannot be is left as the expression that it is, as in
+An argument that cannot be what its annotation asks for stays the expression that it is, as in
 SQLMesh (sqlmesh_macros.md there, "Typed macros").
 
-SQLGlot would write `to_char(x, '999')` as a cast. A tree that came from an argument and was not
-changed is written as its author wrote it, wherever it stands in a macro's result.
+SQLGlot would write `to_char(x, '999')` as a cast, so the tree of an argument that was not changed
+is written in its author's words wherever it stands in a macro's result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -36,11 +36,9 @@ BETWEEN_STATEMENTS = ";\n"
 def call_user_macro(
     expander: Expander, name: str, arguments: str, *, statement: bool = False
 ) -> str:
-    """Call a Python macro and return what it stands for as SQL text.
+    """Call a Python macro and return its result as SQL text.
 
     Args:
-        expander: The expansion that is going on.
-        name: The macro's name.
         arguments: The text between the brackets of the call.
         statement: Whether the call is a whole statement: a list is several of them then.
 
@@ -56,11 +54,7 @@ def call_user_macro(
 
 
 def items_of_user_macro(expander: Expander, name: str, arguments: str) -> list[str] | None:
-    """Call a Python macro and return the texts of the list that it returns; None if it is none.
-
-    Raises:
-        ProjectError: As `call_user_macro`.
-    """
+    """Call a Python macro; return the texts of the list that it returns, None if it is none."""
     result = _result(expander, name, arguments)
     if not isinstance(result, list | tuple):
         return None
@@ -68,12 +62,10 @@ def items_of_user_macro(expander: Expander, name: str, arguments: str) -> list[s
 
 
 def _result(expander: Expander, name: str, arguments: str) -> Any:
-    from sqlglot import exp
-
     if expander.is_not_for_loading:
         raise asks_for_loading(expander, f"the condition of @{name}")
     function = expander.scope.macros[name.lower()]
-    positional, named = parse_arguments(expander, name, arguments)
+    positional, named = _parse_arguments(expander, name, arguments)
     try:
         bound = inspect.signature(function).bind(MacroEvaluator(expander), *positional, **named)
     except TypeError as error:
@@ -82,7 +74,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
             f"@{name}: {error}", f"the macro's arguments are ({signature})"
         ) from None
     try:
-        coerce_arguments(function, bound, {"exp": exp, "SQL": SQL})
+        _coerce_arguments(function, bound)
         return function(*bound.args, **bound.kwargs)
     except ProjectError:
         raise
@@ -93,14 +85,10 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
 
 
 def call_query_function(function: Callable[..., Any], expander: Expander) -> str:
-    """Call a function that makes a model's query and return the query's text.
-
-    Args:
-        function: It takes the evaluator and returns SQL text or an expression.
-        expander: Its scope has the variables that the function may ask for.
+    """Call a function that makes a model's query, with the evaluator; return the query's text.
 
     Raises:
-        TypeError: It returned something else.
+        TypeError: It returned neither SQL text nor an expression.
     """
     from sqlglot import exp
 
@@ -108,20 +96,22 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
     if isinstance(result, str):
         return result
     if isinstance(result, exp.Expr):
-        if expander.scope.dialect == "spark":
-            return written(result, query_sql)
-        return with_variables(result).sql(dialect=expander.scope.dialect)
+        return _expression_text(result, expander.scope.dialect, comments=True)
     raise TypeError(f"it returns SQL text or an expression, not {type(result).__name__}")
 
 
 def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
-    """Write a macro's result as text; a result that stands alone needs no brackets."""
+    """Write a macro's result as text; a `whole` one needs no brackets."""
     from sqlglot import exp
 
     if result is None:
         return NOTHING
     if isinstance(result, exp.Expr):
-        return _expression_text(result, expander.scope.dialect, whole=whole)
+        text = _expression_text(result, expander.scope.dialect, comments=False)
+        needs = exp.Binary | exp.Unary | exp.Between | exp.In | exp.Query
+        atomic = exp.Paren | exp.Dot | exp.Subquery | exp.Func
+        loose = isinstance(result, needs) and not isinstance(result, atomic)
+        return f"({text})" if loose and not whole else text
     if isinstance(result, str):
         if not result.strip():
             return NOTHING
@@ -139,36 +129,20 @@ def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
     )
 
 
-def _expression_text(tree: exp.Expr, dialect: str, *, whole: bool) -> str:
-    from sqlglot import exp
-
-    text = (
-        # The macro may have parsed by SQLGlot's dialect.
-        written(tree, query_sql)
-        if dialect == "spark"
-        else with_variables(tree).sql(dialect=dialect, comments=False)
-    )
-    needs = exp.Binary | exp.Unary | exp.Between | exp.In | exp.Query
-    atomic = exp.Paren | exp.Dot | exp.Subquery | exp.Func
-    loose = isinstance(tree, needs) and not isinstance(tree, atomic)
-    return f"({text})" if loose and not whole else text
+def _expression_text(tree: exp.Expr, dialect: str, *, comments: bool) -> str:
+    if dialect == "spark":  # The macro may have parsed by SQLGlot's dialect.
+        return _written(tree)
+    return with_variables(tree).sql(dialect=dialect, comments=comments)
 
 
 SQL = typing.NewType("SQL", str)
 """Annotation of an argument that a macro wants as SQL text."""
 
 
-def parse_arguments(
+def _parse_arguments(
     expander: Expander, name: str, arguments: str
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
-    """Read a call's arguments as expressions.
-
-    Returns:
-        Those by position, and those by name (`name := value`).
-
-    Raises:
-        ProjectError: They are no SQL, or one by position follows one by name.
-    """
+    """Read a call's arguments as expressions, by position and by name (`name := value`)."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
@@ -195,8 +169,10 @@ def parse_arguments(
             )
         value = restore_parameters((argument.expression if is_named else argument).pop())
         if len(pieces) == len(given) and expander.scope.dialect == "spark":
+            # Its own words; copies of the tree have them, too.
             piece = pieces[number]
-            remember(value, piece.partition(":=")[2] if is_named else piece)
+            value.meta[_TEXT] = (piece.partition(":=")[2] if is_named else piece).strip()
+            value.meta[_HASH] = hash(value)
         if is_named:
             named[argument.this.name] = value
         else:
@@ -204,18 +180,17 @@ def parse_arguments(
     return positional, named
 
 
-def coerce_arguments(
-    function: Any, bound: inspect.BoundArguments, names: Mapping[str, Any]
-) -> None:
-    """Make a call's arguments what the function's annotations ask for, its defaults too.
+def _coerce_arguments(function: Any, bound: inspect.BoundArguments) -> None:
+    """Make a call's arguments, defaults included, what the function's annotations ask for.
 
     Args:
         bound: The call; the first argument is the evaluator and stays.
-        names: What annotations written as text may name beside the function's module.
     """
+    from sqlglot import exp
+
     bound.apply_defaults()
     try:
-        hints = get_type_hints(function, localns=dict(names))
+        hints = get_type_hints(function, localns={"exp": exp, "SQL": SQL})
     except Exception:  # annotations that name what is not there: leave expressions as they are
         return
     parameters = bound.signature.parameters
@@ -224,18 +199,18 @@ def coerce_arguments(
         if hint is None:
             continue
         if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            bound.arguments[name] = tuple(coerced(item, hint) for item in value)
+            bound.arguments[name] = tuple(_coerced(item, hint) for item in value)
         elif parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            bound.arguments[name] = {key: coerced(item, hint) for key, item in value.items()}
+            bound.arguments[name] = {key: _coerced(item, hint) for key, item in value.items()}
         else:
-            bound.arguments[name] = coerced(value, hint)
+            bound.arguments[name] = _coerced(value, hint)
 
 
 class _CannotBeError(Exception):
     """An expression cannot be what an annotation asks for."""
 
 
-def coerced(value: Any, hint: Any) -> Any:
+def _coerced(value: Any, hint: Any) -> Any:
     """Make an expression what an annotation asks for, or return it as it is."""
     try:
         return _strictly(value, hint)
@@ -252,7 +227,7 @@ def _strictly(value: Any, hint: Any) -> Any:
     if origin is typing.Union or origin is types.UnionType:
         return _first_of(value, get_args(hint))
     if origin is SQL:
-        return words_of(value) or value.sql("spark")
+        return _words_of(value) or value.sql("spark")
     if origin is typing.Literal:
         return _one_of(value, get_args(hint))
     if not isinstance(origin, type):
@@ -317,8 +292,8 @@ def _items(value: exp.Expr, hints: tuple[Any, ...], *, is_tuple: bool) -> list[A
     if is_tuple and hints[-1] is not ...:
         if len(hints) != len(items):
             raise _CannotBeError
-        return [coerced(item, hint) for item, hint in zip(items, hints, strict=True)]
-    return [coerced(item, hints[0]) for item in items]
+        return [_coerced(item, hint) for item, hint in zip(items, hints, strict=True)]
+    return [_coerced(item, hints[0]) for item in items]
 
 
 def _scalar(value: exp.Expr, wanted: type) -> Any:
@@ -327,7 +302,7 @@ def _scalar(value: exp.Expr, wanted: type) -> Any:
     if wanted is str:
         if isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and not value.table):
             return value.name
-        return words_of(value) or value.sql("spark")
+        return _words_of(value) or value.sql("spark")
     if wanted is bool:
         if isinstance(value, exp.Boolean):
             return bool(value.this)
@@ -345,29 +320,17 @@ _PLACE = "__vde_words_{}__"
 _PLACES = re.compile(r"__vde_words_(\d+)__")
 
 
-def remember(tree: exp.Expr, text: str) -> exp.Expr:
-    """Note the words of an argument on its tree; copies know them too."""
-    tree.meta[_TEXT] = text.strip()
-    tree.meta[_HASH] = hash(tree)
-    return tree
-
-
-def words_of(tree: exp.Expr) -> str | None:
-    """Return the words of an argument's tree if it is as it was read."""
+def _words_of(tree: exp.Expr) -> str | None:
+    """Return the words of an argument's tree if it was not changed."""
     text: str | None = tree.meta.get(_TEXT)
     return text if text is not None and tree.meta.get(_HASH) == hash(tree) else None
 
 
-def written(tree: exp.Expr, write: Callable[[exp.Expr], str]) -> str:
-    """Write a macro's result, with the words of the arguments that are in it.
-
-    Args:
-        tree: The result; it is not changed.
-        write: Writes what is not an argument.
-    """
+def _written(tree: exp.Expr) -> str:
+    """Write a macro's result, with the words of the arguments that are in it."""
     from sqlglot import exp
 
-    own = words_of(tree)
+    own = _words_of(tree)
     if own is not None:
         return own
     tree = tree.copy()
@@ -375,10 +338,10 @@ def written(tree: exp.Expr, write: Callable[[exp.Expr], str]) -> str:
     waiting = list(tree.iter_expressions())
     while waiting:
         node = waiting.pop()
-        words = words_of(node)
+        words = _words_of(node)
         if words is None:
             waiting += node.iter_expressions()
         else:
             node.replace(exp.Var(this=_PLACE.format(len(texts))))
             texts.append(words)
-    return _PLACES.sub(lambda match: texts[int(match[1])], write(tree))
+    return _PLACES.sub(lambda match: texts[int(match[1])], query_sql(tree))

@@ -1,10 +1,8 @@
 """Conditions of macros: constant expressions (`@IF`), and clauses switched by them (`@WHERE`).
 
 Constants are computed as SQLMesh does, which runs them as Python: `7 / 2` is 3.5, and NULL counts
-as false. A bare word stands for its own name.
-
-`@WITH @JOIN @WHERE @GROUP_BY @HAVING @ORDER_BY @LIMIT`, as in SQLMesh (sqlmesh_macros.md there,
-"SQL clause operators"). A clause that is off is left out up to where the next one begins.
+as false. A bare word stands for its own name. Clauses are as in SQLMesh, too (sqlmesh_macros.md
+there, "SQL clause operators"): one that is off is left out up to where the next one begins.
 """
 
 from __future__ import annotations
@@ -53,13 +51,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def constant(tree: exp.Expr) -> Any:
-    """Compute an expression.
-
-    Args:
-        tree: An expression without columns of tables.
-
-    Returns:
-        A number, text, bool, a list of them, or None for NULL.
+    """Compute an expression without columns of tables; None is NULL.
 
     Raises:
         NotConstantError: It has no value before the query runs.
@@ -88,15 +80,19 @@ _UNKNOWN = object()
 
 
 def _logic(tree: exp.Expr) -> Any:
-    """Compute what has a meaning of NULL of its own."""
+    """Compute operators and functions that treat NULL specially."""
     from sqlglot import exp
 
     if isinstance(tree, exp.And):
         sides = [constant(tree.left), constant(tree.right)]
-        return False if any(side is False for side in sides) else _all_known(sides, all)
+        if any(side is False for side in sides):
+            return False
+        return None if None in sides else all(sides)
     if isinstance(tree, exp.Or):
         sides = [constant(tree.left), constant(tree.right)]
-        return True if any(sides) else _all_known(sides, any)
+        if any(sides):
+            return True
+        return None if None in sides else False
     if isinstance(tree, exp.Is):
         left, right = constant(tree.this), constant(tree.expression)
         return left is right if right is None else left == right
@@ -106,10 +102,6 @@ def _logic(tree: exp.Expr) -> Any:
     if isinstance(tree, exp.Case | exp.If):
         return _case(tree)
     return _UNKNOWN
-
-
-def _all_known(values: list[Any], decide: Callable[[list[Any]], bool]) -> bool | None:
-    return None if None in values else decide(values)
 
 
 def _case(tree: exp.Expr) -> Any:
@@ -126,7 +118,7 @@ def _case(tree: exp.Expr) -> Any:
 
 
 def _computed(tree: exp.Expr) -> Any:
-    """Compute what is NULL when any operand is."""
+    """Compute an expression that is NULL when any operand is."""
     from sqlglot import exp
 
     arguments = [
@@ -210,21 +202,19 @@ _ENDS: dict[str, frozenset[str]] = {
     "order_by": _TAIL - {"ORDER"},
     "limit": _SETS | {"OFFSET"},
 }
-_SIDES = re.compile(
+SIDES = re.compile(
     r"\b(?:(?:LEFT|RIGHT|FULL|INNER|OUTER|CROSS|NATURAL|SEMI|ANTI)\s+)+$", re.IGNORECASE
 )
+"""The kind of a join, at the end of the text before `JOIN`."""
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Return the end of a clause.
+    """Return the offset of what begins behind a clause.
 
     Args:
         tokens: What follows the operator's call, without comments.
         clause: One of `CLAUSES`.
         end: Where the text ends.
-
-    Returns:
-        The offset of what begins behind the clause.
     """
     depth = 0
     for index, token in enumerate(tokens):
@@ -233,11 +223,6 @@ def clause_end(tokens: list[Token], clause: str, end: int) -> int:
         if depth < 0 or (depth == 0 and _ends(tokens, index, clause)):
             return token.start
     return end
-
-
-def without_sides(text: str) -> str:
-    """Take what says the kind of a join off the end of a text."""
-    return _SIDES.sub("", text)
 
 
 def _ends(tokens: list[Token], index: int, clause: str) -> bool:

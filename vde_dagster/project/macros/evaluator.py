@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.project.macros.relation_columns import columns_of
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare, filled
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import untranslated
@@ -25,14 +27,13 @@ _ONCE = "macros run once, when the project is read, and what they write is what 
 _LOADING = "loading"
 _UNKNOWN = {
     "engine_adapter": "there is no engine yet",
-    "snapshots": "there are no snapshots yet",
-    "get_snapshot": "there are no snapshots yet",
+    **dict.fromkeys(("snapshots", "get_snapshot"), "there are no snapshots yet"),
 }
-"""What SQLMesh's evaluator has and nobody can know here, and why."""
+"""Attributes of SQLMesh's evaluator that cannot be known here, with the reason."""
 
 
 class _Stage(str):
-    """The stage of a text, which refuses to be told apart from loading."""
+    """The stage of a text; a comparison with `loading` raises."""
 
     _expander: Expander
     __hash__ = str.__hash__
@@ -52,7 +53,7 @@ class _Stage(str):
 
 
 def asks_for_loading(expander: Expander, who: str) -> ProjectError:
-    """The refusal of what is not to run while files are read, which is when macros run."""
+    """The error of code that asks whether files are being read, which is when macros run."""
     return expander.error(
         f"{who} asks whether {STAGE} is '{_LOADING}': {_ONCE}",
         "leave the question out if it may run then; what asks the warehouse, or tells "
@@ -61,11 +62,7 @@ def asks_for_loading(expander: Expander, who: str) -> ProjectError:
 
 
 class MacroEvaluator:
-    """The evaluator, the first argument of a Python macro.
-
-    Args:
-        expander: The expansion that is going on.
-    """
+    """The evaluator, the first argument of a Python macro."""
 
     def __init__(self, expander: Expander) -> None:
         self._expander = expander
@@ -80,8 +77,8 @@ class MacroEvaluator:
         """The stage that the macro's text is for; it is written once, before it runs.
 
         `evaluating` in queries and the statements around them, `promoting` in those on virtual
-        update, `auditing`, `testing` for a unit test, `before_all`, `after_all`. Who compares it
-        with `loading` means code that runs while nothing is read, which would run now.
+        update, `auditing`, `testing` for a unit test, `before_all`, `after_all`. A comparison with
+        `loading` raises: it guards code that is not to run while files are read.
         """
         return _Stage(self._expander)
 
@@ -99,11 +96,7 @@ class MacroEvaluator:
 
     @property
     def this_env(self) -> str:
-        """The environment's name, in `before_all` and `after_all`.
-
-        Raises:
-            ProjectError: The macro is called elsewhere, as of the next two.
-        """
+        """The environment's name; like the next two known only in `before_all` and `after_all`."""
         return str(self._of_environment("this_env"))
 
     @property
@@ -132,11 +125,7 @@ class MacroEvaluator:
 
     @property
     def this_model_fqn(self) -> str:
-        """The model's quoted name.
-
-        Raises:
-            ProjectError: The text belongs to no model.
-        """
+        """The model's quoted name; an error where the text belongs to no model."""
         model = self._expander.scope.model
         if model is None:
             raise self._expander.error("the macro asks for its model, and no model calls it")
@@ -149,7 +138,7 @@ class MacroEvaluator:
 
     @property
     def locals(self) -> Mapping[str, Any]:
-        """The variables in reach, by name.
+        """The variables in scope, by name.
 
         Those of the settings and of a blueprint are SQL text, those of `@DEF` and the run's times
         expressions, `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name` plain
@@ -179,7 +168,7 @@ class MacroEvaluator:
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)
-        if not does_without(sys._getframe(1)):
+        if not _does_without(sys._getframe(1)):
             raise self._expander.error(
                 f"unknown variable '{name}', which the macro asks for",
                 f"set it under [tool.vde.variables], or give a default: var('{name}', 0)",
@@ -192,14 +181,12 @@ class MacroEvaluator:
         return self._expander.scope.settings.get(name.lower(), default)
 
     def columns_to_types(self, model_name: Any) -> dict[str, exp.DataType]:
-        """Return the columns of a model, with the types that are declared.
+        """Return the declared types of a model's columns.
 
         Raises:
             ProjectError: The files do not tell them.
         """
         from sqlglot import exp
-
-        from vde_dagster.project.macros.relation_columns import columns_of
 
         text = model_name.sql() if isinstance(model_name, exp.Expr) else str(model_name)
         return {
@@ -225,13 +212,7 @@ class MacroEvaluator:
     evaluate = transform
 
     def send(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call another Python macro of the project.
-
-        Raises:
-            ProjectError: There is none of that name.
-        """
-        from vde_dagster.base.texts import suggest
-
+        """Call another Python macro of the project."""
         found = self.macros.get(name.lower())
         if found is None:
             hint = suggest(name, self.macros, "macros")
@@ -239,11 +220,7 @@ class MacroEvaluator:
         return found(self, *arguments, **named)
 
     def eval_expression(self, node: Any) -> Any:
-        """Return an expression's value as Python has it; what is no expression stays as it is.
-
-        Raises:
-            ProjectError: It is no constant.
-        """
+        """Return a constant expression's value in Python; what is no expression stays as it is."""
         from sqlglot import exp
 
         if not isinstance(node, exp.Expr):
@@ -257,7 +234,7 @@ class MacroEvaluator:
             return filled(self._expander, str(text))
 
     def resolve_table(self, table: str | exp.Expr) -> str:
-        """Return a model's name: in the text that a macro writes it is the environment's table."""
+        """Return a model's name: in a macro's text it is the environment's table."""
         return table if isinstance(table, str) else self._text(table)
 
     def resolve_tables(self, query: exp.Expr) -> exp.Expr:
@@ -303,14 +280,10 @@ def _plain(value: Any) -> str:
     return str(value.name if hasattr(value, "sql") and hasattr(value, "name") else value)
 
 
-def does_without(frame: FrameType) -> bool:
-    """Say whether the code at a frame may look whether it got a value.
+def _does_without(frame: FrameType) -> bool:
+    """Say whether the code that calls `evaluator.var('name')` may look whether it got a value.
 
-    Args:
-        frame: Where `evaluator.var('name')` is called.
-
-    Returns:
-        False only where the value is used as it is: then None would become part of a query.
+    False only where the value is used as it is: None would become part of a query.
     """
     code = frame.f_code
     lines = linecache.getlines(code.co_filename)
@@ -361,5 +334,5 @@ def _is_looked_at(
 
 
 def _is_more_than_text(use: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether a name is used otherwise than as a part of a text."""
+    """Say whether a name is used otherwise than as a part of a text."""
     return not isinstance(parents.get(use), ast.FormattedValue | ast.JoinedStr | ast.BinOp)

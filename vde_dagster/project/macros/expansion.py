@@ -1,12 +1,11 @@
-"""Expanding macros in SQL text, keeping track of where every piece came from.
+"""Macros expanded in SQL text, with the origin of every piece.
 
-Expansion works on text, before any SQL parser, so that a macro may stand for a table, a clause or
-half a statement. What a macro returns as an expression is put in brackets where precedence asks
-for it. Time variables and `@this_model` become placeholders (see `sql.placeholder`).
+A macro may stand for a table, a clause or half a statement, so expansion comes before any SQL
+parser; an expression that a macro returns is put in brackets where precedence asks for it. Time
+variables and `@this_model` become placeholders (`sql.trees.placeholder`).
 
-Parameters of Spark's own are refused: it would take `${x}` from its configuration, which no version
-of a model can see, and has no value for `:x` and `?`; a plan must not find that out first when it
-is applied.
+Spark's own parameters are refused when planning: `${x}` would come from its configuration, which
+no version can see, and `:x` and `?` have no value.
 """
 
 from __future__ import annotations
@@ -19,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import closest
 from vde_dagster.errors import ProjectError, Unknown
-from vde_dagster.project.macros.conditions import CLAUSES, clause_end, without_sides
+from vde_dagster.project.macros.conditions import (
+    CLAUSES,
+    SIDES,
+    NotConstantError,
+    clause_end,
+    constant,
+)
 from vde_dagster.project.macros.variables import (
     EVALUATING,
     IN_TEXT,
@@ -67,18 +72,15 @@ UserMacro = Callable[..., Any]
 
 @dataclass(slots=True)
 class MacroScope:
-    """The macros and variables in scope of a query.
+    """The macros and variables in scope of a query, by name in lower case.
 
     Args:
-        macros: User macros by name in lower case.
-        variables: SQL text by variable name in lower case (`@name`).
-        dialect: SQLGlot dialect of the text.
+        variables: SQL text of `@name`.
         functions: Macros that `@DEF(f, x -> …)` has made.
         settings: Values that `evaluator.var('name')` returns.
-        known_columns: What is known of the columns of models.
         templates: Texts of files of Jinja macros, by path.
-        environment: What is known of the environment, in statements before and after all else.
-        model: The model that the text belongs to, if it is one's.
+        environment: Names and views of the environment, in statements before and after all else.
+        model: The model that the text belongs to, if any.
     """
 
     macros: Mapping[str, UserMacro]
@@ -93,21 +95,22 @@ class MacroScope:
     model: ModelName | None = None
 
     @property
+    def backslash(self) -> bool:
+        """Whether a backslash escapes in strings of the dialect."""
+        return self.dialect in BACKSLASH_DIALECTS
+
+    @property
     def stage(self) -> str:
-        """The stage that the text is for, in SQLMesh's words; it is written before it runs."""
+        """The stage that the text is for, in SQLMesh's words."""
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:
-        """Return the same for a text that is for something else; both know the same macros."""
+        """Return the scope of a text for another stage; macros and functions are shared."""
         return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 
 class Expander:
-    """Expands the macros of one file.
-
-    Args:
-        scope: Macros and variables; `@DEF` adds to it.
-    """
+    """Expands the macros of one file; `@DEF` adds to its scope."""
 
     def __init__(self, source: SourceText, scope: MacroScope) -> None:
         self.source = source
@@ -131,11 +134,7 @@ class Expander:
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand a statement of the file; a macro that returns a list makes several of one.
-
-        Raises:
-            ProjectError: As `expand`.
-        """
+        """Expand a statement of the file; a macro that returns a list makes several of one."""
         self._makes_statements = True
         try:
             expanded = self.expand(start, end)
@@ -143,25 +142,24 @@ class Expander:
             self._makes_statements = False
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
-        _, tokens = self.tokens(expanded.text)
-        parts = [part for part in split_top_level(tokens, ";") if part]
-        return [expanded.part(part[0].start, part[-1].end) for part in parts]
+        parts = split_top_level(self.tokens(expanded.text), ";")
+        return [expanded.part(part[0].start, part[-1].end) for part in parts if part]
 
     def _check(self, expanded: Expanded) -> None:
-        """Refuse what no parser should see, be it in the file or returned by a macro."""
+        """Refuse what must reach no parser, written in the file or returned by a macro."""
         source = SourceText(self.source.path, expanded.text)
-        backslash = self.scope.dialect in BACKSLASH_DIALECTS
+        backslash = self.scope.backslash
         found = find_jinja(source, backslash=backslash)
         if found is not None:
             raise self.source.error(JINJA, expanded.origin(found), JINJA_HINT)
         found = too_deep(source, backslash=backslash)
         if found is not None:
             raise self.source.error(NESTED, expanded.origin(found), NESTED_HINT)
-        parameter = find_parameter(source) if self.scope.dialect == "spark" else None
+        parameter = _find_parameter(source) if self.scope.dialect == "spark" else None
         if parameter is not None:
             found, text = parameter
             message = f"unknown variable '{text}'"
-            raise self.source.error(message, expanded.origin(found), PARAMETER_HINT)
+            raise self.source.error(message, expanded.origin(found), _PARAMETER_HINT)
 
     def expand_text(self, text: str) -> str:
         """Expand the macros of a macro's argument or result."""
@@ -182,32 +180,28 @@ class Expander:
         """Make an error that points at the macro call being expanded."""
         return self.source.error(message, self._call_offset, hint, unknown=unknown)
 
-    def tokens(self, text: str) -> tuple[SourceText, list[Token]]:
+    def tokens(self, text: str) -> list[Token]:
         """Scan a text of this file's dialect, without comments."""
         inner = SourceText(self.source.path, text)
-        backslash = self.scope.dialect in BACKSLASH_DIALECTS
-        return inner, tokens_of(inner, backslash=backslash)
+        return tokens_of(inner, backslash=self.scope.backslash)
 
     def split_arguments(self, text: str) -> list[str]:
         """Split a call's arguments at top-level commas."""
-        inner, tokens = self.tokens(text)
-        return [
-            inner.text[part[0].start : part[-1].end] if part else ""
-            for part in split_top_level(tokens)
-        ]
+        parts = split_top_level(self.tokens(text))
+        return [text[part[0].start : part[-1].end] if part else "" for part in parts]
 
     def _pieces(
         self, source: SourceText, start: int, end: int, *, top: bool
     ) -> list[tuple[str, int]]:
-        """Expand a part of a text; the pieces' places are those of the file for the file alone."""
+        """Expand a part of a text; places are known only for the file's own text (`top`)."""
         if "@" not in source.text:
             return [(source.text[start:end], start)]
-        backslash = self.scope.dialect in BACKSLASH_DIALECTS
+        backslash = self.scope.backslash
         pieces: list[tuple[str, int]] = []
         mistakes: list[ProjectError] = []
         done = start
         while (at := next_at(source, done, end, backslash=backslash)) is not None:
-            tokens = call_tokens(scan(source, at, end, backslash=backslash))
+            tokens = _call_tokens(scan(source, at, end, backslash=backslash))
             if top:
                 self._call_offset = at
             if len(tokens) == 1:
@@ -218,17 +212,18 @@ class Expander:
                     source,
                     tokens,
                     (start, end) if top and self._makes_statements else None,
-                    glued=is_glued(before),
+                    # `k_@x` goes on with a name.
+                    glued=before[-1:].isalnum() or before[-1:] == "_",
                 )
                 behind = tokens[used - 1].end
                 if text is None:
                     text, behind = "", self._left_out(source, tokens, end)
-                    before = without_sides(before)
+                    before = SIDES.sub("", before)
             except ProjectError as error:
                 if not top:
                     raise
                 mistakes.append(error)
-                text, behind = "NULL", tokens[call_length(tokens) - 1].end
+                text, behind = "NULL", tokens[_call_length(tokens) - 1].end
             pieces += self._verbatim(before, done)
             pieces.append((text, ~self._call_offset))
             done = behind
@@ -237,13 +232,12 @@ class Expander:
         return pieces + self._verbatim(source.text[done:end], done)
 
     def _verbatim(self, text: str, offset: int) -> list[tuple[str, int]]:
-        """Take over a text between macros; quoted identifiers in it may have variables."""
+        """Return the text between macros, with the variables in its quoted identifiers replaced."""
         if "@" not in text:
             return [(text, offset)]
-        _, tokens = self.tokens(text)
         pieces: list[tuple[str, int]] = []
         done = 0
-        for token in tokens:
+        for token in self.tokens(text):
             if "@" not in token.text or not self._is_identifier(token):
                 continue
             own = IN_TEXT.sub(self._in_identifier, token.text)
@@ -266,10 +260,9 @@ class Expander:
         return found[0] if value is None else bare(value)
 
     def _left_out(self, source: SourceText, tokens: list[Token], end: int) -> int:
-        """Return the end of the clause that a call begins."""
         behind = tokens[matching(source, tokens, 2)].end
-        backslash = self.scope.dialect in BACKSLASH_DIALECTS
-        rest = [t for t in scan(source, behind, end, backslash=backslash) if t.kind != "comment"]
+        following = scan(source, behind, end, backslash=self.scope.backslash)
+        rest = [token for token in following if token.kind != "comment"]
         return clause_end(rest, tokens[1].text.lower(), end)
 
     def _replace(
@@ -300,7 +293,8 @@ class Expander:
             closing = matching(source, tokens, 2)
             arguments = source.text[tokens[2].end : tokens[closing].start]
             if name.lower() in CLAUSES and name.lower() not in self.scope.macros:
-                return self._clause(name, arguments), closing + 1
+                clause = CLAUSES[name.lower()] if self.is_true(arguments) else None
+                return clause, closing + 1
             whole = within is not None and not (
                 source.text[within[0] : tokens[0].start].strip()
                 or source.text[tokens[closing].end : within[1]].strip()
@@ -308,15 +302,8 @@ class Expander:
             return self._call(name, arguments, whole=whole), closing + 1
         return self._name(name) if glued else self.variable(name), 2
 
-    def _clause(self, name: str, arguments: str) -> str | None:
-        return CLAUSES[name.lower()] if self.is_true(arguments) else None
-
     def is_true(self, condition: str) -> bool:
-        """Say whether a macro's condition is true; in it, a variable that nobody sets is NULL.
-
-        Raises:
-            ProjectError: As `holds`.
-        """
+        """Say whether a macro's condition is true; a variable that nobody sets is NULL in it."""
         before, self.is_condition = self.is_condition, True
         try:
             return self.holds(self.expand_text(condition))
@@ -324,11 +311,7 @@ class Expander:
             self.is_condition = before
 
     def holds(self, condition: str) -> bool:
-        """Say whether a condition of constants is true; NULL and nothing are not.
-
-        Raises:
-            ProjectError: It cannot be told before the query runs.
-        """
+        """Say whether a condition of constants is true; NULL and nothing are not."""
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
@@ -339,8 +322,6 @@ class Expander:
         """
         from sqlglot import parse_one
         from sqlglot.errors import SqlglotError
-
-        from vde_dagster.project.macros.conditions import NotConstantError, constant
 
         if text.strip() in ("", NOTHING):
             return None
@@ -367,11 +348,10 @@ class Expander:
         return bare(self.variable(name))
 
     def knows(self, name: str) -> bool:
-        """Say whether there is a variable of that name."""
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return the text of a variable, or the placeholder of one that the run has.
+        """Return a variable's SQL text, or the placeholder of one whose value the run knows.
 
         Raises:
             ProjectError: Nobody sets it.
@@ -422,7 +402,7 @@ class Expander:
 
     @contextmanager
     def bound(self, values: Mapping[str, str]) -> Iterator[None]:
-        """Have variables mean other texts while the block runs."""
+        """Give variables other texts while the block runs."""
         before = self.scope.variables
         self.scope.variables = {**before, **values}
         try:
@@ -431,20 +411,15 @@ class Expander:
             self.scope.variables = before
 
 
-def is_glued(before: str) -> bool:
-    """Say whether a variable goes on with a name: `k_@x`."""
-    return bool(before) and (before[-1].isalnum() or before[-1] == "_")
-
-
-def call_length(tokens: list[Token]) -> int:
+def _call_length(tokens: list[Token]) -> int:
     """Count the tokens of a macro call that cannot be expanded."""
     name = tokens[1]
     called = len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == name.end
     return len(tokens) if called or name.text == "{" else 2
 
 
-def call_tokens(tokens: Iterable[Token]) -> list[Token]:
-    """Take what may belong to one macro call: `@`, a name, and all that brackets hold."""
+def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
+    """Take the tokens of one macro call at most: `@`, a name, and all that brackets hold."""
     taken: list[Token] = []
     depth = 0
     for token in tokens:
@@ -457,24 +432,20 @@ def call_tokens(tokens: Iterable[Token]) -> list[Token]:
     return taken
 
 
-PARAMETER_HINT = "write @name, and define it under [tool.vde] variables in pyproject.toml"
+_PARAMETER_HINT = "write @name, and define it under [tool.vde] variables in pyproject.toml"
 
 _MAYBE = re.compile(r"\$\{|(?<!:):[A-Za-z_]|\?")
 
 
-def find_parameter(source: SourceText, *, backslash: bool = True) -> tuple[int, str] | None:
-    """Find a parameter outside strings, quoted identifiers and comments.
-
-    Args:
-        source: The text, without macros.
-        backslash: As for `scan`.
+def _find_parameter(source: SourceText) -> tuple[int, str] | None:
+    """Find a Spark parameter outside strings, quoted identifiers and comments.
 
     Returns:
         The offset of the first one and its text, or None. Time variables are none.
     """
     if _MAYBE.search(source.text) is None:
         return None
-    tokens = tokens_of(source, backslash=backslash)
+    tokens = tokens_of(source)
     for index, token in enumerate(tokens):
         if token.kind != "punct":
             continue

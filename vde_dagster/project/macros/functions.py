@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.project.macros.variables import bare
-from vde_dagster.sql.scanner import Token, matching, split_top_level
+from vde_dagster.sql.edits import NOTHING, Edit, apply_edits
+from vde_dagster.sql.scanner import SourceText, Token, matching, split_top_level
 from vde_dagster.sql.trees import bracketed
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
 
 _OPENS = frozenset(
-    {
-        "(",
-        "[",
-        ",",
-        "->",
-        ":=",
-        "=>",
-        "SELECT",
-        "WHERE",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "ON",
-        "BY",
-        "HAVING",
-    }
-    | {"DISTINCT", "FROM", "JOIN", "VALUES"}
+    {"", "(", "[", ",", "->", ":=", "=>", "SELECT", "WHERE", "WHEN", "THEN", "ELSE", "ON", "BY"}
+    | {"HAVING", "DISTINCT", "FROM", "JOIN", "VALUES"}
 )
 _CLOSES = frozenset(
-    {")", "]", ",", "AS", "THEN", "ELSE", "END", "WHEN", "ASC", "DESC", "FROM", ";"}
+    {"", ")", "]", ",", "AS", "THEN", "ELSE", "END", "WHEN", "ASC", "DESC", "FROM", ";"}
 )
+"""What may stand before and behind an expression that needs no brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class MacroFunction:
-    """A function of a macro call.
-
-    Args:
-        body: The text behind the arrow.
-    """
+    """A function of a macro call; `body` is the text behind the arrow."""
 
     names: tuple[str, ...]
     body: str
@@ -52,8 +34,7 @@ class MacroFunction:
     def call(self, expander: Expander, arguments: list[str]) -> str:
         """Apply the function to texts, one per parameter."""
         values = dict(zip((name.lower() for name in self.names), arguments, strict=True))
-        bound: AbstractContextManager[None] = expander.bound(values)
-        with bound:
+        with expander.bound(values):
             return expander.expand_text(_bind(expander, self.body, values))
 
     def of_item(self, expander: Expander, item: str) -> str:
@@ -70,21 +51,15 @@ class MacroFunction:
 
 
 def read_function(expander: Expander, text: str) -> MacroFunction | None:
-    """Read `x -> body` or `(x, y) -> body`, or return None where a text is no function."""
-    inner, tokens = expander.tokens(text)
-    sides = split_top_level(tokens, "->")
+    """Read `x -> body` or `(x, y) -> body`; None where a text is no function."""
+    sides = split_top_level(expander.tokens(text), "->")
     if len(sides) < 2 or not sides[0]:
         return None
     names = tuple(token.text for token in sides[0] if token.kind == "word")
-    return MacroFunction(names, inner.text[sides[1][0].start : sides[-1][-1].end])
+    return MacroFunction(names, text[sides[1][0].start : sides[-1][-1].end])
 
 
-def last_function(expander: Expander, macro: str, arguments: list[str]) -> MacroFunction:
-    """Read the function that a macro takes last.
-
-    Raises:
-        ProjectError: There is no list before it, or it is none.
-    """
+def _last_function(expander: Expander, macro: str, arguments: list[str]) -> MacroFunction:
     function = read_function(expander, arguments[-1]) if len(arguments) > 1 else None
     if function is None:
         raise expander.error(
@@ -94,7 +69,7 @@ def last_function(expander: Expander, macro: str, arguments: list[str]) -> Macro
 
 
 def given_items(expander: Expander, arguments: list[str]) -> list[str]:
-    """Return the items of what a macro is given: one list, or several arguments."""
+    """Return the items that a macro is given: one list, or several arguments."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()
@@ -103,27 +78,32 @@ def given_items(expander: Expander, arguments: list[str]) -> list[str]:
 
 
 def list_items(expander: Expander, text: str) -> list[str]:
-    """Split `[a, b]`, `(a, b)`, `ARRAY(a, b)` or a single item into its items."""
-    inner, tokens = expander.tokens(text)
+    """Split `[a, b]`, `(a, b)`, `ARRAY(a, b)` or a single item into items."""
+    tokens = expander.tokens(text)
     if not tokens:
         return []
     if tokens[0].is_word("ARRAY") and len(tokens) > 1:
         tokens = tokens[1:]
-    if tokens[0].text in "([" and matching(inner, tokens, 0) == len(tokens) - 1:
+    if tokens[0].text in "([" and _closes_last(expander, text, tokens, 0):
         tokens = tokens[1:-1]
-    return [inner.text[part[0].start : part[-1].end] for part in split_top_level(tokens) if part]
+    return [text[part[0].start : part[-1].end] for part in split_top_level(tokens) if part]
 
 
-def each(expander: Expander, arguments: list[str]) -> list[str]:
+def _closes_last(expander: Expander, text: str, tokens: list[Token], opening: int) -> bool:
+    source = SourceText(expander.source.path, text)
+    return matching(source, tokens, opening) == len(tokens) - 1
+
+
+def _each(expander: Expander, arguments: list[str]) -> list[str]:
     """`@EACH(items, x -> expression)`: one expression an item."""
-    function = last_function(expander, "EACH", arguments)
+    function = _last_function(expander, "EACH", arguments)
     made = [function.of_item(expander, one) for one in given_items(expander, arguments[:-1])]
     return [text for text in made if not is_nothing(text)]
 
 
-def filtered(expander: Expander, arguments: list[str]) -> list[str]:
+def _filtered(expander: Expander, arguments: list[str]) -> list[str]:
     """`@FILTER(items, x -> condition)`: the items that a condition holds for."""
-    function = last_function(expander, "FILTER", arguments)
+    function = _last_function(expander, "FILTER", arguments)
     return [
         item
         for item in given_items(expander, arguments[:-1])
@@ -133,7 +113,7 @@ def filtered(expander: Expander, arguments: list[str]) -> list[str]:
 
 def reduced(expander: Expander, arguments: list[str]) -> str:
     """`@REDUCE(items, (x, y) -> expression)`: one expression, made from left to right."""
-    function = last_function(expander, "REDUCE", arguments)
+    function = _last_function(expander, "REDUCE", arguments)
     if len(function.names) != 2:
         raise expander.error("the function of @REDUCE takes two", "write (x, y) -> x + y")
     items = given_items(expander, arguments[:-1])
@@ -146,28 +126,26 @@ def reduced(expander: Expander, arguments: list[str]) -> str:
 
 
 LISTS: Mapping[str, Callable[[Expander, list[str]], list[str]]] = {
-    "each": each,
-    "filter": filtered,
+    "each": _each,
+    "filter": _filtered,
 }
 """Macros whose result is a list."""
 
 
 def is_nothing(text: str) -> bool:
     """Say whether a macro returned nothing."""
-    from vde_dagster.sql.edits import NOTHING
-
     return text.strip() in ("", NOTHING)
 
 
 def _list_of_call(expander: Expander, text: str) -> list[str] | None:
-    """Return the list that a text is, if it is one call of a macro that makes lists."""
+    """Return the list that one call of a macro makes; None if the text is no such call."""
     from vde_dagster.project.macros.calls import items_of_user_macro
 
     if not text.startswith("@"):
         return None
-    inner, tokens = expander.tokens(text)
+    tokens = expander.tokens(text)
     called = len(tokens) > 3 and tokens[2].text == "(" and tokens[1].kind == "word"
-    if not called or matching(inner, tokens, 2) != len(tokens) - 1:
+    if not called or not _closes_last(expander, text, tokens, 2):
         return None
     name, arguments = tokens[1].text.lower(), text[tokens[2].end : tokens[-1].start]
     if name in expander.scope.macros:
@@ -181,12 +159,11 @@ def _list_of_call(expander: Expander, text: str) -> list[str] | None:
 def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
     """Replace a function's parameters in its body where they are bare words.
 
-    Those with an `@` are variables in reach, which templates in quotes see too.
+    Those with an `@` are variables in scope, which templates in quotes see too.
     """
-    inner, tokens = expander.tokens(body)
+    tokens = expander.tokens(body)
     hidden = _hidden(tokens, values)
-    pieces: list[str] = []
-    done = 0
+    edits: list[Edit] = []
     for index, token in enumerate(tokens):
         value = values.get(token.text.lower()) if token.kind == "word" else None
         if value is None or index in hidden:
@@ -195,23 +172,16 @@ def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
         after = tokens[index + 1].text if index + 1 < len(tokens) else ""
         if before in ("@", "{") or after in ("(", ":=", "->"):
             continue
-        pieces += [inner.text[done : token.start], _fitting(expander, value, before, after)]
-        done = token.end
-    return "".join([*pieces, inner.text[done:]])
-
-
-def _fitting(expander: Expander, value: str, before: str, after: str) -> str:
-    """Write a value as its neighbours need it."""
-    if before.upper() == "AS" or "." in (before, after):
-        return bare(value)
-    alone = before == "" or before.upper() in _OPENS
-    if alone and (after == "" or after.upper() in _CLOSES):
-        return value
-    return bracketed(value, expander.scope.dialect)
+        if before.upper() == "AS" or "." in (before, after):
+            value = bare(value)
+        elif before.upper() not in _OPENS or after.upper() not in _CLOSES:
+            value = bracketed(value, expander.scope.dialect)
+        edits.append(Edit(token.start, token.end, value))
+    return apply_edits(body, edits)
 
 
 def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
-    """Find words that belong to another function inside, which has a parameter of that name."""
+    """Find words that a function inside hides by a parameter of that name."""
     hidden: set[int] = set()
     covered: dict[str, int] = {}
     for index, token in enumerate(tokens):

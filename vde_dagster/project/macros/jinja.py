@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, NoReturn
@@ -17,10 +17,12 @@ from jinja2.runtime import Context
 
 from vde_dagster.base.texts import closest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
-from vde_dagster.project.macros.variables import TIME_VARIABLES
+from vde_dagster.project.macros.evaluator import MacroEvaluator
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.variables import AS_TEXT, NUMBERS, STAGE, TIME_VARIABLES
 from vde_dagster.sql.edits import Edit
-from vde_dagster.sql.expanded import Expanded
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
+from vde_dagster.sql.expanded import Expanded, ExpandedSource
+from vde_dagster.sql.scanner import SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
 
 _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols")
@@ -28,6 +30,47 @@ _PRINTING = frozenset({"string", "trim", "default", "d", "safe", "forceescape", 
 """Filters that a value which is not known yet may go through."""
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _FIRST_OF_LINE = re.compile(r"(?:(?<=\n)|\A)[^\S\n]*(?=\S)")
+
+
+def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
+    """Render a block of Jinja, and expand the macros of the SQL that it makes, if any.
+
+    Raises:
+        ProjectError: The template or its SQL is wrong; points at the line.
+    """
+    source, scope = expander.source, expander.scope
+    text = _templates(expander).render(source, start, end)
+    rendered = ExpandedSource(source.path, text.text, source, text)
+    text = _with_variables(text, rendered, backslash=scope.backslash)
+    inner = Expander(ExpandedSource(source.path, text.text, source, text), scope)
+    return [one.through(text) for one in inner.statements(0, len(text.text))]
+
+
+def _templates(expander: Expander) -> Templates:
+    """Return the renderer of the file's templates, with SQLMesh's names."""
+    scope = expander.scope
+    evaluator = MacroEvaluator(expander)
+    names: dict[str, Any] = {name: TimeValue(name) for name in (*TIME_VARIABLES, _THIS_MODEL)}
+    names |= {name: partial(macro, evaluator) for name, macro in scope.macros.items()}
+    names[STAGE] = scope.stage
+    names |= scope.environment
+    names["gateway"] = lambda: scope.settings.get("gateway")
+
+    def var(name: str, *default: Any, **named: Any) -> Any:
+        for value in (scope.settings.get(name.lower()), *default, named.get("default")):
+            if value is not None:
+                return value
+        given = default or "default" in named
+        return None if given else templates.missing(f"var {name}")
+
+    def printed(value: Any) -> Any:
+        from sqlglot import exp  # Macros in Python return expressions.
+
+        return value.sql(dialect=scope.dialect) if isinstance(value, exp.Expr) else value
+
+    names["var"] = names["blueprint_var"] = var
+    templates = Templates(scope.templates, names, printed)
+    return templates
 
 
 class _Missing(StrictUndefined):
@@ -44,8 +87,7 @@ class Templates:
 
     Args:
         macros: Texts of files of Jinja macros, by path.
-        names: What templates can name.
-        finalize: What is printed of a value.
+        finalize: Makes what is printed of a value.
     """
 
     def __init__(
@@ -64,7 +106,7 @@ class Templates:
             context.parent.update(self._environment.globals)
 
     def missing(self, name: str) -> Any:
-        """Return a value that says, when it is printed, that nobody has set it."""
+        """Return a value that raises, when it is printed, because nobody has set it."""
         return self._environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
@@ -102,7 +144,7 @@ class Templates:
         return Template.from_code(self._environment, code, self._environment.globals)
 
     def _run(self, file: str, source: SourceText) -> Context:
-        """Run a file of macros; what it defines is in the context, private names included."""
+        """Run a file of macros; the context has what it defines, private names included."""
         try:
             template = self._template(source.text, file)
             context = template.new_context()
@@ -118,7 +160,7 @@ class Templates:
         return context
 
     def _told(self, error: Exception, files: Mapping[str, tuple[SourceText, int]]) -> ProjectError:
-        """Return a template's error as a mistake with file and line."""
+        """Return a template's error with file and line."""
         known = {name: (source, 0) for name, source in self._files.items()} | dict(files)
         at = _line_of(error, known)
         location = None
@@ -129,11 +171,7 @@ class Templates:
 
 
 def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
-    """Return the mistakes in files of Jinja macros, by path.
-
-    Args:
-        macros: Their texts, by path.
-    """
+    """Return the errors in files of Jinja macros, by path, from their texts by path."""
     found: dict[str, ProjectError] = {}
     for path, text in macros.items():
         try:
@@ -185,18 +223,21 @@ def _environment(finalize: Callable[[Any], Any]) -> Environment:
 
 
 def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep a filter from changing what is not known yet."""
+    """Keep a filter from changing a value that is not known yet."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
-        if any(map(is_time_value, arguments)):
+        if any(
+            isinstance(one, TimeValue) or (isinstance(one, str) and _PRINTED.search(one))
+            for one in arguments
+        ):
             raise UnknownUntilRun("a time variable is known only when the query runs")
         return function(*arguments, **named)
 
     return checked
 
 
-@functools.lru_cache(maxsize=512)
+@lru_cache(maxsize=512)
 def _compiled(text: str, file: str) -> CodeType:
     return _environment(_same).compile(text, file, file)
 
@@ -240,31 +281,25 @@ def _marked(environment: Environment, text: str, start: int) -> str | None:
 
 
 def _placed(marked: str, start: int) -> Expanded:
-    """Take the marks out of a text and keep what they say."""
+    """Take the marks out of a text as the origins of its lines."""
     before, *parts = _MARK.split(marked)
     pieces = [(text, ~int(offset)) for offset, text in zip(parts[::2], parts[1::2], strict=True)]
     return Expanded.of([(before, ~start), *pieces])
 
 
-THIS_MODEL = "this_model"
-VALUES = TIME_VARIABLES | {THIS_MODEL}
+_THIS_MODEL = "this_model"
 _PRINTED = re.compile("\ue010(\\w+)\ue011")
-_PLAIN = ("epoch", "millis", "hour", "model")
-"""What a query may have without quotes around it: numbers, and a table's name."""
-_AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
+_PLAIN = (*NUMBERS, "model")
+"""Endings of variables that need no quotes: numbers, and a table's name."""
 _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
 class UnknownUntilRun(Exception):
-    """A template asks more of a time variable than to be printed."""
+    """A template does more with a time variable than print it."""
 
 
 class TimeValue:
-    """A time variable in a template.
-
-    Args:
-        name: The variable's name, such as `start_ds`.
-    """
+    """A time variable in a template, such as `start_ds`."""
 
     __slots__ = ("_name",)
 
@@ -287,19 +322,11 @@ class TimeValue:
     __len__ = __iter__ = __getitem__ = __contains__ = __int__ = __float__ = _refuse
 
 
-def is_time_value(value: object) -> bool:
-    """Say whether a value is a time variable, or a text that has one in it."""
-    return isinstance(value, TimeValue) or (
-        isinstance(value, str) and _PRINTED.search(value) is not None
-    )
-
-
-def with_variables(text: Expanded, source: SourceText, dialect: str) -> Expanded:
+def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> Expanded:
     """Put placeholders of SQL where time variables were printed.
 
     Args:
-        source: Says where its places are.
-        dialect: SQLGlot dialect of the text.
+        source: Knows the text's places in the file.
 
     Raises:
         ProjectError: One stands where the query cannot have it.
@@ -309,7 +336,7 @@ def with_variables(text: Expanded, source: SourceText, dialect: str) -> Expanded
     edits: list[Edit] = []
     before: Token | None = None
     done = 0
-    for token in list(scan(source, backslash=dialect in BACKSLASH_DIALECTS)):
+    for token in list(scan(source, backslash=backslash)):
         if token.start < done:
             continue
         printed = _PRINTED.match(token.text) or _PRINTED.match(source.text, token.start)
@@ -319,28 +346,24 @@ def with_variables(text: Expanded, source: SourceText, dialect: str) -> Expanded
         if token.kind == "string" and "\ue010" in token.text and token.text[0] == "'":
             edits.append(_in_string(token, before))
         elif printed is not None and printed.start() == token.start and token.text[0] == "\ue010":
-            _check_plain(source, printed)
-            edits.append(Edit(token.start, printed.end(), placeholder(printed[1])))
+            name = printed[1]
+            if name.rpartition("_")[2] not in _PLAIN:
+                raise source.error(
+                    f"{{{{ {name} }}}} stands without quotes",
+                    token.start,
+                    f"write '{{{{ {name} }}}}', or @{name}",
+                )
+            edits.append(Edit(token.start, printed.end(), placeholder(name)))
             done = printed.end()
         elif "\ue010" in token.text:
-            name = _PRINTED.search(token.text)
+            inside = _PRINTED.search(token.text)
             raise source.error(
-                f"'{name[1] if name else token.text}' cannot be a part of a name",
+                f"'{inside[1] if inside else token.text}' cannot be a part of a name",
                 token.start,
                 "it is known only when the query runs",
             )
         before = token
     return text.edited(edits)
-
-
-def _check_plain(source: SourceText, printed: re.Match[str]) -> None:
-    name = printed[1]
-    if name.rpartition("_")[2] not in _PLAIN:
-        raise source.error(
-            f"{{{{ {name} }}}} stands without quotes",
-            printed.start(),
-            f"write '{{{{ {name} }}}}', or @{name}",
-        )
 
 
 def _in_string(token: Token, before: Token | None) -> Edit:
@@ -363,6 +386,6 @@ def _in_string(token: Token, before: Token | None) -> Edit:
 
 def _text_of(name: str) -> str:
     prefix, _, suffix = name.rpartition("_")
-    if suffix in ("epoch", "millis", "hour"):
+    if suffix in NUMBERS:
         return f"CAST({placeholder(name)} AS VARCHAR(30))"
-    return placeholder(f"{prefix}_{_AS_TEXT.get(suffix, suffix)}" if name != THIS_MODEL else name)
+    return placeholder(f"{prefix}_{AS_TEXT.get(suffix, suffix)}")

@@ -1,8 +1,8 @@
 """Macros that write parts of queries: keys, pivots, deduplication, dates, `@STAR`, `@UNION`.
 
-Names, arguments and results as in SQLMesh (docs/concepts/macros/sqlmesh_macros.md there). They are
-written as Spark SQL; in files of another dialect, as that dialect. `@STAR` and `@UNION` write casts
-where the types are declared.
+Names, arguments and results as in SQLMesh (docs/concepts/macros/sqlmesh_macros.md there), written
+as Spark SQL; in files of another dialect, as that dialect. `@STAR` and `@UNION` write casts where
+the types are declared.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ if TYPE_CHECKING:
 
 
 _PLACE = re.compile(r"__vde_part_(\d+)__")
-_PARTS = {"day": "1 DAY", "week": "1 WEEK", "month": "1 MONTH", "quarter": "3 MONTH"}
-_PARTS["year"] = "1 YEAR"
+_PARTS = {
+    "day": "1 DAY",
+    "week": "1 WEEK",
+    "month": "1 MONTH",
+    "quarter": "3 MONTH",
+    "year": "1 YEAR",
+}
 _MILES_TO_KILOMETRES = {"mi": "1.0", "km": "1.60934"}
 
 
-def arguments_of(
+def _arguments_of(
     expander: Expander,
     macro: str,
     arguments: Sequence[str],
     defaults: Mapping[str, str | None],
 ) -> dict[str, str]:
-    """Tell a call's arguments by name.
+    """Return a call's arguments by name.
 
     Args:
-        expander: The expansion that is going on.
-        macro: The macro's name.
         arguments: Texts, in order; `name := text` for those by name.
-        defaults: What stands for an argument that is not given; None where one must be.
+        defaults: None where an argument must be given.
 
     Raises:
         ProjectError: One is unknown, missing, or one too many.
@@ -66,7 +69,7 @@ def arguments_of(
 
 
 def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
-    """Write Spark SQL with parts of the file in the file's dialect."""
+    """Write Spark SQL in the file's dialect, and put the file's own texts in its places."""
     dialect = expander.scope.dialect
     if dialect != "spark":
         from sqlglot import exp, parse_one
@@ -126,7 +129,7 @@ def _safe_div(expander: Expander, arguments: list[str]) -> str:
 def _haversine(expander: Expander, arguments: list[str]) -> str:
     """`@HAVERSINE_DISTANCE(lat1, lon1, lat2, lon2[, 'mi' or 'km'])`: between two places."""
     names = ("lat1", "lon1", "lat2", "lon2")
-    given = arguments_of(
+    given = _arguments_of(
         expander,
         "HAVERSINE_DISTANCE",
         arguments,
@@ -146,7 +149,7 @@ def _haversine(expander: Expander, arguments: list[str]) -> str:
 
 def _pivot(expander: Expander, arguments: list[str]) -> str:
     """`@PIVOT(column, values, …)`: a column of the result for each value."""
-    given = arguments_of(
+    given = _arguments_of(
         expander,
         "PIVOT",
         arguments,
@@ -177,7 +180,7 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
         if expander.holds(texts["alias"]):
             name = f"{plain['prefix']}{bare(value)}{plain['suffix']}"
             quoted = expander.holds(texts["quote"])
-            made += f" AS {written_identifier(expander, name, quoted=quoted)}"
+            made += f" AS {_identifier(expander, name, quoted=quoted)}"
         columns.append(made)
     if not columns:
         raise expander.error("@PIVOT has no values", "write @PIVOT(column, ['a', 'b'])")
@@ -186,7 +189,7 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
 
 def _deduplicate(expander: Expander, arguments: list[str]) -> str:
     """`@DEDUPLICATE(table, [keys], ['column DESC'])`: the first row of each key."""
-    given = arguments_of(
+    given = _arguments_of(
         expander,
         "DEDUPLICATE",
         arguments,
@@ -207,8 +210,8 @@ def _deduplicate(expander: Expander, arguments: list[str]) -> str:
 
 def _date_spine(expander: Expander, arguments: list[str]) -> str:
     """`@DATE_SPINE('day', from, to)`: a query with one row a day, week, month, quarter or year."""
-    given = arguments_of(
-        expander, "DATE_SPINE", arguments, {"datepart": None, "start_date": None, "end_date": None}
+    given = _arguments_of(
+        expander, "DATE_SPINE", arguments, dict.fromkeys(("datepart", "start_date", "end_date"))
     )
     part = bare(expander.expand_text(given["datepart"])).lower()
     if part not in _PARTS:
@@ -232,7 +235,7 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
 
 def _resolve_template(expander: Expander, arguments: list[str]) -> str:
     """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: names of the model's table."""
-    given = arguments_of(
+    given = _arguments_of(
         expander, "RESOLVE_TEMPLATE", arguments, {"template": None, "mode": "'literal'"}
     )
     if bare(given["mode"]).lower() != "literal":
@@ -253,7 +256,7 @@ def _resolve_template(expander: Expander, arguments: list[str]) -> str:
     return f"CONCAT({', '.join(texts)})"
 
 
-def written_identifier(expander: Expander, name: str, *, quoted: bool) -> str:
+def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
     """Write a name in the file's dialect, in quotes where it needs them or they are asked for."""
     from sqlglot import exp
 
@@ -261,22 +264,9 @@ def written_identifier(expander: Expander, name: str, *, quoted: bool) -> str:
     return name if simple else exp.to_identifier(name, quoted=True).sql(expander.scope.dialect)
 
 
-QUERY_MACROS: dict[str, Callable[[Expander, list[str]], str]] = {
-    "generate_surrogate_key": _surrogate_key,
-    "safe_add": _safe_sum("+"),
-    "safe_sub": _safe_sum("-"),
-    "safe_div": _safe_div,
-    "haversine_distance": _haversine,
-    "pivot": _pivot,
-    "deduplicate": _deduplicate,
-    "date_spine": _date_spine,
-    "resolve_template": _resolve_template,
-}
-
-
-def star(expander: Expander, arguments: list[str]) -> str:
+def _star(expander: Expander, arguments: list[str]) -> str:
     """`@STAR(table[, alias, exclude := […], prefix := '', suffix := ''])`: all columns by name."""
-    given = arguments_of(
+    given = _arguments_of(
         expander,
         "STAR",
         arguments,
@@ -303,17 +293,17 @@ def star(expander: Expander, arguments: list[str]) -> str:
         raise expander.error("@STAR has no columns left", "leave one out of exclude")
     quoted = expander.holds(texts["quote_identifiers"])
     table = plain["alias"] or plain["relation"].rpartition(".")[2].strip('`"')
-    qualifier = written_identifier(expander, table, quoted=quoted)
+    qualifier = _identifier(expander, table, quoted=quoted)
     written = []
     for name, type_ in kept.items():
-        column = f"{qualifier}.{written_identifier(expander, name, quoted=quoted)}"
+        column = f"{qualifier}.{_identifier(expander, name, quoted=quoted)}"
         alias = f"{plain['prefix']}{name}{plain['suffix']}"
         value = f"CAST({column} AS {_type(expander, type_)})" if all(kept.values()) else column
-        written.append(f"{value} AS {written_identifier(expander, alias, quoted=quoted)}")
+        written.append(f"{value} AS {_identifier(expander, alias, quoted=quoted)}")
     return ", ".join(written)
 
 
-def union(expander: Expander, arguments: list[str]) -> str:
+def _union(expander: Expander, arguments: list[str]) -> str:
     """`@UNION([condition, ]['all' or 'distinct', ]table, …)`: of the columns that all have."""
     given = [expander.expand_text(argument).strip() for argument in arguments]
     condition = True
@@ -338,7 +328,7 @@ def union(expander: Expander, arguments: list[str]) -> str:
         raise expander.error("the tables of @UNION have no column in common")
     columns = ", ".join(
         f"CAST({name} AS {_type(expander, tables[0][name])}) AS {name}" if typed else name
-        for name in (written_identifier(expander, one, quoted=False) for one in shared)
+        for name in (_identifier(expander, one, quoted=False) for one in shared)
     )
     queries = [f"SELECT {columns} FROM {table}" for table in given]
     operator = " UNION " if kind == "DISTINCT" else " UNION ALL "
@@ -355,10 +345,25 @@ def _condition(expander: Expander, text: str) -> bool | None:
 
 
 def _type(expander: Expander, spark: str | None) -> str:
-    """Write a type of Spark in the file's dialect."""
+    """Write a Spark type in the file's dialect."""
     dialect = expander.scope.dialect
     if spark is None or dialect == "spark":
         return spark or ""
     from sqlglot import exp
 
     return exp.DataType.build(spark, dialect="spark").sql(dialect=dialect)
+
+
+QUERY_MACROS: dict[str, Callable[[Expander, list[str]], str]] = {
+    "generate_surrogate_key": _surrogate_key,
+    "safe_add": _safe_sum("+"),
+    "safe_sub": _safe_sum("-"),
+    "safe_div": _safe_div,
+    "haversine_distance": _haversine,
+    "pivot": _pivot,
+    "deduplicate": _deduplicate,
+    "date_spine": _date_spine,
+    "resolve_template": _resolve_template,
+    "star": _star,
+    "union": _union,
+}

@@ -1,7 +1,7 @@
-"""The decorators that Python files of a project have, and where they leave what they decorate.
+"""The decorators of a project's Python files, and the collector of what they decorate.
 
-A decorator only notes the function in the collector of the load that is going on: a module of
-the project can be executed by several threads, or outside any load, without shared state.
+A decorator only adds the function to the collector of the load that is going on: a module can be
+executed by several threads, or outside any load, without shared state.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[
     or `tuple`), and returns SQL text, an expression, a list of them, or None for nothing.
 
     Args:
-        name: The macro's name; the function's by default.
-        metadata_only: Taken as SQLMesh takes it, and not used: what a macro writes has the
-            version, not its code.
+        name: The function's name by default.
+        metadata_only: SQLMesh's argument, without effect: a version is of what a macro writes, not
+            of its code.
     """
     return _noting("macros", name, "write @macro() with parentheses")
 
@@ -79,27 +79,20 @@ def signal(name: str | None = None) -> Callable[[F], F]:
     that are missing, without a gap between them. Then it gets the call's arguments by name, and
     `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
     returns whether the batch may be filled, or those of its intervals that may.
-
-    Args:
-        name: The signal's name; the function's by default.
     """
     return _noting("signals", name, "write @signal() with parentheses")
 
 
 def materialization(name: str) -> Callable[[F], F]:
-    """Make a Python function write the tables of models of kind CUSTOM.
+    """Make a Python function the writer of tables of kind CUSTOM.
 
-    It is called as `write(rows, target)`, with the rows to write as a Spark DataFrame, and makes
-    one commit on `target`; see `CustomTarget`.
-
-    Args:
-        name: How models call it: `kind CUSTOM (materialization 'name')`.
+    It is called as `write(rows, target)`, with the rows as a Spark DataFrame, and makes one commit
+    on `target` (see `CustomTarget`). Models call it by `kind CUSTOM (materialization 'name')`.
     """
     return _noting("materializations", name, "write @materialization('name') with a name")
 
 
 def _noting(where: str, name: str | None, hint: str) -> Callable[[F], F]:
-    """Return a decorator that notes a function, in the load that is going on, under a name."""
     if callable(name):
         raise TypeError(hint)
 
@@ -124,7 +117,7 @@ def model(
     take fewer) and returns a Spark or pandas DataFrame.
 
     Args:
-        name: The model's name, `namespace.name`; may be left out where paths give names.
+        name: `namespace.name`; may be left out where paths give names.
         kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`; FULL
             by default.
         columns: Spark SQL type by column, in the output's order.
@@ -139,7 +132,7 @@ def model(
 def noting_model(
     name: str, given: dict[str, Any], line: int, *, for_sqlmesh: bool = False
 ) -> Callable[[F], F]:
-    """Return a decorator that notes a model; see `PythonModelDefinition`."""
+    """Return a decorator that adds a model to the collector."""
 
     def decorate(function: F) -> F:
         collector = _current.get()
@@ -152,10 +145,10 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Note code in the load that is going on.
+    """Add code to the collector of the load that is going on.
 
     Args:
-        where: What it is: a field of `Collector` that has such by name.
+        where: A field of `Collector` that has code by name.
     """
     collector = _current.get()
     if collector is not None:

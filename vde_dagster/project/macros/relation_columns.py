@@ -1,7 +1,7 @@
 """Columns of other models, which some macros ask for.
 
-Files are read one by one. One that asks for the columns of a model which is not read yet is put
-off until it is, see `loading/waiting_files.py`.
+A file that asks for columns of a model which is not read yet is read again when it is, see
+`loading/waiting_files.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ColumnsWantedError(BaseException):
 
     Args:
         name: The model whose columns are wanted.
-        mistake: What is wrong if nobody can tell them; None where the file does without.
+        mistake: The error if nobody can tell them; None where the file does without.
         asked_in: The file's text where the name was written without a schema, else empty.
     """
 
@@ -43,8 +43,8 @@ class KnownColumns:
 
     Args:
         columns: By model; None where the files do not tell them.
-        files: By model, the files that decide them.
-        asked: The models that the file which is being read asked for.
+        files: The files that decide a model's columns.
+        asked: The models that the file being read asked for.
         shortened: Names without a schema that stand for the one model of that name which the file
             names with its schema.
     """

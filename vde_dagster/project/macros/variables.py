@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import split_identifier
+from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
 
@@ -33,9 +34,15 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
 
 
-PREFIXES = ("start", "end", "execution", "latest")
-SUFFIXES = ("date", "ds", "dt", "dtntz", "ts", "tstz", "epoch", "millis", "hour")
-TIME_VARIABLES = frozenset(f"{prefix}_{suffix}" for prefix in PREFIXES for suffix in SUFFIXES)
+TIME_VARIABLES = frozenset(
+    f"{prefix}_{suffix}"
+    for prefix in ("start", "end", "execution", "latest")
+    for suffix in ("date", "ds", "dt", "dtntz", "ts", "tstz", "epoch", "millis", "hour")
+)
+
+NUMBERS = ("epoch", "millis", "hour")
+AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
+"""The endings of numbers, and of the texts that show a day or an instant as SQLMesh does."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -43,15 +50,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def time_variable_values(
     start: datetime, end: datetime, execution_time: datetime
 ) -> dict[str, str]:
-    """Return every time variable's value as Spark SQL text.
+    """Return every time variable's value as Spark SQL text, by name without `@`.
 
     Args:
         start: First instant of the interval (UTC; a value without a zone is read as UTC).
         end: End of the interval (UTC, exclusive).
         execution_time: The instant that the run calls now (UTC).
-
-    Returns:
-        Variable name without `@` → a literal or a cast, safe to put into any expression.
     """
     inclusive_end = _utc(end) - timedelta(microseconds=1)
     now = _utc(execution_time)
@@ -91,42 +95,35 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
 
     Both spellings are found: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes
-    the same parameter. Other parameters (`@this_model`) are left alone.
+    the same parameter. Other parameters (`@this_model`) stay.
 
     Args:
-        sql: The text.
-        values: Variable name (lower case) → SQL text, see `time_variable_values`.
+        values: SQL text by variable name in lower case, see `time_variable_values`.
     """
     if "@" not in sql and "$" not in sql:
         return sql
-    source = SourceText(Path("query"), sql)
-    tokens = list(scan(source))
-    pieces: list[str] = []
-    done = index = 0
-    while index < len(tokens):
-        name, width = _variable_at(tokens, index)
-        value = values.get(name.lower()) if name else None
-        if value is None:
-            index += 1
-            continue
-        pieces += [sql[done : tokens[index].start], value]
-        done = tokens[index + width - 1].end
-        index += width
-    return "".join([*pieces, sql[done:]])
+    tokens = list(scan(SourceText(Path("query"), sql)))
+    edits = []
+    for index, token in enumerate(tokens):
+        name, last = _variable_at(tokens, index)
+        value = values.get(name.lower())
+        if value is not None:
+            edits.append(Edit(token.start, tokens[last].end, value))
+    return apply_edits(sql, edits)
 
 
 def _variable_at(tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the variable's name that begins at a token, and how many tokens it takes."""
+    """Return the variable's name that begins at a token, and its number of tokens."""
     token = tokens[index]
     if token.text == "@" and index + 1 < len(tokens):
         word = tokens[index + 1]
         if word.kind == "word" and word.start == token.end:
-            return word.text, 2
+            return word.text, index + 1
     if token.text in ("$", "@") and index + 3 < len(tokens):
         opening, word, closing = tokens[index + 1 : index + 4]
         if (opening.text, word.kind, closing.text) == ("{", "word", "}"):
-            return word.text, 4
-    return "", 1
+            return word.text, index + 3
+    return "", index
 
 
 TABLE_PARTS = {
@@ -136,17 +133,14 @@ TABLE_PARTS = {
 }
 """The variables that a template's parts stand for."""
 KIND_NAME = "model_kind_name"
-"""The variable that holds the name of the model's kind."""
 STAGE = "runtime_stage"
-"""The variable that says what a text is for; see `in_stage`."""
 EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing", "testing"
 
 
 def this_model_values(table: str) -> dict[str, str]:
-    """Return SQL text by variable.
+    """Return SQL text by variable of `@this_model`'s quoted name and its parts.
 
-    Args:
-        table: The quoted name that `@this_model` stands for; a fourth part is a branch.
+    A fourth part of the name, a branch, belongs to no variable but the first.
     """
     parts = split_identifier(table)[:3]
     padded = [""] * (3 - len(parts)) + list(parts)
@@ -202,23 +196,13 @@ def quoted_text(text: str) -> str:
 def _as_text(variable: str) -> str:
     """Return a time variable as a text, in which instants look as in SQLMesh."""
     prefix, _, suffix = variable.rpartition("_")
-    name = {"dt": "tstz", "dtntz": "ts", "date": "ds"}.get(suffix)
-    if name is not None:
-        return placeholder(f"{prefix}_{name}")
-    return (
-        placeholder(variable)
-        if suffix in ("ds", "ts", "tstz")
-        else (f"CAST({placeholder(variable)} AS STRING)")
-    )
+    if suffix in NUMBERS:
+        return f"CAST({placeholder(variable)} AS STRING)"
+    return placeholder(f"{prefix}_{AS_TEXT.get(suffix, suffix)}")
 
 
 def sql_literal(value: Any, dialect: str = "spark") -> str:
-    """Write a variable of the settings in SQL: lists in brackets, tables as maps.
-
-    Args:
-        value: What YAML, TOML or Python have.
-        dialect: The dialect of the query that it is put into.
-    """
+    """Write a value of YAML, TOML or Python in SQL: lists in brackets, tables as maps."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -226,7 +210,7 @@ def sql_literal(value: Any, dialect: str = "spark") -> str:
     if isinstance(value, str):
         if dialect in BACKSLASH_DIALECTS:
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        return "'" + value.replace("'", "''") + "'"
+        return quoted_text(value)
     if isinstance(value, list | tuple):
         return f"({', '.join(sql_literal(one, dialect) for one in value)})"
     if isinstance(value, Mapping):

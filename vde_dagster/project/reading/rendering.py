@@ -112,7 +112,7 @@ def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Expanded:
     stands, or from the word before.
     """
     written: dict[str, list[int]] = defaultdict(list)
-    for token in expander.tokens(expanded.text)[1]:
+    for token in expander.tokens(expanded.text):
         written[token.text.strip('`"').casefold()].append(token.start)
     made: dict[str, list[int]] = defaultdict(list)
     for token in scan(SourceText(expander.source.path, sql)):
@@ -130,8 +130,8 @@ def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
     """Blank out what macros returned as nothing, with the operator or comma beside it."""
     if NOTHING not in expanded.text:
         return expanded
-    source, tokens = expander.tokens(expanded.text)
-    text, offset = without_nothing(source.text, tokens)
+    tokens = expander.tokens(expanded.text)
+    text, offset = without_nothing(expanded.text, tokens)
     if offset is not None:
         raise expander.source.error(
             "a macro returned nothing where something is needed",

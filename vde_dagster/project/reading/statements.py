@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vde_dagster.project.macros.blocks import render_block
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.properties.header import Header, parse_header
 from vde_dagster.sql.expanded import Expanded
@@ -47,6 +46,8 @@ class Statement:
             ProjectError: A macro or the template fails; points at the place.
         """
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
+            from vde_dagster.project.macros.jinja import render_block
+
             return render_block(expander, self.start, self.end)
         return expander.statements(self.start, self.end)
 

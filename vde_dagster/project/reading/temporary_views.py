@@ -122,7 +122,7 @@ def session_statements(
 def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
     out = []
     for one in before:
-        view = temporary_view(_tokens(expander, one))
+        view = temporary_view(expander.tokens(one.text))
         if view is not None:
             own = None if view.start is None else one.part(view.start, len(one.text))
             out.append(_Made(view, one, own))
@@ -174,7 +174,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
             made.own,
             Expanded("\n)", origin),
         ]
-    tokens = _tokens(expander, query)
+    tokens = expander.tokens(query.text)
     origin = ((0, ~read[0].statement.origin(0)),)
     if not tokens or not tokens[0].is_word("WITH"):
         return Expanded.joined([Expanded("WITH ", origin), *pieces, Expanded("\n", origin), query])
@@ -220,7 +220,7 @@ def _in_session(expander: Expander, names: TableNames, made: _Made) -> str:
 
 def _only_drops(expander: Expander, statement: Expanded, names: set[str]) -> bool:
     """Say whether a statement caches or drops a view that needs neither any more."""
-    dropped = name_that_is_dropped(_tokens(expander, statement))
+    dropped = name_that_is_dropped(expander.tokens(statement.text))
     return dropped is not None and dropped.lower() in names
 
 
@@ -230,7 +230,7 @@ def _rendered(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, 
 
 def _words(expander: Expander, expanded: Expanded) -> list[str]:
     """Return the names in a text, in lower case, that no dot stands before."""
-    tokens = _tokens(expander, expanded)
+    tokens = expander.tokens(expanded.text)
     return [
         _name(token)
         for before, token in zip([None, *tokens], tokens, strict=False)
@@ -240,7 +240,3 @@ def _words(expander: Expander, expanded: Expanded) -> list[str]:
 
 def _name(token: Token) -> str:
     return unquote(token).lower() if token.kind in ("word", "quoted") else ""
-
-
-def _tokens(expander: Expander, expanded: Expanded) -> list[Token]:
-    return expander.tokens(expanded.text)[1]
