@@ -9,7 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from operator import attrgetter
+from functools import reduce
+from operator import attrgetter, or_
 
 from vde_dagster.base.times import instant_text, parse_instant, range_text
 from vde_dagster.base.times import utc as utc
@@ -82,6 +83,11 @@ class IntervalSet:
             else:
                 merged.append(interval)
         return cls(tuple(merged))
+
+    @classmethod
+    def union(cls, sets: Iterable[IntervalSet]) -> IntervalSet:
+        """Return the instants that are in any of some sets."""
+        return reduce(or_, sets, cls())
 
     @property
     def text(self) -> str:

@@ -3,8 +3,6 @@
 `plan_request` is what people ask for, `planner` makes the plan of it and of the warehouse's
 state: `assign_tables` finds the table of each model, `missing_intervals` and `parent_coverage`
 the ranges to fill, `compare_snapshots` the differences, `publication` the views.
-Beside it stand two questions of their own. Changes in place: `forward_only` lets a snapshot go
-on with production's table, of which a preview is a branch. Restatement: `restatement` makes the
-plan, and `affected_intervals` says which rows of which tables follow, also those of other
-environments.
+`forward_only` lets a snapshot go on with production's table, of which a preview is a branch;
+`restatement` plans filled ranges again, and `affected_intervals` says what follows where.
 """

@@ -1,9 +1,9 @@
 """Intervals that a restatement affects, in tables made of its rows and where others show them.
 
-Tables are shared by content, so one that production restates may be read by what a development
-environment has computed for itself, by versions that can be rolled back to, and by plans that
-nobody has applied yet. What was made of its old rows has to be computed again there, too; so have
-the old rows themselves on branches of it, where changes in place are previewed.
+Tables are shared by content: one that production restates may be read by what a development
+environment computed for itself, by versions that can be rolled back to, and by plans that are not
+applied yet. What was made of its old rows is outdated there, too; so are the old rows themselves
+on its branches, where changes in place are previewed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class Scope:
     """Models that read each other by name: a version of an environment, or a plan's target.
 
     Args:
-        environment: The environment whose current version it is; None of earlier versions and
-            plans.
+        environment: The environment whose current version it is, if it is one.
     """
 
     entries: Mapping[ModelName, Entry]
@@ -41,9 +40,9 @@ class Changed:
     """Ranges in which a restatement shows other rows (UTC).
 
     Args:
-        tables: By table that it computes again.
+        tables: By the id of a table that it computes again.
         external: By external model that it was asked to follow.
-        names: By every model, for tables of which is not known any more what they read.
+        names: By model, for tables whose inputs are not known any more.
         previews: Branches of these tables, by id: they have the old rows.
     """
 
@@ -53,7 +52,7 @@ class Changed:
     previews: Set[str] = frozenset()
 
     def reaches(self, entry: Entry) -> bool:
-        """Say whether what an entry shows is restated itself, or has a restated table's rows."""
+        """Say whether an entry shows a restated table's rows."""
         if entry.table_id is None:
             return entry.name in self.external
         return entry.table_id in self.tables or entry.table_id in self.previews
@@ -84,11 +83,11 @@ class Made:
     """Filled ranges that a restatement may outdate.
 
     Args:
-        scopes: Everything that is shown, can be shown again, or may be applied; of each at least
-            what a change reaches.
-        snapshots: The snapshots that scopes and tables name, by id; others are not looked at.
-        tables: Every live table with what is filled in it, by id.
-        covered: Tables of which some scope knows what they read.
+        scopes: All that is shown, can be shown again, or may be applied; of each at least what a
+            change reaches.
+        snapshots: By id, those that scopes and tables name; others are not looked at.
+        tables: Every live table, by id.
+        covered: Tables whose inputs some scope knows.
     """
 
     scopes: tuple[Scope, ...]
@@ -112,12 +111,7 @@ def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
 def reached(
     entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: Changed
 ) -> set[ModelName]:
-    """Name what a change can reach among models that may read each other by name.
-
-    Args:
-        entries: The models, of any number of versions.
-        snapshots: Their snapshots, by id.
-    """
+    """Name the models that a change can reach, over the entries of any number of versions."""
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()
     for entry in entries:
@@ -156,11 +150,13 @@ class _Found:
         for name, snapshot in in_order(snapshots).items():
             table_id = scope.entries[name].table_id
             if table_id is None:
-                ranges = _read(snapshot, shown) | changed.external.get(name, IntervalSet())
+                ranges = read_ranges(snapshot, shown) | changed.external.get(name, IntervalSet())
             elif table_id in changed.tables:
                 ranges = changed.tables[table_id]
             else:
-                ranges = self._put(table_id, snapshot, _read(snapshot, shown), scope.environment)
+                ranges = self._put(
+                    table_id, snapshot, read_ranges(snapshot, shown), scope.environment
+                )
             if ranges:
                 shown[name] = ranges
         return shown
@@ -170,15 +166,18 @@ class _Found:
 
         Which version they read is not known any more, so any may have been it.
         """
-        tables = [table for key, table in self.made.tables.items() if key in ids]
-        waiting = [t for t in tables if t.snapshot_id in self.made.snapshots and t.available]
+        waiting = [
+            table
+            for key, table in self.made.tables.items()
+            if key in ids and table.snapshot_id in self.made.snapshots and table.available
+        ]
         moved = True
         while moved:
             moved = False
             for table in waiting:
                 snapshot = self.made.snapshots[table.snapshot_id]
                 before = self.ranges.get(table.id)
-                ranges = self._put(table.id, snapshot, _read(snapshot, names), None)
+                ranges = self._put(table.id, snapshot, read_ranges(snapshot, names), None)
                 if self.ranges.get(table.id) != before:
                     names[snapshot.name] = names.get(snapshot.name, IntervalSet()) | ranges
                     moved = True
@@ -207,36 +206,29 @@ class _Found:
         return own.changed | old.changed
 
     def _inherited(self, table: PhysicalTable) -> IntervalSet:
-        """Return the ranges that a preview inherits of its table and that are computed again."""
+        """Return the ranges that a preview inherits and that are computed again."""
         if table.preview is None:
             return IntervalSet()
         changed = self.changed.tables.get(table.preview.of, IntervalSet())
         return (changed & table.preview.inherited) - table.intervals
 
     def all(self) -> tuple[Outdated, ...]:
-        """Return the noted ranges in order of models."""
-        return tuple(
-            sorted(
-                (
-                    Outdated(
-                        self.names[table_id],
-                        tuple(sorted(self.environments.get(table_id, ()))),
-                        table_id,
-                        ranges,
-                        table_id in self.whole,
-                    )
-                    for table_id, ranges in self.ranges.items()
-                ),
-                key=lambda outdated: (outdated.name, outdated.table_id),
+        found = (
+            Outdated(
+                self.names[key],
+                tuple(sorted(self.environments.get(key, ()))),
+                key,
+                ranges,
+                key in self.whole,
             )
+            for key, ranges in self.ranges.items()
         )
+        return tuple(sorted(found, key=lambda one: (one.name, one.table_id)))
 
 
-def _read(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
-    ranges = IntervalSet()
-    for parent in snapshot.parents:
-        ranges = ranges | shown.get(parent, IntervalSet())
-    return ranges
+def read_ranges(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
+    """Return the union of the ranges of what a model reads."""
+    return IntervalSet.union(shown[parent] for parent in snapshot.parents if parent in shown)
 
 
 EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
@@ -246,7 +238,6 @@ class AffectedIntervals(NamedTuple):
     """The ranges of a table to be filled again after rows that it reads changed.
 
     Args:
-        intervals: What of the table has to be computed again (UTC).
         changed: Where its own readers see other rows then (UTC).
         widened: Why that is more than whole intervals around the change, or "".
     """
@@ -262,15 +253,14 @@ NOTHING = AffectedIntervals(IntervalSet(), IntervalSet())
 def affected_intervals(
     snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet
 ) -> AffectedIntervals:
-    """Return the ranges of a table that follow a change of its inputs.
+    """Return the ranges of a table that follow a change of its inputs, within what is filled.
 
-    Nothing beyond what is filled ever does. A table that is made whole is made again whole, into
-    the slot that it filled last, and passes the change on as it came: its readers' other ranges
-    are as true as they are after every run. A table whose rows stand on its earlier ones follows
-    to its end; one that keeps no rows by interval can only be made again from its beginning.
+    A table that is made whole is made again into the slot that it filled last, and passes the
+    change on as it came: its readers' other ranges are as true as they are after every run. A
+    table whose rows stand on its earlier ones follows to its end; one that keeps no rows by
+    interval can only be made again from its beginning.
 
     Args:
-        snapshot: The definition that fills the table.
         filled: What the table holds (UTC).
         changed: Where rows of its parents, or of itself, are others (UTC).
     """
@@ -296,7 +286,6 @@ def affected_intervals(
 
 
 def _around(filled: IntervalSet, snapshot: Snapshot) -> IntervalSet:
-    """Return the hull of what is filled: years far from it are not to be aligned."""
-    first, last = filled.ranges[0].start, filled.ranges[-1].end
-    outward = snapshot.cadence.align_outward(IntervalSet((Interval(first, last),)))
-    return outward
+    """Return the aligned hull of what is filled: years far from it are not to be aligned."""
+    hull = Interval(filled.ranges[0].start, filled.ranges[-1].end)
+    return snapshot.cadence.align_outward(IntervalSet((hull,)))

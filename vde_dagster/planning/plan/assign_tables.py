@@ -35,12 +35,11 @@ def assign_tables(
     starts: Mapping[ModelName, datetime],
     unique_id: Callable[[], str],
 ) -> dict[ModelName, PhysicalTable]:
-    """Give every snapshot that owns data a physical table.
+    """Give every snapshot that owns data a physical table; models of one meaning share one.
 
-    A table whose missing intervals nobody can fill any more serves only while none is missing.
-    Two models of the same meaning share one table. What is made from a preview is made for those
-    alone who see the preview. No environment shows a table and a preview of it, or two previews of
-    it: a publication changes the pointer of an Iceberg table once.
+    A table whose missing intervals nobody can fill any more serves only while none is missing. What
+    is made from a preview is made for those alone who see the preview. No environment shows a table
+    and a preview of it, or two previews: a publication moves each Iceberg table's pointer once.
 
     Raises:
         UsageError: A table that is changed in place is gone, or two models would have previews of
@@ -80,10 +79,8 @@ def _require_one_of_each(
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
     """Say whether production shows the meaning of a snapshot that extends its table."""
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
-    if entry is None or snapshot.forward is None:
-        return False
-    shown = state.snapshots[entry.snapshot_id]
-    if shown.forward is None:
+    shown = state.snapshots[entry.snapshot_id] if entry is not None else None
+    if shown is None or shown.forward is None or snapshot.forward is None:
         return False
     return (
         shown.forward.table_id == snapshot.forward.table_id
@@ -103,14 +100,13 @@ class _Assignment:
     tables: TablesByContent = field(init=False)
     protected: frozenset[str] = field(init=False)
     previews: dict[ModelName, frozenset[str]] = field(default_factory=dict)
-    """The previews that are seen through a model, by model."""
+    """The previews that are seen through a model."""
 
     def __post_init__(self) -> None:
         self.tables = TablesByContent(self.state.tables.values())
         self.protected = self.state.protected(self.environment)
 
     def table_of(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable:
-        """Choose or design a model's table; parents come first."""
         made_of = tuple(sorted(self._reads(snapshot)))
         if snapshot.forward is not None:
             return self._in_place(snapshot, snapshot.forward, made_of)
@@ -136,28 +132,19 @@ class _Assignment:
         return found
 
     def note(self, name: ModelName, snapshot: Snapshot, table: PhysicalTable | None) -> None:
-        """Remember which previews are seen through a model."""
         if table is None:
             self.previews[name] = self._reads(snapshot)
-        elif table.preview is not None:
-            self.previews[name] = frozenset([table.id])
         else:
-            self.previews[name] = frozenset(table.computed_from)
+            self.previews[name] = frozenset([table.id] if table.preview else table.computed_from)
 
     def _reads(self, snapshot: Snapshot) -> frozenset[str]:
-        found: frozenset[str] = frozenset()
-        for parent in snapshot.parents:
-            found |= self.previews.get(parent, frozenset())
-        return found
+        known = (self.previews.get(parent, frozenset()) for parent in snapshot.parents)
+        return frozenset().union(*known)
 
     def _in_place(
         self, snapshot: Snapshot, forward: Forward, made_of: tuple[str, ...]
     ) -> PhysicalTable:
-        """Return the table that a snapshot extends, or a branch of it.
-
-        Raises:
-            UsageError: The table is gone.
-        """
+        """Return the table that a snapshot extends, or a branch of it."""
         table = self.state.tables.get(forward.table_id)
         deployed = self.environment == PRODUCTION or is_deployed_already(snapshot, self.state)
         if not deployed:
@@ -175,7 +162,7 @@ class _Assignment:
         return new_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
-        """Return a table that an environment shows for this very snapshot, though it is mixed."""
+        """Return the mixed table that an environment shows for this very snapshot."""
         for environment in (self.state.target, self.state.production):
             entry = environment.entries.get(name) if environment is not None else None
             if entry is None or entry.table_id is None:
@@ -190,8 +177,8 @@ class _Assignment:
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Say whether a table holds every row and column value of a snapshot.
 
-    It does when both have the same fill version and the snapshot's column versions are a subset
-    of the table's. A table that several definitions filled holds that of what extends it.
+    Both have the same fill version then, and the table the snapshot's column versions. A mixed
+    table serves only what extends it.
     """
     forward = snapshot.forward
     if table.mixed and (forward is None or forward.table_id != table.id):
@@ -210,7 +197,7 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Say whether the snapshot makes every column of a table, so that it can fill it.
 
-    Whoever fills a table that changed in place makes what it makes; the rest of its rows is NULL.
+    Of a table that changed in place it makes what it makes; the rest of its rows is NULL.
     """
     if not _offers(table, snapshot):
         return False
@@ -221,7 +208,7 @@ def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash what tells a preview of a change in place from others; None without such a change."""
+    """Hash what tells a preview of a change in place from others; None without a change."""
     forward = snapshot.forward
     if forward is None:
         return None
@@ -230,13 +217,10 @@ def preview_version(snapshot: Snapshot) -> str | None:
 
 
 class TablesByContent:
-    """Finds the tables that serve a snapshot, without a look at each of its fill version.
+    """An index of the tables that serve a snapshot, by fill version and by column versions.
 
     Models that differ in their columns alone share a fill version, by the thousand where each
     reads the same rows.
-
-    Args:
-        tables: Existing tables, of any fill version.
     """
 
     def __init__(self, tables: Iterable[PhysicalTable] = ()) -> None:
@@ -283,20 +267,19 @@ def choose_table(
 ) -> PhysicalTable | None:
     """Pick the table that serves a snapshot with the least left to do.
 
-    Args:
-        snapshot: The snapshot to serve.
-        usable: Says whether what the table still misses can be filled by its own definition.
+    It is the one with the most time filled, then with the fewest surplus columns, then with the
+    first id.
 
-    Returns:
-        The table with the most time filled, then with the fewest surplus columns, then the one
-        whose id sorts first; None when no table serves.
+    Args:
+        usable: Says whether a table's missing intervals can be filled by its own definition.
     """
-    fitting = [table for table in tables.serving(snapshot) if usable(table)]
-    return min(
-        fitting,
-        key=lambda table: (-_filled(table), len(table.columns), table.id),
-        default=None,
-    )
+
+    def work_left(table: PhysicalTable) -> tuple[timedelta, int, str]:
+        filled = sum((one.end - one.start for one in table.intervals), timedelta())
+        return -filled, len(table.columns), table.id
+
+    fitting = (table for table in tables.serving(snapshot) if usable(table))
+    return min(fitting, key=work_left, default=None)
 
 
 def choose_filler(
@@ -305,18 +288,12 @@ def choose_filler(
     definition: Snapshot | None,
     target: Mapping[ModelName, Snapshot],
 ) -> Snapshot | None:
-    """Pick the definition that can compute every column of a table.
+    """Pick the definition that can compute every column of a table; None when there is none.
 
     Args:
-        table: The table; it serves the snapshot.
-        snapshot: The snapshot that is to be served. It fills the table when it makes all of its
-            columns.
+        snapshot: What the table serves; it fills it when it makes all of its columns.
         definition: The snapshot that created the table. It goes on filling surplus columns as
             long as it means the same over the target's parents as it did then.
-        target: The environment's target, by name.
-
-    Returns:
-        The snapshot whose query fills the table, or None when neither can.
     """
     if covers(table, snapshot):
         return snapshot
@@ -351,7 +328,6 @@ def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str
     """Return a table as it is once another definition fills it.
 
     Args:
-        table: The table, with the columns that the definition adds.
         widened: New Spark SQL types by output column.
     """
     types = {
@@ -366,11 +342,7 @@ def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str
 def new_preview(
     table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
 ) -> PhysicalTable:
-    """Design a branch of a production's table that shows a change in place.
-
-    Args:
-        unique_id: Never used before; becomes part of the branch's name.
-    """
+    """Design a branch of a production's table that shows a change in place."""
     whole = extended(table, snapshot)
     shown = {physical for _, physical in column_map(snapshot, whole)}
     version = preview_version(snapshot)
@@ -389,12 +361,7 @@ def new_preview(
 
 
 def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
-    """Design a table that holds exactly a snapshot's columns.
-
-    Args:
-        snapshot: The definition that will fill it.
-        unique_id: Never used before; becomes part of the table's name and location.
-    """
+    """Design a table of exactly a snapshot's columns; its name and location have the unique id."""
     name = snapshot.name
     # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
     label = name.name[:120]
@@ -407,7 +374,3 @@ def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
         columns=tuple(PhysicalColumn(c.name, c.version, c.type) for c in snapshot.columns),
         snapshot_id=snapshot.id,
     )
-
-
-def _filled(table: PhysicalTable) -> timedelta:
-    return sum((r.end - r.start for r in table.intervals), timedelta())

@@ -37,9 +37,7 @@ def own_audits_due(
         moving: The models before it that are computed, or that change.
     """
     audits = snapshot.model.audits
-    if not audits:
-        return False
-    if not snapshot.model.kind.is_audited:
+    if not audits or not snapshot.model.kind.is_audited:
         return False
     if table is None:
         return old is None or old.id != snapshot.id or not moving.isdisjoint(snapshot.parents)
@@ -95,12 +93,11 @@ def with_audits_of_others(
 def with_audits_of_fills(
     models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
 ) -> tuple[PlannedModel, ...]:
-    """Choose again which audits run, for a plan of which only some models are computed.
+    """Choose the audits anew for a plan of which only some models are computed.
 
-    What is computed is audited with it: left are those that have no rows of their own.
+    What is computed is audited with it: left are models that have no rows of their own.
 
     Args:
-        snapshots: The plan's target, by id.
         beside: Whether audits that the plan had are kept.
     """
     models = tuple(models)
@@ -145,7 +142,7 @@ def audited_range(
     start: datetime | None,
     last: datetime | None,
 ) -> IntervalSet:
-    """Return the range that a standalone audit is run for (UTC); nothing when it is not due.
+    """Return the range that a standalone audit is run for (UTC); empty when it is not due.
 
     A plan runs it when it is new or changed, or something moves that it reads, for all that there
     is. A run runs it once a tick of its cron, for what came since.

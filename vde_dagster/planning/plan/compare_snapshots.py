@@ -1,4 +1,4 @@
-"""Differences between a snapshot and the one that an environment has, and their reasons."""
+"""Changes between a snapshot and the one that an environment shows, and their reasons."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return the change of a model and its category.
-
-    Args:
-        new: The target snapshot, or None when the model is removed.
-        old: The environment's snapshot, or None when the model is new.
-    """
+    """Return the change of a model and its category; None is a removed or an added one."""
     if new is None:
         return Change.REMOVED, None
     if old is None:
@@ -32,10 +27,8 @@ def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Catego
         return change, Category.FORWARD_ONLY if goes_on else Category.METADATA
     if same:
         return change, Category.AFFECTED
-    if old.forward is not None:
-        # What was a mixture is made anew.
-        return change, Category.BREAKING
-    return change, _category(new, old)
+    # What was a mixture is made anew.
+    return change, _category(new, old) if old.forward is None else Category.BREAKING
 
 
 def _meaning(snapshot: Snapshot) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -63,14 +56,14 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Say whether a view becomes a table that is written whole, so that readers find the same."""
+    """Say whether a view becomes a table that is written whole: readers find the same."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
 REMOVED = "removed from the project"
 
 _MANY = 3
-"""From how many columns on they are said together where one cause changes all of them."""
+"""From so many changed columns on they are told together."""
 _MOST_CAUSES = 2
 """Edits of other models that are named as causes."""
 
@@ -79,22 +72,14 @@ Pair = tuple[Snapshot, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why models of a plan changed, in sentences: the cause first, then how it reaches each.
-
-    Args:
-        changed: (new, old) snapshots of the models that changed, by name.
-    """
+    """Why models of a plan changed, in sentences: the cause first, then its path to each."""
 
     changed: Mapping[ModelName, Pair]
     _own: dict[ModelName, list[str]] = field(default_factory=dict)
     _behind: dict[ModelName, list[str]] = field(default_factory=dict)
 
     def of(self, new: Snapshot, old: Snapshot | None) -> tuple[str, ...]:
-        """Explain a change; of a model after all that it reads.
-
-        Args:
-            old: The environment's snapshot.
-        """
+        """Explain a change; parents are asked for before their children."""
         if old is None:
             return ("new in the project",)
         if new.id == old.id:
@@ -123,12 +108,7 @@ class Reasons:
 
 
 def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[str]:
-    """Return the reasons in a model itself, the cause first.
-
-    Args:
-        old: The one of before.
-        inherits: Whether what it reads changed, too.
-    """
+    """Return the reasons in a model itself, the cause first."""
     if new.definition_hash == old.definition_hash:
         return []
     out: list[str] = []
@@ -170,25 +150,17 @@ def _own_columns(new: Snapshot, old: Snapshot) -> list[str]:
 def renamed_columns(
     new: Iterable[tuple[str, str]], old: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the old names of columns whose values have only another name now, by the new name.
-
-    Args:
-        new: (name, version) of the columns that are shown.
-        old: Those of before.
-    """
+    """Return the old names of renamed columns by the new ones, from (name, version)."""
     after, before = dict(new), dict(old)
-    gone = {name: version for name, version in before.items() if name not in after}
-    out: dict[str, str] = {}
-    for name in [name for name in after if name not in before]:
-        found = next((one for one, version in gone.items() if version == after[name]), None)
-        if found is not None:
-            del gone[found]
-            out[name] = found
-    return out
+    gone: dict[str, list[str]] = {}
+    for name, version in before.items():
+        if name not in after:
+            gone.setdefault(version, []).append(name)
+    added = [name for name in after if name not in before]
+    return {name: gone[after[name]].pop(0) for name in added if gone.get(after[name])}
 
 
 def _other_rows(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
-    """Return the reason that a query returns other rows, with the clauses that changed."""
     if new.version.opaque:
         return f"the query returns other rows (not understood: {new.version.opaque})"
     if new.model.query is None or old.model.query is None or old.version.opaque:
@@ -201,7 +173,7 @@ def _other_rows(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
 
 
 def _clauses(query: str) -> dict[str, Counter[str]]:
-    """Return the clauses that decide a query's rows, as they are written."""
+    """Return the clauses that decide a query's rows."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import read_query
@@ -232,7 +204,7 @@ def _rows_differ(pair: Pair) -> bool:
 
 
 def _reached(new: Snapshot, pair: Pair) -> list[str]:
-    """Return the reason by which the change of a parent reaches a model."""
+    """Return the reasons by which the change of a parent reaches a model."""
     after, before = pair
     parent, opaque = after.name, new.version.opaque if new.model.python is None else None
     out: list[str] = []

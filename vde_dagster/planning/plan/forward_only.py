@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 
 TableTypes = Callable[[PhysicalTable], Mapping[str, str]]
-"""Reads the Spark SQL types of a table's columns, by name, as the table really has them."""
+"""Reads the Spark SQL types of a table's columns, by name, as Iceberg has them."""
 
 
-def recorded_types(table: PhysicalTable) -> Mapping[str, str]:
-    """Return the types that a table was created with, as the state remembers them."""
+def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
     return {column.name: column.type for column in table.columns if column.type}
 
 
@@ -52,7 +51,7 @@ def is_concerned(
 
 
 def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:
-    """Make sure that what may change in place is there.
+    """Make sure that the models exist for which a destructive or additive change is allowed.
 
     Raises:
         UsageError: A pattern matches no model.
@@ -71,10 +70,10 @@ def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot])
 
 
 def require_used(options: PlanOptions, plan: Plan) -> None:
-    """Make sure that what was said of changes in place concerns the plan.
+    """Make sure that the plan has a change in place for `--effective-from`.
 
     Raises:
-        UsageError: Rows are to be computed again of a change that there is not.
+        UsageError: It has none, or the instant lies in the future.
     """
     since = options.effective_from
     if since is None:
@@ -99,28 +98,21 @@ class ForwardOnly:
     """Resolves the snapshots of a plan, parents first; `revise` is called with each.
 
     Args:
-        state: What production and the environment show.
-        types: Reads a table's real types.
-        changes: What became of the columns, by model, of those that extend a table.
-        previewed: The environments whose previews decided that a model goes on, by model.
-        warnings: What may not be meant so.
+        changes: Column changes of the models that extend a table.
+        previewed: The environments whose previews decided that a model goes on.
         mistakes: Changes that the models' policies refuse.
     """
 
     state: WarehouseState
     options: PlanOptions
-    types: TableTypes = recorded_types
+    types: TableTypes = _recorded_types
     changes: dict[ModelName, ColumnChanges] = field(default_factory=dict)
     previewed: dict[ModelName, tuple[str, ...]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     mistakes: list[ProjectError] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a model's snapshot as a change in place of production's, or as its own.
-
-        Args:
-            plain: The snapshot as it is on its own, over revised parents.
-        """
+        """Return a model's snapshot as a change in place of production's, or as its own."""
         base, table = self._base(plain)
         if base is None or table is None or base.id == plain.id:
             return plain
@@ -147,7 +139,9 @@ class ForwardOnly:
                 f"its type from {retyped.was} to {retyped.becomes}",
             )
             return plain
-        sharing = self._others_showing(plain.name, table.id)
+        assert self.state.production is not None
+        shown = self.state.production.entries.values()
+        sharing = [e.name for e in shown if e.table_id == table.id and e.name != plain.name]
         if sharing:
             self.mistakes.append(
                 ProjectError(
@@ -162,8 +156,7 @@ class ForwardOnly:
         return self._extend(plain, base, table, columns, changes)
 
     def _say_anew(self, plain: Snapshot, why: str) -> None:
-        policy = plain.model.kind.in_place
-        pin = plain.model.physical_version
+        policy, pin = plain.model.kind.in_place, plain.model.physical_version
         if pin is not None:
             self.mistakes.append(
                 ProjectError(
@@ -206,8 +199,7 @@ class ForwardOnly:
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
         """Say whether some environment previews the same definition, which then goes on so.
 
-        Where another one has computed it anew that table is as good, and nobody is surprised by
-        rows that stay: then it has to be said which is meant.
+        Where another one has computed it anew, the user has to say which is meant.
         """
         seen = [
             previewed
@@ -229,11 +221,6 @@ class ForwardOnly:
             )
         return False
 
-    def _others_showing(self, name: ModelName, table_id: str) -> list[ModelName]:
-        assert self.state.production is not None
-        entries = self.state.production.entries.values()
-        return [e.name for e in entries if e.table_id == table_id and e.name != name]
-
     def _extend(
         self,
         plain: Snapshot,
@@ -249,18 +236,9 @@ class ForwardOnly:
                 f"{plain.name} is not computed again from --effective-from on: kind "
                 f"{plain.model.kind.name} would add its rows to those that are there"
             )
-        forward = Forward(
-            table.id,
-            plain.id,
-            plain.version.rows,
-            plain.fill_version,
-            tuple((column.name, column.version) for column in plain.columns),
-        )
         made = {column.name for column in columns}
-        ignored = [name for name, _ in forward.columns if name not in made]
-        if ignored:
-            kept = tuple(pair for pair in forward.columns if pair[0] in made)
-            forward = replace(forward, columns=kept)
+        own = tuple((c.name, c.version) for c in plain.columns if c.name in made)
+        forward = Forward(table.id, plain.id, plain.version.rows, plain.fill_version, own)
         identity = [part for column in columns for part in (column.name, column.version)]
         version = SemanticVersion(
             base.version.rows,
@@ -330,7 +308,7 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
-    """Return a change of a column's type without which a fill would not find the rows it had."""
+    """Return a retyped column without which a fill would not find the rows it had."""
     policy = plain.model.kind.in_place
     assert policy is not None
     texts = (*policy.fixed, *(plain.model.partitioned_by if policy.by_partitions else ()))
@@ -370,10 +348,8 @@ def columns_in_place(
                 changes.append(ColumnChange(column.name, "not_added", None, column.type))
                 continue
             columns.append(column._replace(version=_new_version(table, column)))
-            restored = columns[-1].version == column.version
-            changes.append(
-                ColumnChange(column.name, "restored" if restored else "added", None, column.type)
-            )
+            what = "restored" if columns[-1].version == column.version else "added"
+            changes.append(ColumnChange(column.name, what, None, column.type))
             continue
         was = types.get(physical.get(old.version, ""), old.type)
         kept = column._replace(version=old.version)
@@ -401,13 +377,8 @@ def columns_in_place(
 
 
 def _new_version(table: PhysicalTable, column: OutputColumn) -> str:
-    """Hash a column of which rows that are there have nothing.
-
-    One that the table has of an earlier definition is that one: what it held is shown again.
-    """
-    new = digest("in place", table.id, column.name.lower(), column.type, column.version)
-    for known in table.columns:
-        same_name = known.name.lower() == column.name.lower()
-        if same_name and known.is_version(column.version):
-            return column.version
-    return new
+    """Hash a column that rows lack; one of an earlier definition is that one, shown again."""
+    name = column.name.lower()
+    if any(one.name.lower() == name and one.is_version(column.version) for one in table.columns):
+        return column.version
+    return digest("in place", table.id, name, column.type, column.version)

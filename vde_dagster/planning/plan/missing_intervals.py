@@ -16,13 +16,12 @@ from vde_dagster.planning.tables.table import Part
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The range that a plan is limited to.
+    """The range that a plan is limited to (UTC), as far as it is.
 
     Args:
-        now: The instant of the plan (UTC).
-        start: Only intervals from here on (UTC), or None.
-        end: Only intervals before here (UTC, exclusive), or None.
-        default_start: Start of models that declare none (UTC), or None.
+        now: The instant of the plan.
+        end: Exclusive.
+        default_start: Start of models that declare none.
         ignore_cron: Whether what is complete is due before its cron has ticked.
         min_intervals: How many of each model's latest intervals are looked at although they lie
             before `start`.
@@ -39,11 +38,7 @@ class Window:
 def wanted_intervals(
     snapshot: Snapshot, window: Window, starts: Mapping[ModelName, datetime]
 ) -> IntervalSet:
-    """Return everything that the model's table should hold by now.
-
-    Args:
-        starts: First instant of data by model, see `infer_starts`.
-    """
+    """Return everything that the model's table should hold by now."""
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
@@ -79,9 +74,8 @@ def missing_intervals(
     """Return the wanted intervals that can be computed and are not filled.
 
     Args:
-        starts: First instant of data by model.
         available: Where the parents' data is complete, see `ParentCoverage`.
-        catches_up: Whether a table that is made whole lacks what its parents hold by now.
+        catches_up: Whether a full table lacks what its parents hold by now.
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:
         return IntervalSet()
@@ -114,10 +108,6 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
     A unit that is filled in part (as it went on, or by hours before the cron became daily) is
     filled anew from its beginning: a query makes its rows of all that it reads of the unit. Where
     rows are added to those that are there, or follow from them, filling goes on where it ended.
-
-    Args:
-        wanted: What is to be filled (UTC).
-        filled: What its table holds (UTC).
     """
     if not snapshot.is_incremental:
         return wanted if wanted - filled else IntervalSet()
@@ -127,11 +117,7 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
 
 
 def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
-    """Return what of some ranges is a part of a unit that will be filled again.
-
-    Args:
-        ranges: What the model fills of its table (UTC).
-    """
+    """Return what of the filled ranges is a part of a unit that will be filled again."""
     if not snapshot.is_incremental or not fills_parts_again(snapshot):
         return ()
     unit = snapshot.cadence.unit
@@ -150,7 +136,7 @@ def refills(snapshot: Snapshot) -> bool:
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
-    """Return the slot that a table which is made whole filled last."""
+    """Return the slot that a full table filled last."""
     last = filled.ranges[-1]
     return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
 
@@ -158,12 +144,7 @@ def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the one range that can be filled of a model whose intervals depend on earlier ones.
-
-    Args:
-        start: First instant of its data (UTC).
-        within: Aligned ranges; the first gap in them ends the range.
-    """
+    """Return the range that follows what is filled, up to the first gap in aligned ranges."""
     cadence = snapshot.cadence
     whole = cadence.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
@@ -174,11 +155,7 @@ def next_in_order(
 
 
 def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
-    """Widen missing ranges by the earlier intervals that the model fills again with them.
-
-    Args:
-        within: Widen no further than this.
-    """
+    """Widen missing ranges, within others, by the earlier intervals filled again with them."""
     lookback = snapshot.model.kind.earlier_intervals
     if not missing or not lookback:
         return missing
@@ -197,7 +174,6 @@ def infer_starts(
 
     Args:
         snapshots: By name, in topological order.
-        window: Gives the project's default and the present.
     """
     out: dict[ModelName, datetime] = {}
     for name, snapshot in snapshots.items():
@@ -220,31 +196,22 @@ Ready = Callable[[Snapshot, IntervalSet], IntervalSet]
 
 @dataclass(slots=True)
 class Readiness:
-    """Asks the signals of one plan's models, parents first.
+    """Asks the signals of one plan's models, parents first; without `ready` everything passes.
 
     What a signal holds back holds its children back, too: an incremental model in the same range,
     one that is made whole altogether.
-
-    Args:
-        ready: Asks the signals; None lets everything pass.
     """
 
     ready: Ready | None = None
-    held: dict[ModelName, IntervalSet] = field(default_factory=dict)
+    blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
     def let_pass(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return those of a model's missing intervals that may be filled.
-
-        Args:
-            snapshot: The model; its parents have been asked about before.
-            missing: Its missing intervals (UTC).
-        """
-        held = IntervalSet()
-        for parent in snapshot.parents:
-            held = held | self.held.get(parent, IntervalSet())
+        """Return those of a model's missing intervals that may be filled."""
+        parents = (self.blocked[one] for one in snapshot.parents if one in self.blocked)
+        blocked = IntervalSet.union(parents)
         passing = missing
-        if held:
-            around = snapshot.cadence.align_outward(held)
+        if blocked:
+            around = snapshot.cadence.align_outward(blocked)
             passing = missing - around if snapshot.is_incremental else IntervalSet()
         if passing and snapshot.model.signals and self.ready is not None:
             passing = self.ready(snapshot, passing)
@@ -253,7 +220,7 @@ class Readiness:
             first = passing.ranges[0]
             at_once = first.start == missing.ranges[0].start
             passing = IntervalSet((first,)) if at_once else IntervalSet()
-        kept = (missing - passing) | (held if not snapshot.has_table else IntervalSet())
+        kept = (missing - passing) | (blocked if not snapshot.has_table else IntervalSet())
         if kept:
-            self.held[snapshot.name] = kept
+            self.blocked[snapshot.name] = kept
         return passing

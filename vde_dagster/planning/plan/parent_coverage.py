@@ -1,16 +1,15 @@
-"""Parent coverage: intervals that a plan's models hold, and those that whole tables lack.
+"""Parent coverage: intervals that a plan's models hold, and those that full tables lack.
 
-A model that is made whole is made of whatever its parents hold when its turn comes. They need not
-hold yet what its slot reaches over: a plan makes it while an interval of a parent is due, a
-parent's cron ticks later, a signal holds a parent back, or only a part of a parent was asked for.
-What is missing then is remembered with the fill, by the model whose rows are missing. As soon as
-less of it is missing, the table is made again, into the slot that it has.
+A model that is made whole is made of whatever its parents hold when its turn comes. Its slot may
+reach over more: an interval of a parent is due, a parent's cron ticks later, a signal holds a
+parent back, or only a part of a parent was asked for. Such gaps are remembered with the fill, by
+the model whose rows are missing. As soon as one is smaller, the table is made again, into its slot.
 
 A model that keeps its rows by interval waits for its parents instead: an interval that was
 computed before its parent's would be recorded as filled and stay wrong. So it waits
 
-- for a parent that is made whole, until that was made for a slot which reaches over the interval,
-  whatever is due by then (one that is made of seeds alone has the same rows always);
+- for a parent that is made whole, until that was made for a slot which reaches over the interval
+  (one that is made of seeds alone has the same rows always);
 - for a unit that a parent fills in part, until that is whole: its rows are made again with every
   part. Only who fills parts of such a unit itself, or of a longer one, and does so again, takes
   them.
@@ -45,7 +44,7 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Filled ranges of the models told so far.
+    """Coverage and gaps of the models recorded so far, which come parents first.
 
     Args:
         starts: First instant of data by model (UTC).
@@ -55,20 +54,16 @@ class ParentCoverage:
     starts: Mapping[ModelName, datetime]
     now: datetime
     _missing: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """What readers of a model do not find, by the model whose rows they are."""
+    """Gaps that readers of a model find, by the model whose rows they are."""
     _waits: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """What readers that keep rows by interval wait for, by the model whose rows they are."""
+    """Gaps for which readers that keep rows by interval wait."""
     _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
-    """What models hold of units that are not whole yet."""
+    """Filled parts of units that are not whole yet."""
     _static: set[ModelName] = field(default_factory=set)
     """Models whose rows follow from files alone, whenever they are made."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges in which an incremental model need not wait for its parents.
-
-        Args:
-            snapshot: The model; its parents have been told of.
-        """
+        """Return the ranges in which an incremental model need not wait for its parents."""
         cadence, out = snapshot.cadence, ALWAYS
         again = cadence.partials and fills_parts_again(snapshot)
         for root, ranges in self._waits_of_parents(snapshot).items():
@@ -89,7 +84,7 @@ class ParentCoverage:
         if filled_once or self._is_static(snapshot):
             self._static.add(name)
         if table is None:
-            self._missing[name] = self._lacks(snapshot, FAR)
+            self._missing[name] = self._gaps(snapshot, FAR)
             self._waits[name] = self._waits_of_parents(snapshot)
         elif snapshot.is_incremental:
             filled = table.counted_by(snapshot.cadence.unit).available
@@ -99,19 +94,15 @@ class ParentCoverage:
             if name in self._static and (table.intervals or intervals):
                 del self._waits[name]
 
-    def lacks(self, name: ModelName) -> ParentGaps:
+    def gaps_of(self, name: ModelName) -> ParentGaps:
         """Return the parent intervals that a full table lacked, or is going to lack."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether a table was made without something that its parents hold by now.
-
-        Args:
-            snapshot: A model that is made whole; its parents have been told of.
-        """
+        """Say whether a full table was made without something that its parents hold by now."""
         if not table.lacks or not table.intervals:
             return False
-        now = self._lacks(snapshot, table.intervals.ranges[-1].end)
+        now = self._gaps(snapshot, table.intervals.ranges[-1].end)
         return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
 
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
@@ -133,7 +124,7 @@ class ParentCoverage:
                 found[root] = found.get(root, IntervalSet()) | ranges
         return found
 
-    def _lacks(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
+    def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
         """Return the parents' ranges before an instant that a reader does not find."""
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
@@ -164,8 +155,8 @@ class ParentCoverage:
     ) -> ParentGaps:
         filled = table.intervals | intervals
         end = filled.ranges[-1].end if filled else BEGINNING
-        lacks = self._lacks(snapshot, intervals.ranges[-1].end) if intervals else table.lacks
-        return {snapshot.name: IntervalSet((Interval(end, FAR),)), **lacks}
+        gaps = self._gaps(snapshot, intervals.ranges[-1].end) if intervals else table.lacks
+        return {snapshot.name: IntervalSet((Interval(end, FAR),)), **gaps}
 
 
 def _coarse(ranges: IntervalSet) -> IntervalSet:
@@ -193,26 +184,22 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
         intervals = model.intervals if model.builds else IntervalSet()
         coverage.note(snapshot, model.table, intervals)
         if intervals and model.table is not None and not snapshot.is_incremental:
-            lacks = coverage.lacks(name) if not meaning_of(snapshot.model.kind).filled_once else {}
-            if lacks:
-                found.setdefault(model.table.id, lacks)
+            gaps = {} if meaning_of(snapshot.model.kind).filled_once else coverage.gaps_of(name)
+            if gaps:
+                found.setdefault(model.table.id, gaps)
     return found
 
 
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
     """Return the intervals that a run of the plan's target would compute, by model, parents first.
 
-    Args:
-        plan: The plan; its own intervals are missing too.
-        window: The instant, and the start of models that declare none.
-
-    Two models of one table are told as one, the first.
+    The plan's own intervals are missing, too. Two models of one table are told as one, the first.
     """
     snapshots = in_order(plan.target)
     tables = {model.name: model.table for model in plan.models if model.table}
     starts = infer_starts(snapshots, window)
     found: dict[ModelName, IntervalSet] = {}
-    told: set[str] = set()
+    seen: set[str] = set()
     coverage = ParentCoverage(starts, window.now)
     for name, snapshot in snapshots.items():
         table = tables.get(name)
@@ -228,7 +215,7 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
             catches_up=coverage.catches_up(snapshot, table),
         )
         coverage.note(snapshot, table, missing)
-        if missing and table.id not in told:
+        if missing and table.id not in seen:
             found[name] = missing
-        told.add(table.id)
+        seen.add(table.id)
     return found

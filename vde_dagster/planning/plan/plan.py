@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatements:
-    """Statements before and after everything else that is done to an environment.
+    """Spark SQL that runs before and after everything else that is done to an environment.
 
-    Args:
-        before: Spark SQL in which only time variables are left.
-        after: The same, of what runs once the views are published.
+    Time variables are left in it.
     """
 
     before: tuple[str, ...] = ()
@@ -51,9 +49,7 @@ class EnvironmentStatements:
         """Return them as complete Spark SQL.
 
         Args:
-            now: The instant of the plan (UTC).
             start: The start that the plan was asked for (UTC); else the last whole day's.
-            end: Its exclusive end (UTC).
         """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = time_variable_values(start or day - timedelta(days=1), end or day, now)
@@ -94,10 +90,10 @@ class PlanKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Into how many jobs a long backfill will be cut, by what its parents held when it was planned.
+    """Jobs that a long backfill will be cut into, by its parents' sizes when it was planned.
 
     Args:
-        bytes: How many bytes of its parents' files each reads, on average.
+        bytes: Bytes of its parents' files that each job reads, on average.
     """
 
     count: int
@@ -113,44 +109,34 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """One model in a plan.
+    """One model in a plan: its change, and the work on its table.
 
     Args:
-        change: How it differs from the environment.
-        category: What that means for its data; None when unchanged, added or removed.
-        reasons: Sentences for people, each with the path of the change
-            (`staging.orders.amount changed → total`).
+        category: The change's effect on its data; None when unchanged, added or removed.
+        reasons: Sentences for people, with the change's path (`orders.amount changed → total`).
         snapshot_id: The target snapshot; None when removed.
         previous_snapshot_id: The environment's snapshot; None when added.
         table: The physical table that will serve it; None for views and external tables.
-        builds: Whether data has to be computed.
-        intervals: What is missing and will be computed (UTC); of a standalone audit, what it looks
-            at.
-        audits: Whether audits have to be run on data that exists and stays: they changed, or what
-            they read beside the model did.
-        layout: Whether the table's partitioning, sort order or properties change in place.
-        restate: Whether the intervals are computed again although they are filled.
-        catches_up: Whether a table that is made whole is made again, into the slot that it has, as
-            what it reads holds more by now.
-        breaks: What its readers will not find as it is now.
+        intervals: What is missing and computed (UTC); of a standalone audit, what it looks at.
+        audits: Whether audits look at rows that exist and stay.
+        layout: Whether partitioning, sort order or properties of the table change in place.
+        restate: Whether filled intervals are computed again.
+        catches_up: Whether a full table is made again into its slot, as its parents hold more now.
         records_only: Whether the intervals are recorded as filled without computing anything.
-        skippable: Whether nothing is computed when nothing that it reads has changed by its turn.
-        skips: What is left as it is, by what was known when the plan was made; None when it is
-            computed, as far as that is known.
-        always: Why a run computes it whether or not something changed; empty where it does not.
-        in_place: How it goes on with a table that production shows; None where it does not, or
-            nothing of that changes.
-        batches: Into how many jobs its work will be cut, where it is cut by bytes.
+        skippable: Whether nothing is computed if nothing that it reads has changed by its turn.
+        skips: What stays as it is, as far as that was known when the plan was made.
+        always: Why a run computes it whether or not something changed.
+        in_place: A change of a table that production shows.
     """
 
     name: ModelName
     change: Change
     category: Category | None
     reasons: tuple[str, ...]
-    snapshot_id: str | None
-    previous_snapshot_id: str | None
-    table: PhysicalTable | None
-    builds: bool
+    snapshot_id: str | None = None
+    previous_snapshot_id: str | None = None
+    table: PhysicalTable | None = None
+    builds: bool = False
     intervals: IntervalSet = field(default_factory=IntervalSet)
     audits: bool = False
     restate: bool = False
@@ -200,7 +186,7 @@ class PlannedModel:
 
 @dataclass(frozen=True, slots=True)
 class PlannedViews:
-    """The environment's views that a publication changes, by what happens to them."""
+    """The environment's views that a publication creates, replaces and drops."""
 
     created: tuple[TableRef, ...] = ()
     replaced: tuple[TableRef, ...] = ()
@@ -211,19 +197,15 @@ class PlannedViews:
 
     def to_json(self) -> dict[str, list[str]]:
         """Return names by `created`, `replaced` and `dropped`."""
-        return {
-            "created": [str(ref) for ref in self.created],
-            "replaced": [str(ref) for ref in self.replaced],
-            "dropped": [str(ref) for ref in self.dropped],
-        }
+        return {one.name: list(map(str, getattr(self, one.name))) for one in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A table that was made of rows which a restatement replaces, and is not restated with them.
+    """A table made of rows that a restatement replaces, and not restated with them.
 
     Args:
-        environments: The environments that show it, in order; none for one that is only kept.
+        environments: Those that show it, in order; none for one that is only kept.
         intervals: What of it has to be computed again (UTC).
         whole: Whether that can only be done with all of it.
     """
@@ -235,12 +217,9 @@ class Outdated:
     whole: bool = False
 
     def shown_by(self) -> str:
-        """Return the words for the environments that show it: `of dev, test`, or that it is only
-        kept.
-        """
-        if not self.environments:
-            return "kept for rollbacks and plans"
-        return f"of {', '.join(self.environments)}"
+        """Say which environments show it (`of dev, test`), or that it is only kept."""
+        of = f"of {', '.join(self.environments)}"
+        return of if self.environments else "kept for rollbacks and plans"
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -253,11 +232,11 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The proposal by which a plan waits for an approval.
+    """The proposal by which a plan waits for an approval; its fields are empty where not recorded.
 
     Args:
-        files: Hash of the project's files that it was made of; empty where that was not recorded.
-        author: Who wants it, or wrote what it is made of; empty where that was not recorded.
+        files: Hash of the project's files that it was made of.
+        author: Who wants it, or wrote what it is made of.
     """
 
     files: str = ""
@@ -270,29 +249,23 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: everything to compute and publish to bring an environment to a project's state.
+    """Everything to compute and publish to bring an environment to a project's state.
 
     Args:
-        id: Unique id; also names branches and Dagster's partition.
-        kind: A change of code, or a scheduled run.
-        base_version: The environment's version that the plan was made against, 0 for none; the
-            apply refuses when what it shows has changed since then.
-        created_at: When it was made (UTC).
+        id: Also names branches and Dagster's partition.
+        base_version: The environment's version that it was made against, 0 for none; the apply
+            refuses when what that shows has changed.
         models: In topological order; removed ones last.
-        views: What the publication does to views.
-        entries: The environment's complete target, by model.
+        entries: The environment's complete target.
         snapshots: Every snapshot that `entries` names, by id.
-        start: The range the user asked for (UTC), or None.
-        end: Its exclusive end, or None.
+        start: The range that was asked for (UTC), or None.
+        end: Its exclusive end.
         expires_at: When the environment expires once this is published, or None.
-        warnings: What looks like a mistake in the project, with its place and what to do.
-        restates: Where readers see other rows once this is published (UTC), by model; of models
-            that are computed again and of those that pass on what they read.
-        outdates: What that makes outdated elsewhere, as far as it was known when it was planned.
-        statements: What runs before and after all else, with time variables in it.
-        other_statements: Whether the environment had other ones so far.
-        proposal: Set where it was made to be approved; None where it is only looked at, or applied
-            by whoever made it.
+        warnings: Likely mistakes in the project, with their places and what to do.
+        restates: Ranges in which readers will see other rows (UTC), by model.
+        outdates: What that makes outdated elsewhere, as far as known when it was planned.
+        other_statements: Whether the environment had other statements so far.
+        proposal: Set where it was made to be approved.
     """
 
     id: str
@@ -348,7 +321,7 @@ class Plan:
 
     @property
     def breaks(self) -> tuple[ContractBreak, ...]:
-        """The columns, and whole models, that readers will not find as they are now."""
+        """The columns and whole models that readers will not find as they are now."""
         return tuple(broken for model in self.models for broken in model.breaks)
 
     @property
@@ -368,10 +341,7 @@ class Plan:
         return self.statements.at(self.created_at, self.start, self.end)
 
     def version_of(self, model: PlannedModel) -> str | None:
-        """Return the short hash that names a model's version: of its table, or of its view.
-
-        None for what is removed or external, which has none.
-        """
+        """Return the version of a model's table or view; None for what has neither."""
         snapshot = self.snapshots.get(model.snapshot_id or "")
         if snapshot is None or not snapshot.model.kind.is_shown:
             return None

@@ -97,12 +97,11 @@ class PlanOptions:
         """Read options as they were typed; relative times are told from the execution time.
 
         Args:
-            typed: Their values by the names of `Asked`; what is empty says nothing.
-            clock: The present (UTC).
+            typed: Values by the names of `Asked`; what is empty says nothing.
             spelled: Says what an option is called where it was typed.
 
         Raises:
-            UsageError: A text is no time, the execution time has not come yet, or two choices do
+            UsageError: A text is no time, the execution time lies in the future, or two choices do
                 not go together.
         """
         # Zones of time are read for it, which the command line's start need not wait for.
@@ -127,12 +126,10 @@ class PlanOptions:
         return cls(since, until, now=now, effective_from=again, **said)
 
     def __bool__(self) -> bool:
-        """Whether anything was said at all."""
         return self != NOTHING_SAID
 
 
 NOTHING_SAID = PlanOptions()
-"""A plan as it is made by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,6 @@ class Asked:
         name: Its name in the launchpad.
         type: `str` for a time, `list` for patterns, `int` or `bool`.
         flags: Its spellings in the terminal.
-        metavar: What stands for its value there.
         of_run: Whether only runs have it.
     """
 
@@ -158,16 +154,15 @@ class Asked:
 @cache
 def asked_of_plans() -> tuple[Asked, ...]:
     """Return what people may ask of a plan, in the order in which help lists it."""
-    hints, found = get_type_hints(PlanOptions), []
-    for one in fields(PlanOptions):
-        how, hint = one.metadata, hints[one.name]
+    found = []
+    for one, hint in zip(fields(PlanOptions), get_type_hints(PlanOptions).values(), strict=True):
+        how = one.metadata
         name = how.get("name", one.name)
-        type_, metavar = hint, None
+        type_, metavar = hint, how.get("metavar")
         if datetime in get_args(hint):
             type_, metavar = str, "TIME"
         elif str in get_args(hint):
-            type_, metavar = list, "MODELS"
+            type_, metavar = list, metavar or "MODELS"
         flags = how.get("flags", (f"--{name.replace('_', '-')}",))
-        metavar = how.get("metavar", metavar)
         found.append(Asked(name, type_, how["help"], flags, metavar, how.get("of_run", False)))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The request for a plan: what its options come to, and the ranges and models that it fills."""
+"""The request for a plan: its options, and the ranges and models that it fills."""
 
 from __future__ import annotations
 
@@ -26,16 +26,11 @@ class PlanRequest:
     """The options of a plan, with what settings and state add to them.
 
     Args:
-        window: The range to fill and the instant of the plan.
-        kind: A change of code, or a scheduled run.
-        options: What else the caller says of the plan.
         backfill: The models that are filled, or None for all.
         ready: Asks the signals of models, or None to let everything pass.
-        changes: What becomes of the columns of models that go on with a table of production's.
-        previewed: The environments whose previews decided that a model goes on so, by model.
+        changes: Column changes of models that go on with a table of production's.
+        previewed: The environments whose previews decided that a model goes on so.
         time_to_live: How long an environment other than production is kept.
-        suffix: Which part of its views' names has the environment's.
-        mode: Whether production has tables where its models have some.
     """
 
     environment: str
@@ -63,7 +58,7 @@ def filled_of(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) ->
 
 
 def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:
-    """Return the range to fill: of a preview the latest interval, when nothing else is said."""
+    """Return the range to fill: of a preview by default the latest interval."""
     window = request.window
     asked = window.start is not None or window.end is not None
     if table.preview is None or asked or request.kind is PlanKind.RUN:
@@ -104,11 +99,10 @@ def window_of(options: PlanOptions, now: datetime, default_start: datetime | Non
     """Return the range that a plan is limited to.
 
     Args:
-        now: The instant of the plan (UTC).
         default_start: Start of models that declare none (UTC), or None.
 
     Raises:
-        UsageError: The range is none, or has not happened yet; today may be its last day.
+        UsageError: The range is empty or lies in the future; today may be its last day.
     """
     start = utc(options.start) if options.start else None
     end = utc(options.end) if options.end else None

@@ -59,9 +59,6 @@ def make_plan(
         snapshots: The target, in topological order.
         unique_id: Makes ids that were never used, for new tables.
 
-    Returns:
-        The plan, complete in itself.
-
     Raises:
         UsageError: A view of the environment would have the name of something else.
     """
@@ -79,7 +76,8 @@ def make_plan(
     expires = None
     if request.time_to_live and request.environment != PRODUCTION:
         expires = window.now + request.time_to_live
-    old = _shown_snapshots(state)
+    shown = state.base.entries if state.base is not None else {}
+    old = {name: state.snapshots[entry.snapshot_id] for name, entry in shown.items()}
     planned = _planned(request, snapshots, old, tables, starts, state)
     return Plan(
         id=plan_id,
@@ -98,13 +96,6 @@ def make_plan(
         end=window.end,
         expires_at=expires,
     )
-
-
-def _shown_snapshots(state: WarehouseState) -> dict[ModelName, Snapshot]:
-    """Return the entries of the environment that the plan is compared with."""
-    if state.base is None:
-        return {}
-    return {name: state.snapshots[e.snapshot_id] for name, e in state.base.entries.items()}
 
 
 def _planned(
@@ -131,22 +122,31 @@ def _planned(
         if not snapshot.model.kind.is_read:
             start, last = starts.get(name), state.audited.get(name)
             due = audited_range(request, snapshot, before, moving, start, last)
-            yield _planned_audit(snapshot, before, verdict, due)
+            yield PlannedModel(
+                name,
+                verdict.change,
+                verdict.category,
+                verdict.reasons,
+                snapshot.id,
+                before.id if before is not None else None,
+                intervals=due,
+                audits=bool(due),
+            )
             continue
         work = works.of(snapshot, table)
         verdict = _with_state(verdict, request, snapshot, table, state)
         verdict = _with_work(verdict, snapshot, before, work)
         skippable, always = _skipping(request, snapshot, snapshots, table, work)
         yield PlannedModel(
-            name=name,
-            change=verdict.change,
-            category=verdict.category,
-            reasons=verdict.reasons,
-            snapshot_id=snapshot.id,
-            previous_snapshot_id=before.id if before is not None else None,
-            table=table,
-            builds=bool(work.intervals),
-            intervals=work.intervals,
+            name,
+            verdict.change,
+            verdict.category,
+            verdict.reasons,
+            snapshot.id,
+            before.id if before is not None else None,
+            table,
+            bool(work.intervals),
+            work.intervals,
             records_only=bool(work.intervals) and request.options.empty_backfill,
             audits=(not work.intervals or snapshot.is_incremental)
             and own_audits_due(snapshot, before, table, state, moving),
@@ -168,13 +168,7 @@ def _planned(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a model's definition: change, category, reasons.
-
-    Args:
-        change: How it differs from the one that is shown.
-        category: What that means for its rows; None for what has none.
-        reasons: Why, as sentences.
-    """
+    """The verdict on a model's definition; it has no category where it has no rows."""
 
     change: Change
     category: Category | None
@@ -192,7 +186,6 @@ def _with_state(
     table: PhysicalTable | None,
     state: WarehouseState,
 ) -> Verdict:
-    """Add the warehouse's state to the comparison of two definitions."""
     name = snapshot.name
     if name in state.left_out:
         verdict = Verdict(Change.MODIFIED, Category.BREAKING, (_UNREADABLE,))
@@ -207,7 +200,6 @@ def _with_state(
 def _with_work(
     verdict: Verdict, snapshot: Snapshot, before: Snapshot | None, work: ModelWork
 ) -> Verdict:
-    """Add why a model is computed although its definition gives no reason to."""
     if work.catches_up:
         verdict = verdict.because(_CATCHES_UP)
     if work.parts:
@@ -226,31 +218,13 @@ def _skipping(
     table: PhysicalTable | None,
     work: ModelWork,
 ) -> tuple[bool, str]:
-    """Say whether a run may leave a model out that would get the same rows, or why it never may."""
+    """Say whether a run may skip a model whose inputs are the same, or why it never may."""
     if not work.intervals or table is None or request.options.full:
         return False, ""
     if request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
         return False, ""
     always = why_always(snapshot, snapshots) or ""
     return not always and bool(table.intervals), always
-
-
-def _planned_audit(
-    snapshot: Snapshot, before: Snapshot | None, verdict: Verdict, due: IntervalSet
-) -> PlannedModel:
-    """Plan a standalone audit, which computes nothing."""
-    return PlannedModel(
-        name=snapshot.name,
-        change=verdict.change,
-        category=verdict.category,
-        reasons=verdict.reasons,
-        snapshot_id=snapshot.id,
-        previous_snapshot_id=before.id if before is not None else None,
-        table=None,
-        builds=False,
-        intervals=due,
-        audits=bool(due),
-    )
 
 
 def _begins_anew(
@@ -271,31 +245,18 @@ def _removed(
     old: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Name the models that the target no longer has."""
     for name, snapshot in old.items():
         if name not in snapshots:
-            breaks = _breaks(name, None, old, state)
-            yield PlannedModel(
-                name,
-                Change.REMOVED,
-                None,
-                (REMOVED,),
-                None,
-                snapshot.id,
-                None,
-                False,
-                breaks=breaks,
-            )
+            breaks, before = _breaks(name, None, old, state), snapshot.id
+            yield PlannedModel(name, Change.REMOVED, None, (REMOVED,), None, before, breaks=breaks)
     for name in state.left_out:
         if name not in snapshots:
-            why = (REMOVED, _UNREADABLE)
-            yield PlannedModel(name, Change.REMOVED, None, why, None, None, None, False)
+            yield PlannedModel(name, Change.REMOVED, None, (REMOVED, _UNREADABLE))
 
 
 def _breaks(
     name: ModelName, new: Shown | None, old: Mapping[ModelName, Snapshot], state: WarehouseState
 ) -> tuple[ContractBreak, ...]:
-    """Return the breaks for readers of a model that changes."""
     assert state.base is not None
     table_id = state.base.entries[name].table_id
     before = Shown(old[name], state.tables.get(table_id) if table_id else None)
@@ -307,8 +268,7 @@ def _layout_differs(
 ) -> bool:
     """Say whether an existing table is laid out otherwise than its model now asks.
 
-    The layout that it has is that of the model which the environment shows it for, and else of
-    the definition that created it.
+    Its layout is that of the model that the environment shows with it, else of its creator.
     """
     if not table.created or table.preview is not None:
         return False
@@ -319,11 +279,7 @@ def _layout_differs(
 
 
 def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Return the plan with planned tables exchanged for the ones that exist.
-
-    Args:
-        tables: By the planned table's id, the table that turned out to serve it.
-    """
+    """Return the plan with planned tables exchanged, by id, for those that exist."""
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
         for model in plan.models
@@ -343,10 +299,8 @@ class ModelWork:
 
     Args:
         intervals: What it fills (UTC).
-        catches_up: Whether a table that is made whole is made again for what it lacks alone.
-        again: Whether a definition that goes on in place fills again what the earlier one filled.
-        in_place: What becomes of a table of production's that the model goes on with, or None.
-        parts: What its table has of longer units in part, which does not count for it.
+        again: Whether a change in place fills again what the earlier definition filled.
+        parts: Parts of longer units in its table, which do not count for it.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
@@ -357,11 +311,7 @@ class ModelWork:
 
 
 class PlannedWork:
-    """Goes through the models of a plan, and remembers what its children may count on.
-
-    Args:
-        starts: First instant of data by model (UTC).
-    """
+    """The work of a plan's models, parents first; it remembers what children may count on."""
 
     def __init__(
         self, request: PlanRequest, state: WarehouseState, starts: Mapping[ModelName, datetime]
@@ -377,7 +327,7 @@ class PlannedWork:
         return table.id not in self._protected
 
     def of(self, snapshot: Snapshot, table: PhysicalTable | None) -> ModelWork:
-        """Return the work for a model, whose parents were asked for before.
+        """Return the work for a model; its parents come first.
 
         Args:
             table: The table that serves it; None for one that is a query.

@@ -25,11 +25,7 @@ def planned_views(
     entries: Mapping[ModelName, Entry],
     state: WarehouseState,
 ) -> PlannedViews:
-    """Compare the views of a target with those of the environment, without knowing their types.
-
-    Args:
-        entries: The target's entries.
-    """
+    """Compare the views of a target with those of the environment, without their types."""
     after = Resolver(
         request.environment,
         entries,
@@ -41,9 +37,7 @@ def planned_views(
     target = state.target
     before = state.resolver(target) if target else None
     same = _unchanged_names(after, before)
-    created: list[TableRef] = []
-    replaced: list[TableRef] = []
-    dropped: list[TableRef] = []
+    created, replaced, dropped = list[TableRef](), list[TableRef](), list[TableRef]()
     for name in entries:
         if name in same:
             continue
@@ -57,26 +51,21 @@ def planned_views(
         elif after.views.ref(name) != before.views.ref(name):
             created.append(after.views.ref(name))
             dropped.append(before.views.ref(name))
-        else:
-            catalog = request.catalog
-            # Rendering costs milliseconds a view; a new environment needs none of it.
-            if view_signature(name, after, catalog) != view_signature(name, before, catalog):
-                replaced.append(after.views.ref(name))
+        # Rendering costs milliseconds a view; a new environment needs none of it.
+        elif view_signature(name, after, request.catalog) != view_signature(
+            name, before, request.catalog
+        ):
+            replaced.append(after.views.ref(name))
     if before:
-        for name in before.entries:
-            if name not in entries and _shows(before, name):
-                dropped.append(before.views.ref(name))
+        gone = [name for name in before.entries if name not in entries and _shows(before, name)]
         # Whether these have views is not known; the publication drops what is there.
-        dropped += (before.views.ref(name) for name in state.left_out if name not in entries)
-    return PlannedViews(
-        tuple(sorted(created, key=str)),
-        tuple(sorted(replaced, key=str)),
-        tuple(sorted(dropped, key=str)),
-    )
+        gone += (name for name in state.left_out if name not in entries)
+        dropped += map(before.views.ref, gone)
+    changed = (created, replaced, dropped)
+    return PlannedViews(*(tuple(sorted(refs, key=str)) for refs in changed))
 
 
 def _shows(resolver: Resolver, name: ModelName) -> bool:
-    """Say whether an environment has a view of a model."""
     entry = resolver.entries.get(name)
     # Resolving would map the columns of every table, which this does not ask for.
     return entry is not None and has_view(Binding(resolver.snapshots[entry.snapshot_id]))
@@ -85,8 +74,7 @@ def _shows(resolver: Resolver, name: ModelName) -> bool:
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
     """Return the models whose view is the same without rendering it.
 
-    That is so when the entry is the same and, for queries that are inlined, those of all its
-    parents are too.
+    Their entries are, and for queries that are inlined those of all their parents.
     """
     if before is None or not after.views.same_as(before.views):
         return set()
@@ -109,13 +97,14 @@ def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
     """Make sure that a plan does not empty an environment, as one of a wrong folder would.
 
     Args:
-        state: What exists; models that readers see count.
         share: The share of the environment's models that may go unasked, from 0 to 1.
 
     Raises:
         UsageError: All of them would go, or more than that; names them.
     """
-    shown = _shown(state)
+    known = state.target.entries if state.target is not None else {}
+    read = {n for n, e in known.items() if state.snapshots[e.snapshot_id].model.kind.is_shown}
+    shown = sorted({*read, *state.left_out}) if state.target is not None else []
     gone = [name for name in shown if name not in plan.entries]
     every = len(gone) == len(shown)
     if not gone or (not every and (len(gone) <= _FEW or len(gone) <= share * len(shown))):
@@ -131,26 +120,10 @@ def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
     )
 
 
-def _shown(state: WarehouseState) -> list[ModelName]:
-    """Name the models of the environment that readers see, or may."""
-    if state.target is None:
-        return []
-    known = (
-        name
-        for name, entry in state.target.entries.items()
-        if state.snapshots[entry.snapshot_id].model.kind.is_shown
-    )
-    return sorted({*known, *state.left_out})
-
-
 def require_no_gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> None:
     """Make sure that what a plan publishes covers the time that is shown now.
-
-    Args:
-        current: The environment as it is published, or None.
-        tables: Physical tables that it shows, by id.
 
     Raises:
         UsageError: It does not; names each model with what would be gone.

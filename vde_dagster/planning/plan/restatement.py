@@ -17,6 +17,7 @@ from vde_dagster.planning.plan.affected_intervals import (
     NOTHING,
     AffectedIntervals,
     affected_intervals,
+    read_ranges,
 )
 from vde_dagster.planning.plan.audits_due import with_audits_of_fills
 from vde_dagster.planning.plan.missing_intervals import refills
@@ -33,7 +34,6 @@ class Refusal:
     """A model that is not computed again although it was asked for, or reads what is.
 
     Args:
-        reason: Why, as a sentence for people.
         hint: What to do instead, or "".
     """
 
@@ -47,11 +47,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A plan that computes again what is filled.
-
-    Args:
-        refused: Models that it leaves as they are.
-    """
+    """A plan that computes filled intervals again, and the models that it leaves as they are."""
 
     plan: Plan
     refused: tuple[Refusal, ...]
@@ -67,16 +63,15 @@ def restate(
 ) -> Restatement:
     """Let a run's plan compute ranges of chosen models again, and what is made of them.
 
-    Models that are made of others' rows follow in whole intervals of their own, through views and
-    through any mixture of cadences; nobody is computed beyond what is filled.
+    Descendants follow in whole intervals of their own, through views and any mixture of cadences;
+    nobody is computed beyond what is filled.
 
     Args:
-        plan: A run's plan: what an environment shows, in topological order, and what it misses.
-        wanted: The ranges to compute again, by chosen model (UTC, as they were asked for).
-        protected: Tables that the environment may not write; what they hold is made of other rows.
+        plan: A run's plan of what an environment shows.
+        wanted: The ranges to compute again (UTC).
+        protected: Tables that the environment may not write.
         fills_missing: Whether intervals in these ranges that were never filled are filled, too.
-        beside: Whether the plan also does the rest of what it did, as a run that finds something
-            to restate does.
+        beside: Whether the plan also does the rest of what it did.
     """
     seen = _Seen(plan, protected)
     models = tuple(
@@ -136,12 +131,8 @@ def restate_published(
 def require_what_is_shown(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
     """Make sure that a restatement, which fills nothing else, would show no emptier tables.
 
-    A run gives a model another table where what it reads is served by another one by now, say by a
-    preview, since production has moved away from the table that both showed.
-
-    Args:
-        run: A run's plan of the environment.
-        shown: The tables that it shows now, by model.
+    A run gives a model another table where what it reads is served by another one by now: by a
+    preview, say, when production has moved away from the table that both showed.
 
     Raises:
         UsageError: A model would get a table that lacks ranges of the one that is shown.
@@ -180,9 +171,7 @@ class _Seen:
         if model.snapshot_id is None:
             return idle
         snapshot = self.plan.snapshots[model.snapshot_id]
-        change = asked
-        for parent in snapshot.parents:
-            change = change | self.changed.get(parent, IntervalSet())
+        change = asked | read_ranges(snapshot, self.changed)
         if model.table is not None:
             # Of two models with one table the second shows what is computed for the first.
             change = change | self.of_table.get(model.table.id, IntervalSet())
@@ -206,17 +195,10 @@ class _Seen:
             self.changed[snapshot.name] = self.of_table[model.table.id] = found.changed
         if beside:
             intervals = intervals | model.intervals
-        if not found.intervals:
-            return replace(model, builds=True, intervals=intervals)
+        built = replace(model, builds=True, intervals=intervals)
         # Who asks for it to be computed again has a reason that no comparison knows.
-        return replace(
-            model,
-            builds=True,
-            intervals=intervals,
-            restate=True,
-            skippable=False,
-            skips=None,
-        )
+        again = found.intervals
+        return replace(built, restate=True, skippable=False, skips=None) if again else built
 
     def _affected(
         self, model: PlannedModel, snapshot: Snapshot, change: IntervalSet, asked: bool
@@ -256,11 +238,7 @@ _DISABLED = "its restatement is disabled, for fear that its source has no longer
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
-    """Limit a run's plan to what one model misses in some ranges.
-
-    Args:
-        ranges: The ranges (UTC), widened to whole units.
-    """
+    """Limit a run's plan to what one model misses in ranges (UTC), widened to whole units."""
     models = []
     for model in plan.models:
         chosen = IntervalSet()
@@ -286,7 +264,7 @@ def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) ->
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """An automatic restatement that a model is due for, and since when.
+    """An automatic restatement that a model is due for.
 
     Args:
         at: The tick at which it asks (UTC).
@@ -302,7 +280,6 @@ class Tick:
     """An instant at which a model asks to be filled again.
 
     Args:
-        at: The tick (UTC).
         intervals: What had not been filled since then, of what it asks for (UTC).
     """
 
@@ -311,14 +288,12 @@ class Tick:
 
 
 def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
-    """Return the automatic restatement due by the latest ticks before an instant (UTC)."""
-    found = []
-    again = snapshot.model.kind.auto_restatement
-    if again is not None:
+    """Return the automatic restatements due by the latest ticks before an instant (UTC)."""
+    found = [_after_the_end(snapshot, now)]
+    if (again := snapshot.model.kind.auto_restatement) is not None:
         tick = replace(snapshot.cadence, cron=again.cron).last_tick(now)
-        found.append(Wish(tick, again.intervals))
-    ended = _after_the_end(snapshot, now)
-    return (*found, ended) if ended is not None else tuple(found)
+        found.insert(0, Wish(tick, again.intervals))
+    return tuple(wish for wish in found if wish is not None)
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
@@ -346,11 +321,9 @@ def due_again(
 ) -> Tick:
     """Return the ranges of a model's automatic restatement by its latest ticks.
 
-    What was filled after a tick is new enough; so a model that has just been made, or a range
-    that somebody restated meanwhile, is not computed twice.
+    What was filled after a tick, by whomever, is new enough.
 
     Args:
-        filled: What its table holds (UTC).
         asked: What it asks for; at least one wish.
         fills: What was ever filled, and when (UTC).
     """
