@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from vde_dagster.cli.output import Output
-from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
 
 if TYPE_CHECKING:
@@ -146,15 +145,10 @@ def opened(project: Path) -> Iterator[Workspace]:
     Raises:
         UsageError: The folder does not exist.
     """
-    if not project.is_dir():
-        raise UsageError(
-            f"there is no folder '{project}'",
-            hint="give the project's folder with --project, or make a project with `vde init`",
-        )
     from vde_dagster.execution.workspace import Workspace
 
     announce_spark()
-    workspace = Workspace.open(project.resolve())
+    workspace = Workspace.open(project)
     try:
         yield workspace
     finally:

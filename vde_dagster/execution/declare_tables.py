@@ -27,7 +27,6 @@ class Declared:
     """The declared tables.
 
     Args:
-        file: The file, relative to the root.
         added: Tables that are declared now, with their columns.
         absent: Tables that are read, and that the project's catalog does not have.
     """
@@ -48,11 +47,7 @@ class Declared:
 def declare_tables(warehouse: Warehouse, *, dry_run: bool = False) -> Declared:
     """Add the tables that models read and nobody declares to `external_models.yaml`.
 
-    What the file has already stays as it is. No engine is needed; tables of other catalogs are
-    Spark's to know, and so are named as absent.
-
-    Args:
-        dry_run: Whether to leave the file alone.
+    What the file has stays as it is. Tables of other catalogs are absent: only Spark knows them.
 
     Raises:
         ProjectError: The file is no list that can be added to.
@@ -81,7 +76,7 @@ def _add(root: Path, file: str, added: Mapping[ModelName, Columns]) -> None:
     path = root / file
     before = path.read_text("utf-8") if path.is_file() else ""
     known = yaml.safe_load(before) or []
-    entries = [{"name": str(name), "columns": columns} for name, columns in added.items()]
+    entries = Declared(file, added, ()).to_json()["added"]
     text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
     gap = "" if not before or before.endswith("\n") else "\n"
     after = f"{before}{gap}{text}"

@@ -35,10 +35,7 @@ class Engine(Protocol):
         ...
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyse a query, once for its columns and for the fill that follows.
-
-        Statements before it run in a session that nothing else sees.
-        """
+        """Analyse a query, once for its columns and for the fill that follows; as `analyze`."""
         ...
 
     def create_table(
@@ -49,10 +46,7 @@ class Engine(Protocol):
         *,
         branch: str | None = None,
     ) -> None:
-        """Create a physical table; do nothing when it exists.
-
-        The branch is written first: an engine may make it with the table.
-        """
+        """Create a physical table, with the branch that is written first; nothing if it exists."""
         ...
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
@@ -64,10 +58,9 @@ class Engine(Protocol):
         ...
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
-        """Commit to a task's base what its fill committed to its branch.
+        """Commit to a task's base what its fill committed to its branch; no row is looked at again.
 
-        Without another look at the rows, on top of whatever other fills have committed to the base
-        since. None, and no commit, where both changed the same files.
+        None, and no commit, where others have changed the same files there since.
         """
         ...
 

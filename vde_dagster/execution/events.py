@@ -26,10 +26,7 @@ class ApplyStarted:
 
 @dataclass(frozen=True, slots=True)
 class UnitTestFinished:
-    """A unit test of a model that the plan publishes has ended, before anything is filled.
-
-    A remembered one was not run: it passed before, and neither it nor the model changed since.
-    """
+    """A unit test of a published model has ended; one remembered as passed was not run."""
 
     snapshot: Snapshot
     result: TestResult
@@ -47,10 +44,7 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table is written, audited and recorded (or waits on a branch).
-
-    One that was skipped counts as filled with the rows of an earlier commit, which the result has.
-    """
+    """A range of a table is written, audited and recorded (or waits on a branch), or skipped."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -76,7 +70,7 @@ class MemoryLacked:
     """A model's work, or others' beside it, ran out of memory and is done again, alone.
 
     Args:
-        batch: What was being filled, or None where it was nothing that is filled.
+        batch: What was being filled, if anything was.
         most: Units of a batch from now on, or None where it cannot be cut.
     """
 
@@ -123,11 +117,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class VirtualUpdateRan:
-    """A statement that a model wants after its view is published has run, or failed.
-
-    Args:
-        error: Why it failed, or None.
-    """
+    """A statement that a model wants after its view is published has run, or failed."""
 
     environment: str
     model: ModelName
@@ -156,7 +146,7 @@ class ApplyResult:
     Args:
         plan: The plan with the tables that it really used.
         environment: The version that it published; the current one when there was nothing to do.
-        failed_statements: What was to run on the published views and failed.
+        failed_statements: Those on the published views.
         skipped: The models that had nothing new to compute, with what that saved.
     """
 

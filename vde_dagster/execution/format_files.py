@@ -108,7 +108,7 @@ def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
 
 
 def _relative(path: str, root: Path) -> str:
-    """Return a path relative to the root, be it given from there, from here, or from the top."""
+    """Return a path relative to the root, be it given from there or from here."""
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):
@@ -188,7 +188,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files that hold audits alone; whose models changed else, nobody can tell."""
+    """Return the files that hold audits alone, or all: whose change it is nobody can tell."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

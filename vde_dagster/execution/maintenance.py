@@ -41,11 +41,7 @@ class Maintenance:
         )
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
-        """Check that every pointer leads to its files, and that what is shown is there.
-
-        Args:
-            deep: Whether the footers of data files are read, too.
-        """
+        """Check that every pointer leads to its files, and that what is shown is there."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_of
 
@@ -54,9 +50,6 @@ class Maintenance:
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
         """Write state and catalog to a file; return its rows by table.
-
-        Args:
-            replace: Whether it may exist.
 
         Raises:
             UsageError: The file exists, or its folder does not.
@@ -71,7 +64,7 @@ class Maintenance:
 
 
 MOST_RECORDS = 1_000
-"""Given to an exporter at a time."""
+"""The most that an exporter is given at a time."""
 
 Exporter = Callable[["Workspace", "Sequence[OutboxRecord]"], None]
 """Takes records in order, and returns once they are kept elsewhere; those that fail come again."""
@@ -84,9 +77,8 @@ class Exported:
     """The result of one call of an exporter.
 
     Args:
-        records: How many it took.
-        last: The number of the last of all that it has taken.
-        forgotten: How many were forgotten by the state before it came for them.
+        last: The number of the last record of all that it has taken.
+        forgotten: How many the state forgot before it came for them.
     """
 
     records: int

@@ -28,9 +28,8 @@ class PinnedVersion:
 
     Args:
         live: The external tables that were asked for, by what reads them too.
-        snapshots: The definitions that were read so far, by id.
-        tables: The tables that were read so far, by id.
-        pins: What the version pins, by table id; None before a table was asked for.
+        snapshots: By id, those read so far; `tables` likewise.
+        pins: By table id; None before a table was asked for.
     """
 
     warehouse: Warehouse
@@ -84,7 +83,11 @@ class PinnedVersion:
         pins = self.pins or {}
         for table_id, name in models.items():
             if table_id not in pins:
-                raise self._not_known(name)
+                raise UsageError(
+                    f"it is not known what {name} held in version {self.version.version} of "
+                    f"'{self.version.name}': it was published before versions pinned their data",
+                    hint=f"read a later version: vde history {self.version.name}",
+                )
         tables = store.tables.load(models)
         states = {one.id: (one.ref, pins[one.id].held) for one in tables.values()}
         self.tables |= tables
@@ -94,32 +97,23 @@ class PinnedVersion:
             if table_id not in found:
                 raise self._gone(name)
 
-    def _not_known(self, name: ModelName) -> UsageError:
-        return UsageError(
-            f"it is not known what {name} held in version {self.version.version} of "
-            f"'{self.version.name}': it was published before versions pinned their data",
-            hint=f"read a later version: vde history {self.version.name}",
-        )
-
     def _gone(self, name: ModelName) -> UsageError:
         shown = self.version
+        why = "another program than vde expired or dropped them"
+        hint = "`vde fsck` says what is damaged; read another version, or restore a backup"
         if self.warehouse.store.versions.is_before_end(shown.name, shown.version):
-            return UsageError(
-                f"the data of {name} in version {shown.version} of '{shown.name}' are gone: the "
-                "environment was dropped since",
-                hint=f"read a later version: vde history {shown.name}",
-            )
+            why = "the environment was dropped since"
+            hint = f"read a later version: vde history {shown.name}"
         return UsageError(
-            f"the data of {name} in version {self.version.version} of '{self.version.name}' are "
-            "gone: another program than vde expired or dropped them",
-            hint="`vde fsck` says what is damaged; read another version, or restore a backup",
+            f"the data of {name} in version {shown.version} of '{shown.name}' are gone: {why}",
+            hint=hint,
         )
 
 
 def with_held(
     warehouse: Warehouse, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
-    """Add to a resolver what is to be known of the states that its entries hold tables at.
+    """Add to a resolver the states at which its entries hold tables.
 
     Args:
         only: The models that are asked for, or None for all; queries read others.

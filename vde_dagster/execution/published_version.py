@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest, one_letter_away, suggest
 from vde_dagster.base.times import instant_text, parse_time
 from vde_dagster.errors import UsageError
@@ -16,6 +16,7 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     environment_name,
 )
+from vde_dagster.planning.environments.resolver import qualified
 from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
 
     Args:
         text: An environment's name, perhaps with `@` and a version's number or a time (UTC).
-        at: A time (UTC), in place of what follows `@`: the version that was current then.
+        at: A time (UTC), in place of what follows `@`.
 
     Raises:
         UsageError: There is no such environment or version, two are named, or the time is to come.
@@ -102,10 +103,7 @@ def named_environment(warehouse: Warehouse, text: str) -> Environment:
 
 
 def version_number(text: str) -> int | None:
-    """Return the number of a version that a text is; None for others, such as a time.
-
-    One that no database can hold stands for the greatest, which no version has.
-    """
+    """Return the number of a version that a text is: the greatest for one too long; else None."""
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if len(text) < 10 else _GREATEST
@@ -116,12 +114,12 @@ def _number_at(store: StateStore, name: str, text: str) -> int:
     at = parse_time(text, "the time of a version", now)
     if at > now + _CLOCKS_DIFFER:
         raise UsageError(
-            f"{_shown(at)} lies in the future: it is not known what '{name}' shows then",
+            f"{instant_text(at)} lies in the future: it is not known what '{name}' shows then",
             hint=f"without a time it is what '{name}' shows now",
         )
     number = store.versions.number_at(name, at)
     if number is None:
-        raise _unknown(store, name, f"no version that is as old as {_shown(at)}")
+        raise _unknown(store, name, f"no version that is as old as {instant_text(at)}")
     return number
 
 
@@ -132,13 +130,9 @@ def _unknown(store: StateStore, name: str, what: str) -> UsageError:
     first, last = kept[-1], kept[0]
     return UsageError(
         f"environment '{name}' has {what}",
-        hint=f"its versions are {first.version} (of {_shown(first.published_at)}) to "
+        hint=f"its versions are {first.version} (of {instant_text(first.published_at)}) to "
         f"{last.version}; history_days says how long they are kept",
     )
-
-
-def _shown(at: datetime) -> str:
-    return instant_text(at)
 
 
 def published_entry(
@@ -164,7 +158,7 @@ class TableName:
     """The view and table by which an environment has a model.
 
     Args:
-        view: Its view in Spark, quoted; None for what has none.
+        view: Its view, quoted for Spark; None for what has none.
         table: The table that holds its rows, quoted; None where a view of its query is all.
         branch: The Iceberg branch that has them; None for `main`.
     """
@@ -202,5 +196,5 @@ def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:
             name, environment, known.views.quoted(name, catalog) if shown else None, None
         )
     table = warehouse.store.tables.get(entry.table_id)
-    quoted = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
+    quoted = qualified(table.ref, catalog)
     return TableName(name, environment, known.views.quoted(name, catalog), quoted, table.branch)

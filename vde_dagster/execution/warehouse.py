@@ -6,18 +6,14 @@ import getpass
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.build_snapshots import Built, Memo
-from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.model import Model
+from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.project.problem import Problem
-from vde_dagster.project.serialise import from_bytes, to_bytes, types_of
 from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
@@ -26,7 +22,9 @@ if TYPE_CHECKING:
     from vde_dagster.execution.engine import Engine
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.planning.build_snapshots import MoreMistakes
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
+    from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
     from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state import StateStore
@@ -39,7 +37,6 @@ class Warehouse:
     Args:
         engine: An engine to use instead of a Spark session of its own; it is not closed here.
         join: Starts or returns a Spark session of somebody else, which the engine joins.
-        clock: Who tells the state store the time; the machine by default.
         effects: The state store's port for side effects; for tests.
     """
 
@@ -77,10 +74,10 @@ class Warehouse:
 
     @cached_property
     def project(self) -> Project:
-        """The project; every mistake in it is raised.
+        """The project.
 
         Raises:
-            ProjectError: A file is wrong.
+            ProjectError: A file is wrong; has every mistake.
             UsageError: The folder has no models.
         """
         from vde_dagster.project.loading.loader import load_project, no_models
@@ -108,7 +105,7 @@ class Warehouse:
         return ParsedQueries()
 
     def changed_files(self, branch: str) -> frozenset[str]:
-        """Return the project's files that differ from a git branch; see `git_changes`."""
+        """Return the project's files that differ from a git branch."""
         from vde_dagster.project.files import git_changes
 
         return git_changes(self.root, branch)
@@ -199,8 +196,7 @@ class Warehouse:
         """Return the project's snapshots in topological order.
 
         Raises:
-            ProjectError: A file is wrong, a query names what its parents do not have, or a check
-                found a mistake.
+            ProjectError: A file is wrong, or a check found a mistake.
         """
         return self.snapshots_of(self.project.models, self.parsed, [])
 
@@ -212,17 +208,11 @@ class Warehouse:
         more: MoreMistakes | None = None,
         revise: Callable[[Snapshot], Snapshot] | None = None,
     ) -> dict[ModelName, Snapshot]:
-        """Build the snapshots of definitions over the catalog's external tables.
+        """Build the snapshots of definitions, in topological order; see `build_snapshots`.
 
         Args:
-            parsed: Trees of their queries that are at hand.
-            warnings: Takes what looks like a mistake in a project's definitions; by default
-                they are not checked, as stored ones are past mending.
-            more: Finds what is wrong in what belongs to models, see `build_snapshots`.
-            revise: Makes of each snapshot the one that its children see; see `build_snapshots`.
-
-        Returns:
-            Snapshots in topological order.
+            warnings: Takes what looks like a mistake in a project's definitions; by default it is
+                not looked for, as stored ones are past mending.
 
         Raises:
             ProjectError: A query names what its parents do not have, or a check found a mistake.
@@ -245,8 +235,8 @@ class Warehouse:
             self._memo.save()
 
     @cached_property
-    def _memo(self) -> FileMemo:
-        return FileMemo(self.settings.work_dir / "cache" / "snapshots")
+    def _memo(self) -> SnapshotMemo:
+        return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
         from vde_dagster.planning.tables.table import TableRef
@@ -280,11 +270,7 @@ def current_user() -> str:
 
 
 def _all_mistakes(root: Path, found: ProjectError) -> ProjectError:
-    """Add the mistakes in models of the files that could be read.
-
-    Returns:
-        One error that has all mistakes.
-    """
+    """Return one error with those that were found and those in files that can be read."""
     from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
     from vde_dagster.project.loading.loader import load_project
@@ -321,69 +307,3 @@ def _understood(project: Project) -> dict[ModelName, Model]:
         if doubtful or not unknown.isdisjoint((*model.depends_on, *model.audited_against)):
             unknown.add(name)
     return {name: model for name, model in models.items() if name not in unknown}
-
-
-_FORMAT = b"vde-memo-5\n"
-
-
-class FileMemo(Memo):
-    """A memo in one file: a dictionary of what `as_seen`, checks and snapshots are, by key.
-
-    Reading it costs one read and no parsing of what is not asked for. It holds nothing that
-    cannot be computed again, so a file that cannot be read is an empty one.
-
-    Args:
-        path: The file; its folder is made when something is saved.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._used: dict[str, bytes] = {}
-        self._changed = False
-
-    def get(self, key: str, model: Model) -> Built | None:
-        """Return the memory of a model, or None."""
-        data = self._known.get(key)
-        if data is None:
-            return None
-        names, form = _remembered()
-        try:
-            seen, problems, *values = from_bytes(form, data)
-        except ValueError:
-            self._changed = True
-            return None
-        self._used[key] = data
-        snapshot = Snapshot(model=model, **dict(zip(names, values, strict=True)))
-        return Built(snapshot, seen, problems)
-
-    def put(self, key: str, built: Built) -> None:
-        """Remember what was made of a model; `save` writes it."""
-        snapshot, seen, problems = built
-        values = (getattr(snapshot, name) for name in _remembered()[0])
-        self._used[key] = to_bytes((seen, problems, *values))
-        self._changed = True
-
-    def save(self) -> None:
-        """Write the entries used in this process atomically, when any is new."""
-        if not self._changed:
-            return
-        with replacing(self._path) as file:
-            file.write(_FORMAT + to_bytes(self._used))
-        self._changed = False
-
-    @cached_property
-    def _known(self) -> dict[str, bytes]:
-        try:
-            data = self._path.read_bytes()
-            if data.startswith(_FORMAT):
-                return from_bytes(dict[str, bytes], data[len(_FORMAT) :])
-        except (OSError, ValueError):
-            pass
-        return {}
-
-
-@cache
-def _remembered() -> tuple[tuple[str, ...], Any]:
-    """Return the fields of a snapshot but its model, and the form in which they are kept."""
-    types = types_of(Snapshot, without="model")
-    return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]

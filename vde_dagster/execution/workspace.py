@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 class Workspace(Warehouse):
-    """A project on disk with its warehouse, and everything that can be done with them.
-
-    The three commonest calls are here; the others are those of `plans`, `environments`, `changes`,
-    `queries`, `models` and `maintenance`.
-    """
+    """The door: a warehouse with the three commonest calls, and facets with all others."""
 
     @classmethod
     def open(
@@ -52,7 +48,8 @@ class Workspace(Warehouse):
         """
         if not root.is_dir():
             raise UsageError(
-                f"there is no folder {root}", hint="give the project's folder with --project"
+                f"there is no folder '{root}'",
+                hint="give the project's folder with --project, or make a project with `vde init`",
             )
         return cls(root, engine=engine, join=join, clock=clock, effects=effects)
 
@@ -77,7 +74,6 @@ class Workspace(Warehouse):
             concurrency: Models and batches worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
-            skip_tests: Whether to publish without running unit tests.
 
         Raises:
             NoSparkError: Spark is needed and cannot be had; nothing was stored.

@@ -184,7 +184,7 @@ def test_what_vde_test_found_right_an_apply_does_not_run_again(
     ended = vde("apply", "prod", "--project", template.root)
     assert ended.code == 0
     assert tested not in ended.err
-    (template.root / ".vde/cache/unit_tests.json").unlink()
+    (template.root / ".vde/cache/unit_tests").unlink()
     template.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + 0 AS")
     assert f"{tested} passed" in vde("apply", "prod", "--project", template.root).err
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from vde_dagster.execution.apply.table_branches import TableBranches
+from vde_dagster.execution.apply.table_branches import Target
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.fills import table_commits
 from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
@@ -53,9 +53,9 @@ def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
     """The sweep above would find out if `main` moved without asking for the lease."""
     (operation,) = [known for known in TAKEN_OVER if known.name == "first apply"]
     stage = Stage(operation, empty_database)
-    unfenced = TableBranches._change
+    unfenced = Target._change
 
-    def careless(self: TableBranches, *arguments: Any) -> Any:
+    def careless(self: Target, *arguments: Any) -> Any:
         store = self.lakehouse.store
         with monkeypatch.context() as patch:
             patch.setattr(store, "leases", AnyLease(store.database))
@@ -63,7 +63,7 @@ def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
             return unfenced(self, *arguments)
 
     try:
-        monkeypatch.setattr(TableBranches, "_change", careless)
+        monkeypatch.setattr(Target, "_change", careless)
         written = [n for n, point in enumerate(stage.points, 1) if point == "engine.fill.commit"]
         noticed = r"twice|nobody recorded|stalled after|not at its pin"
         with pytest.raises(AssertionError, match=noticed):

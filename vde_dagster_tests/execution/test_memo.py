@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.warehouse import FileMemo
+from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 def built(root: Path, path: Path) -> dict[ModelName, Snapshot]:
     """Build the project's snapshots as a new process would, with what `path` remembers."""
-    memo = FileMemo(path)
+    memo = SnapshotMemo(path)
     found = build_snapshots(load_project(root).models, lambda name: None, memo=memo)
     memo.save()
     return found

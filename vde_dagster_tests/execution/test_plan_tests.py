@@ -156,7 +156,7 @@ def test_an_unreadable_memory_means_that_tests_run(
 ) -> None:
     with open_fake(folder.root, engine) as workspace:
         finished(workspace, "dev")
-    (folder.root / ".vde/cache/unit_tests.json").write_text("[")
+    (folder.root / ".vde/cache/unit_tests").write_text("[")
     with open_fake(folder.root, engine) as workspace:
         assert finished(workspace, "prod") == [("test_doubles", False)]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ConflictError, StoreError
-from vde_dagster.execution.apply.table_branches import TableBranches
+from vde_dagster.execution.apply.table_branches import Target
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
 from vde_dagster.lakehouse.maintenance.fsck import fsck
@@ -85,8 +85,8 @@ def written(lakehouse: Lakehouse) -> tuple[PhysicalTable, FillResult]:
 def advance(lakehouse: Lakehouse, written: tuple[PhysicalTable, FillResult]) -> None:
     made, result = written
     with lakehouse.store.leases.holding(f"table/{made.id}", "me") as held:
-        branches = TableBranches(lakehouse, made, held.lease)
-        branches.advance(OWN, day(1), result, last=True)
+        target = Target(lakehouse, made, held.lease, OWN, waits=False)
+        target.record(day(1), result, last=True)
 
 
 def test_what_main_has_is_recorded_by_who_comes_next(

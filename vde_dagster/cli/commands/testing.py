@@ -112,7 +112,7 @@ def run_tests(
     for result in results:
         if result.passed:
             passed.add(result.test, snapshots)
-    passed.save()
+    passed.save(keep=True)
     output.result(results_json(results), lambda console: show_results(console, results))
     if not all(result.passed for result in results):
         raise typer.Exit(1)

@@ -49,7 +49,7 @@ from vde_dagster.execution.events import (
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
-from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.environments.resolver import Columns, Resolver
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import parent_gaps
 from vde_dagster.planning.plan.plan import Plan
@@ -64,10 +64,9 @@ class Applier:
     """Applies one plan.
 
     Args:
-        warehouse: What it is applied to; the engine is started only when there is work for it.
+        warehouse: Its engine is started only when there is work for it.
         on_event: Called in the calling thread with everything that happens, in order.
         concurrency: Models, and batches of models, worked on at once.
-        who: For the environment's history.
         wait_seconds: How long to wait for an environment that somebody else is changing.
         tests: Unit tests to run before anything is filled, or None for none.
     """
@@ -99,52 +98,41 @@ class Applier:
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
-        started = time.monotonic()
-        self.warehouse.store.project.require_own()
-        require_past(self.plan, self.warehouse.store.database.clock.now())
+        started, store, name = time.monotonic(), self.warehouse.store, self.plan.environment
+        store.project.require_own()
+        require_past(self.plan, store.database.clock.now())
         self.warehouse.lakehouse.recover()
-        self.warehouse.store.plans.require_open(self.plan.id)
-        self.warehouse.store.plans.save(self.plan)
+        store.plans.require_open(self.plan.id)
+        store.plans.save(self.plan)
         if self._is_applied():
-            return self._applied_before()
+            failed = self._virtual_update()  # That apply may have died behind its publication.
+            return ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(
-                self.warehouse.store.leases.holding(
-                    environment_lease(self.plan.environment),
-                    self.owner,
-                    wait_seconds=self.wait_seconds,
+                store.leases.holding(
+                    environment_lease(name), self.owner, wait_seconds=self.wait_seconds
                 )
             )
             if self._is_applied():
-                current = self.warehouse.store.environments.get(self.plan.environment)
-                return ApplyResult(self.plan, current, False, 0.0)
+                return ApplyResult(self.plan, store.environments.get(name), False, 0.0)
             self.plan = replace(self.plan, base_version=self._check_base())
-            self.warehouse.store.plans.set_status(self.plan.id, "applying")
+            store.plans.set_status(self.plan.id, "applying")
             try:
                 environment, plan = self._work(held, lease.lease)
             except UnknownOutcomeError:
                 # Whether it was published is found out by the next apply; it has not failed.
                 raise
             except BaseException as error:
-                self.warehouse.store.plans.set_status(self.plan.id, "failed", _message(error))
+                store.plans.set_status(self.plan.id, "failed", _message(error))
                 raise
             finally:
                 self._drain()
         seconds = time.monotonic() - started
-        if environment is not None:
-            self.on_event(Published(environment, plan, seconds))
+        self.on_event(Published(environment, plan, seconds))
         failed = self._virtual_update()
-        published = environment is not None
-        return ApplyResult(
-            plan, environment, published, seconds, failed, with_twins(plan, self._skipped)
-        )
-
-    def _applied_before(self) -> ApplyResult:
-        """Finish what an apply of the plan left that died behind its publication."""
-        failed = self._virtual_update()
-        current = self.warehouse.store.environments.get(self.plan.environment)
-        return ApplyResult(self.plan, current, False, 0.0, failed)
+        skipped = with_twins(plan, self._skipped)
+        return ApplyResult(plan, environment, True, seconds, failed, skipped)
 
     def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
         return run_virtual_update(self.warehouse, self.plan.environment, self.owner, self.on_event)
@@ -163,12 +151,17 @@ class Applier:
         self.warehouse.store.tables.note_parts(
             (model.table.id, part)
             for model in plan.builds
-            if model.table is not None and model.snapshot_id is not None
-            for part in parts_of_units(plan.snapshots[model.snapshot_id], model.intervals)
+            if model.table is not None
+            for part in parts_of_units(plan.snapshot_of(model), model.intervals)
         )
         catalog = self.warehouse.settings.catalog
-        sets = digest_sets(plan, target, catalog) if plan.builds else {}
-        tasks = PlanTasks(plan, target, Written(), catalog, sets, self._lacks(plan))
+        sets: Mapping[str, tuple[Columns, ...]] = {}
+        lacks: Mapping[str, ParentGaps] = {}
+        if plan.builds:
+            sets = digest_sets(plan, target, catalog)
+            known = with_tables(plan, self.warehouse.store.tables.load(plan.tables))
+            lacks = parent_gaps(known, self.warehouse.settings.start_time)
+        tasks = PlanTasks(plan, target, Written(), catalog, sets, lacks)
         filler = TableFiller(
             tasks,
             self.warehouse,
@@ -191,13 +184,6 @@ class Applier:
             who=self.who,
         )
         return environment, plan
-
-    def _lacks(self, plan: Plan) -> Mapping[str, ParentGaps]:
-        """Return the parent intervals missing now for full tables."""
-        if not plan.builds:
-            return {}
-        tables = self.warehouse.store.tables.load(plan.tables)
-        return parent_gaps(with_tables(plan, tables), self.warehouse.settings.start_time)
 
     def _test(self, tests: PlanTests, plan: Plan) -> None:
         """Run unit tests; how they ended is news, whether the plan goes on or not."""
@@ -258,9 +244,11 @@ class Applier:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
         self.warehouse.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
-        if not new:
-            return self.plan
-        return with_tables(self.plan, self.warehouse.store.tables.ensure_all(new))
+        return (
+            with_tables(self.plan, self.warehouse.store.tables.ensure_all(new))
+            if new
+            else self.plan
+        )
 
     def _resolver(self, plan: Plan) -> Resolver:
         production = self.warehouse.store.environments.get(PRODUCTION)
@@ -277,12 +265,7 @@ class Applier:
         return TableLeases.take(self.warehouse.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
-        """Fill and audit every model that the plan builds, and create the tables that are missing.
-
-        Raises:
-            AuditFailedError: The only failures were blocking audits.
-            ExecutionError: Something failed.
-        """
+        """Fill and audit every model that the plan builds, and create missing tables."""
         work = {
             model.name: model
             for model in plan.models

@@ -22,7 +22,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.apply.worker_pool import Slots
 from vde_dagster.lakehouse.catalogs.catalog import TABLE
 from vde_dagster.lakehouse.io.files import read_metadata
-from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -47,8 +47,6 @@ class BatchRun:
     and those that run go on to their end.
 
     Args:
-        batches: The batches, in the order in which they are begun.
-        work: Does one.
         most: How many run at once at most.
         slots: The apply's; the calling thread has one already.
         stop: When set, no further batch is begun.
@@ -125,11 +123,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Bytes that lie evenly in a range.
-
-    Args:
-        interval: The range (UTC).
-    """
+    """Bytes that lie evenly in a range (UTC)."""
 
     interval: Interval
     bytes: int
@@ -156,8 +150,6 @@ def cut_by_bytes(
     Args:
         table: The model's table; of a parent's bytes that are not known by interval some lie
             anywhere between its first instant and the last missing one.
-        missing: What is to be filled.
-        reads: Returns the tables that the model reads.
 
     Returns:
         Batches in order of time, and the bytes of them all; a unit that is larger than the limit
@@ -189,7 +181,7 @@ def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
     def batches(model: PlannedModel) -> Batches | None:
         if model.records_only or model.table is None:
             return None
-        snapshot = plan.snapshots[model.snapshot_id or ""]
+        snapshot = plan.snapshot_of(model)
 
         def reads() -> Iterator[TableRead]:
             for read in tables_read(snapshot, resolver, warehouse.settings.catalog):
@@ -211,7 +203,6 @@ def cut(
     """Yield the longest batches of whole units whose bytes stay within a limit.
 
     Args:
-        missing: Ranges to cut, of whole units.
         weights: Where the bytes are; they may overlap.
         limit: Bytes of a batch; a single unit may have more.
     """
@@ -241,7 +232,7 @@ class _Cumulative:
     def __init__(self, weights: list[Weight]) -> None:
         slopes: dict[datetime, float] = {}
         for weight in weights:
-            length = (weight.interval.end - weight.interval.start).total_seconds()
+            length = _length((weight.interval,))
             for at, sign in ((weight.interval.start, 1), (weight.interval.end, -1)):
                 slopes[at] = slopes.get(at, 0.0) + sign * weight.bytes / length
         self._at = sorted(slopes)
@@ -264,10 +255,8 @@ def _weights(warehouse: Warehouse, read: TableRead, span: Interval, limit: int) 
         for fill, part, share in newest_fills(warehouse, read.key, IntervalSet((span,))):
             known = min(left, round(share * (fill.bytes or 0)))
             left -= known
-            length = sum((each.end - each.start).total_seconds() for each in part)
             for each in part:
-                seconds = (each.end - each.start).total_seconds()
-                yield Weight(each, round(known * seconds / length))
+                yield Weight(each, round(known * _length((each,)) / _length(part)))
     if left:
         yield Weight(span, left)
 
@@ -284,11 +273,8 @@ def _total(warehouse: Warehouse, read: TableRead) -> int:
         metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
     except (VdeError, OSError):
         return 0  # Spark will say what is wrong with it.
-    head = head_of(metadata, read.branch)
-    for snapshot in metadata.get("snapshots", ()):
-        if snapshot["snapshot-id"] == head:
-            return int(snapshot.get("summary", {}).get("total-files-size", 0))
-    return 0
+    shown = next(history(metadata, head_of(metadata, read.branch)), {})
+    return int(shown.get("summary", {}).get("total-files-size", 0))
 
 
 def _memory(text: str) -> int | None:
@@ -303,12 +289,7 @@ def _memory(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkEstimate:
-    """The estimated work of computing something again.
-
-    Args:
-        rows: Rows to write.
-        seconds: Seconds of Spark's work, one model after the other.
-    """
+    """The estimated work of computing something again: rows, and seconds of Spark's work."""
 
     rows: int
     seconds: float
@@ -341,8 +322,7 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
-    Returns:
-        The fill, which of the ranges it stands for, and what share of the fill that is.
+    With each goes which of the ranges it stands for, and what share of the fill that is.
     """
     left = wanted
     for fill in warehouse.store.fills.log(table_id):

@@ -1,9 +1,9 @@
 """Fills before their time, by a clock that was ahead: they count as not filled.
 
 A clock that goes back shows that it was ahead: a fill that was recorded later than now, or a range
-that ends later, was filled at some time between the table's fill before and now. Whatever of it
-ended after that one is filled again as soon as it is due. What nobody looks at until the wrong
-clock's time has come cannot be told from what was filled in time.
+that ends later, was filled between the table's fill before and now. Whatever of it ended after that
+one is filled again as soon as it is due. What nobody looks at until the wrong clock's time has come
+cannot be told from what was filled in time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.texts import count
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
@@ -79,7 +80,7 @@ def _said(
     if early:
         said.append(
             f"a clock was ahead of this one, where it is {instant_text(now)}: what it let "
-            f"{len(early)} {'table' if len(early) == 1 else 'tables'} be filled with before its "
+            f"{count(len(early), 'table')} be filled with before its "
             "end is filled again when it is due"
         )
     if stays:
@@ -102,9 +103,6 @@ def _said(
 
 def require_past(plan: Plan, now: datetime) -> None:
     """Make sure that a plan was not made by a clock that was ahead: it fills what goes on.
-
-    Args:
-        now: The instant (UTC).
 
     Raises:
         UsageError: It was.

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit, ModelFailure, QueryPlace
+from vde_dagster.base.failures import ModelFailure, QueryPlace
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count
 from vde_dagster.errors import (
@@ -21,7 +21,6 @@ from vde_dagster.errors import (
     VdeError,
 )
 from vde_dagster.planning.checks.diagnostics import place_in_header
-from vde_dagster.planning.engine_tasks import AuditResult
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
@@ -33,26 +32,18 @@ KEPT_LOGS = 50
 """Files with stacks that are kept; the oldest go."""
 
 
-def failed_audit(audit: Audit, result: AuditResult) -> FailedAudit:
-    """Describe a blocking audit that found rows."""
-    return FailedAudit(audit.label, result.failed_rows, result.sample[:SHOWN_ROWS])
-
-
 def plan_failure(
     plan: Plan,
     failed: Mapping[ModelName, Exception],
     skipped: Mapping[ModelName, ModelName],
     folder: Path,
 ) -> VdeError:
-    """Return the error of a plan of which models failed.
+    """Return the error of a plan of which models failed, model by model.
 
     Args:
-        failed: What each failed model raised.
+        failed: What each failed model raised; where Spark cannot be had, that is returned alone.
         skipped: The models that were not begun, with the one that failed before them.
         folder: Where the file with the stacks is put.
-
-    Returns:
-        An error that says everything model by model; where Spark cannot be had, just that.
     """
     for error in failed.values():
         if isinstance(error, StoreError):
@@ -65,8 +56,12 @@ def plan_failure(
     )
     only_audits = all(isinstance(error, AuditFailedError) for error in failed.values())
     kind = AuditFailedError if only_audits else ExecutionError
+    lines = [f"plan {plan.id} was not published: {count(len(failures), 'model')} failed"]
+    lines += [f"  {failure}" for failure in failures]
+    if skipped:
+        lines.append(f"  skipped for them: {', '.join(map(str, skipped))}")
     raised = kind(
-        _message(plan, failures, skipped),
+        "\n".join(lines),
         hint="what was finished is kept: mend the cause and apply again",
     )
     raised.failures = failures
@@ -99,7 +94,6 @@ def failure_location(
     """Return the place in a model's files that an error is about, as near as it is known.
 
     Args:
-        error: What was raised for the model.
         plan: Knows the queries that are inlined in the model's.
         audit: The audit that failed, if it is one.
     """
@@ -122,11 +116,7 @@ def failure_location(
 
 @contextmanager
 def query_of(snapshot: Snapshot) -> Iterator[None]:
-    """Let an error say which model's query was run meanwhile, and where its file has the mistake.
-
-    Raises:
-        ExecutionError: The same, with model and place.
-    """
+    """Let an error name the model whose query was run meanwhile, and the mistake's place."""
     try:
         yield
     except ExecutionError as error:
@@ -138,11 +128,7 @@ def query_of(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
-    """Write the whole stacks of what failed to a file, and forget the oldest such files.
-
-    Returns:
-        The file, or None where it cannot be written.
-    """
+    """Write the whole stacks of what failed to a file, where that can be; the oldest files go."""
     target = folder / f"{plan_id}.log"
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:
@@ -172,24 +158,11 @@ def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
             left.extend(parent.parents)
 
 
-def _message(
-    plan: Plan, failures: Collection[ModelFailure], skipped: Mapping[ModelName, ModelName]
-) -> str:
-    lines = [f"plan {plan.id} was not published: {count(len(failures), 'model')} failed"]
-    lines += [f"  {failure}" for failure in failures]
-    if skipped:
-        lines.append(f"  skipped for them: {', '.join(map(str, skipped))}")
-    return "\n".join(lines)
-
-
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
-    """Find a place of a rendered query in a model's file.
+    """Find a place of a rendered query in a model's file; None where none has the words.
 
     Args:
         models: The model whose query it is, then those whose queries are inlined in it.
-
-    Returns:
-        File, line and column; None where the offending words stand in none of the queries.
     """
     offset = place.offset if place.offset is not None else _column_offset(place)
     if offset is None:

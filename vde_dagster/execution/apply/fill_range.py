@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from vde_dagster.base.failures import FailedAudit
+from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
-from vde_dagster.execution.apply.failure_report import failed_audit
-from vde_dagster.execution.apply.make_table import TableMaker
+from vde_dagster.execution.apply.make_table import create_table
 from vde_dagster.execution.apply.plan_tasks import NO_COMMITS, PlanTasks
 from vde_dagster.execution.apply.skipping import Looked, Skipping
 from vde_dagster.execution.apply.table_branches import LeftOver, Target
@@ -39,7 +38,6 @@ class RangeFiller:
     """Fills ranges of one model's table.
 
     Args:
-        auditor: Audits them; knows the plan and the warehouse.
         filler: The definition that fills the table.
         table: The table, which has more columns and ranges after each fill.
         left: How many ranges are to be filled.
@@ -63,7 +61,6 @@ class RangeFiller:
         """Fill a range on the attempt's branch.
 
         Args:
-            interval: The range (UTC).
             anew: Whether it replaces everything that the table holds.
 
         Raises:
@@ -123,7 +120,7 @@ class RangeFiller:
             yield branch
         finally:
             with suppress(VdeError):
-                self.target.branches.drop(branch)
+                self.target.drop(branch)
 
     @contextmanager
     def _landed(self, interval: Interval) -> Iterator[None]:
@@ -140,8 +137,8 @@ class RangeFiller:
             self._unsure = False
 
     def _make(self, task: FillTask) -> FillTask:
-        maker = TableMaker(self.auditor.warehouse, self.auditor.tasks.written)
-        made = maker.create(self.filler, self.table, task, self.target.branches.lease)
+        warehouse, written = self.auditor.warehouse, self.auditor.tasks.written
+        made = create_table(warehouse, written, self.filler, task, self.target.lease)
         self.table = made.table
         return made
 
@@ -171,13 +168,7 @@ class RangeFiller:
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Runs the audits of one plan's models; called from several threads.
-
-    Args:
-        tasks: Makes the audits' queries.
-        warehouse: Runs them, and keeps what they find.
-        emit: Takes events from any thread.
-    """
+    """Runs and records the audits of one plan's models; called from several threads."""
 
     tasks: PlanTasks
     warehouse: Warehouse
@@ -197,14 +188,12 @@ class Auditor:
 
         Args:
             table: Its table; None for a view.
-            interval: The range (UTC).
             branch: The branch that has the range, or None for the table's own.
             late: Whether it is the turn of the late ones, see `AuditOrder`, and not of all others.
 
         Raises:
             AuditFailedError: A blocking audit found rows; the others have run all the same.
         """
-        failures: list[str] = []
         found: list[FailedAudit] = []
 
         def chosen(audit: Audit) -> bool:
@@ -215,11 +204,12 @@ class Auditor:
             self.warehouse.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
-                failures.append(f"{audit.label} found {result.failed_rows} rows")
-                found.append(failed_audit(audit, result))
-        if failures:
+                sample = result.sample[:SHOWN_ROWS]
+                found.append(FailedAudit(audit.label, result.failed_rows, sample))
+        if found:
+            failures = ", ".join(f"{one.audit} found {one.rows} rows" for one in found)
             raised = AuditFailedError(
-                f"{snapshot.name}, {interval.text}: " + ", ".join(failures),
+                f"{snapshot.name}, {interval.text}: {failures}",
                 hint="the failing rows are kept with the plan",
             )
             raised.audits = tuple(found)
@@ -238,10 +228,6 @@ def recover(
 
     A process that died between Iceberg's commit and the state's leaves such ranges. Rows
     that are not asked for or fail a blocking audit are taken off the branch.
-
-    Args:
-        missing: What is to be filled (UTC).
-        auditor: Audits the plan's tables.
 
     Returns:
         What is recorded as filled; a part of a unit may have gone on since (UTC).

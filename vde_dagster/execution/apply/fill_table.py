@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.apply.batches import BatchRun, cut_by_bytes
 from vde_dagster.execution.apply.fill_range import Auditor, RangeFiller, recover
-from vde_dagster.execution.apply.make_table import TableMaker, add_columns
+from vde_dagster.execution.apply.make_table import add_columns, analysed_types, create_table
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.execution.apply.skipping import Skipping
-from vde_dagster.execution.apply.table_branches import LeftOver, TableBranches, TableLeases, Target
+from vde_dagster.execution.apply.table_branches import LeftOver, TableLeases, Target
 from vde_dagster.execution.apply.worker_pool import Slots
 from vde_dagster.execution.events import (
     Event,
@@ -54,11 +54,9 @@ class TableFiller:
     """Fills the tables of one plan; `fill` is called from several threads.
 
     Args:
-        tasks: The plan, and what the engine is asked to do for it.
         leases: Those of the tables; of what an environment shows they are held already, and its
             rows wait for the publication.
         attempt: Names the branches of this attempt; see `BranchName`.
-        emit: Takes events from any thread.
         stop: When set, no further range is begun.
         slots: Bound what is done at the same time.
     """
@@ -109,7 +107,7 @@ class TableFiller:
 
     def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
         """Return half the units of a batch; None where it cannot be cut."""
-        snapshot = self.tasks.plan.snapshots[model.snapshot_id or ""]
+        snapshot = self.tasks.plan.snapshot_of(model)
         if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
             return None
         units = snapshot.cadence.unit.count(batch)
@@ -118,7 +116,7 @@ class TableFiller:
     def _too_large(
         self, model: PlannedModel, batch: Interval | None, error: VdeError
     ) -> ExecutionError:
-        snapshot = self.tasks.plan.snapshots[model.snapshot_id or ""]
+        snapshot = self.tasks.plan.snapshot_of(model)
         what, hint = f"{model.name}, computed alone", error.hint
         if batch is not None and snapshot.is_incremental:
             units = snapshot.cadence.unit.count(batch)
@@ -129,10 +127,8 @@ class TableFiller:
         return ExecutionError(f"{what}: {error.message}", hint=hint)
 
     def _fill(self, model: PlannedModel, batches: _Batches) -> None:
-        assert model.snapshot_id is not None
         began = time.monotonic()
-        snapshot = self.tasks.plan.snapshots[model.snapshot_id]
-        table = model.table
+        snapshot, table = self.tasks.plan.snapshot_of(model), model.table
         if table is None:
             ranges = model.intervals.ranges or (self.tasks.latest_slot(snapshot),)
             self._auditor().audit(snapshot, None, ranges[-1], None)
@@ -158,8 +154,7 @@ class TableFiller:
         if not table.created:
             # Nothing was to be filled, but views and other models have to find it.
             filler = self._definition(snapshot, table)
-            task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
-            table = self._maker.create(filler, table, task, lease).table
+            table = self._create(snapshot, filler, table, lease)
         if model.audits:
             for interval in _audited(snapshot, table.intervals - model.intervals):
                 self._auditor().audit(snapshot, table, interval, None)
@@ -176,8 +171,7 @@ class TableFiller:
             self._with_memory(model, self._audit_late)
 
     def _audit_late(self, model: PlannedModel, batches: _Batches) -> None:
-        assert model.snapshot_id is not None
-        snapshot = self.tasks.plan.snapshots[model.snapshot_id]
+        snapshot = self.tasks.plan.snapshot_of(model)
         if model.table is None:
             slot = self.tasks.latest_slot(snapshot)
             self._auditor().audit(snapshot, None, slot, None, late=True)
@@ -197,16 +191,18 @@ class TableFiller:
             known = self.warehouse.store.snapshots.load([had, model.table.snapshot_id])
             previous = known.get(had) or known[model.table.snapshot_id]
             with self.leases.guard(model.table):
-                self.warehouse.engine().evolve_layout(
-                    model.table, self.tasks.plan.snapshots[model.snapshot_id], previous
-                )
+                snapshot = self.tasks.plan.snapshot_of(model)
+                self.warehouse.engine().evolve_layout(model.table, snapshot, previous)
 
     def _auditor(self) -> Auditor:
         return Auditor(self.tasks, self.warehouse, self.emit, self.order)
 
-    @property
-    def _maker(self) -> TableMaker:
-        return TableMaker(self.warehouse, self.tasks.written)
+    def _create(
+        self, snapshot: Snapshot, filler: Snapshot, table: PhysicalTable, lease: Lease
+    ) -> PhysicalTable:
+        """Create a table without filling it."""
+        task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
+        return create_table(self.warehouse, self.tasks.written, filler, task, lease).table
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
         """Decide where a table is written.
@@ -217,7 +213,7 @@ class TableFiller:
         waiting = self.tasks.written.branches()
         waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)
         own = BranchName(self.tasks.plan.id, self.attempt, shared=not waits)
-        return Target(TableBranches(self.warehouse.lakehouse, table, lease), own, waits)
+        return Target(self.warehouse.lakehouse, table, lease, own, waits)
 
     def _fill_missing(
         self,
@@ -233,9 +229,7 @@ class TableFiller:
         filled = written.filled()
         # What this apply itself has filled, before memory lacked, is made of what is there.
         outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
-        left = target.take_over(
-            self.tasks.plan.id, snapshot.cadence.unit, restate=model.again, outdated=outdated
-        )
+        left = target.take_over(snapshot.cadence.unit, restate=model.again, outdated=outdated)
         if target.waits and left.commits:
             written.put_branch(table.id, target.branch)
         self._audit_rows_of_others(model, snapshot, target, left)
@@ -302,8 +296,8 @@ class TableFiller:
         """Fill batches that need not wait for each other.
 
         Raises:
-            ExecutionError: One of them failed, or the work was cancelled; of several that failed
-                the first is raised and says which others did.
+            ExecutionError: One of several that failed, which says which others did; or the work was
+                cancelled.
         """
         cut.current = batches[0]
         if anew:
@@ -321,7 +315,9 @@ class TableFiller:
         left = run.run()
         if run.failed:
             # One that lacks memory may have taken others with it.
-            first, *others = sorted(run.failed, key=lambda one: not _lacks_memory(run.failed[one]))
+            lacking = (one for one, e in run.failed.items() if getattr(e, "lacks_memory", False))
+            first = next(lacking, next(iter(run.failed)))
+            others = [one for one in run.failed if one != first]
             error, cut.current = run.failed[first], first
             if others and isinstance(error, VdeError):
                 error.message += f" (so did {', '.join(map(str, others))})"
@@ -341,9 +337,7 @@ class TableFiller:
     ) -> PhysicalTable:
         """Record ranges as filled as they are, without computing anything."""
         if not table.created:
-            slot = self.tasks.latest_slot(snapshot)
-            task = self.tasks.fill(filler, table, slot, None)
-            table = self._maker.create(filler, table, task, target.branches.lease).table
+            table = self._create(snapshot, filler, table, target.lease)
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
             target.record(interval, result, self.tasks.made_without(table), last=True)
@@ -359,7 +353,7 @@ class TableFiller:
         missing: IntervalSet,
     ) -> PhysicalTable | None:
         """Let slots count as filled when nothing that the model reads has changed."""
-        found = self._skipping().nothing_new(filler, table)
+        found = Skipping(self.tasks, self.warehouse).nothing_new(filler, table)
         if found is None:
             return None
         last, facts = found
@@ -371,16 +365,12 @@ class TableFiller:
             self.emit(event)
         return table
 
-    def _skipping(self) -> Skipping:
-        return Skipping(self.tasks, self.warehouse)
-
     def _audit_rows_of_others(
         self, model: PlannedModel, snapshot: Snapshot, target: Target, left: LeftOver
     ) -> None:
         """Audit what the model needs and another one has filled, in a table that both share.
 
-        Rows are audited by the model in whose name they are filled, and others may ask more of
-        them.
+        The other was asked for its own audits only, and this one may ask more of the rows.
         """
         table = target.table
         if table.snapshot_id == snapshot.id:
@@ -413,7 +403,7 @@ class TableFiller:
         planned = extended(table, snapshot)
         if planned != table:
             task = self.tasks.fill(snapshot, planned, self.tasks.latest_slot(snapshot), None)
-            columns, _ = self._maker.types(snapshot, task)
+            columns, _ = analysed_types(self.warehouse, snapshot, task)
             table = add_columns(self.warehouse.lakehouse, table, snapshot, dict(columns), lease)
         self.tasks.written.put_table(table)
         return table
@@ -422,10 +412,6 @@ class TableFiller:
 def _audited(snapshot: Snapshot, ranges: IntervalSet) -> Sequence[Interval]:
     """Return the ranges to audit: of a table that is made whole one of them stands for all."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
-
-
-def _lacks_memory(error: Exception) -> bool:
-    return isinstance(error, VdeError) and error.lacks_memory
 
 
 def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:

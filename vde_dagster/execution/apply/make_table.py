@@ -7,16 +7,16 @@ says of it. Columns are added and never taken away: who reads or fills the table
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.apply.plan_tasks import Written
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
-from vde_dagster.lakehouse.metadata.changes import append_columns, set_branch
+from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_branch
 from vde_dagster.lakehouse.metadata.table_metadata import current_schema, head_of
-from vde_dagster.lakehouse.publishing.commit import change_table, read_table
+from vde_dagster.lakehouse.publishing.commit import change_at_last
 from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
 from vde_dagster.planning.environments.contracts import same_type
 from vde_dagster.planning.environments.resolver import column_map, fill_map
@@ -28,64 +28,53 @@ from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.fills.table_commits import TableCommit
 
 
-@dataclass(frozen=True, slots=True)
-class TableMaker:
-    """Makes the tables of one plan.
+def create_table(
+    warehouse: Warehouse, written: Written, filler: Snapshot, task: FillTask, lease: Lease
+) -> FillTask:
+    """Create a task's table with the types that its query really has; return the task for it.
 
     Args:
-        written: Is told of those that are branches of another.
+        written: Is told of a table that is a branch of another.
     """
+    table = task.table
+    columns, prepared = analysed_types(warehouse, filler, task)
+    if table.preview is not None:
+        base = warehouse.store.tables.get(table.preview.of)
+        _change(warehouse.lakehouse, base, filler, dict(columns), lease, table)
+        created = warehouse.store.tables.get(table.id)
+        written.put_table(created)
+        return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
+    warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
+    created = warehouse.store.tables.mark_created(table, columns)
+    return replace(task, table=created, prepared=prepared)
 
-    warehouse: Warehouse
-    written: Written
 
-    def create(
-        self, filler: Snapshot, table: PhysicalTable, task: FillTask, lease: Lease
-    ) -> FillTask:
-        """Create the table with the types that its query really has; return the task for it."""
-        columns, prepared = self.types(filler, task)
-        if table.preview is not None:
-            store, lakehouse = self.warehouse.store, self.warehouse.lakehouse
-            base = store.tables.get(table.preview.of)
-            created = branch_off(lakehouse, base, filler, table, dict(columns), lease)
-            self.written.put_table(created)
-            return replace(
-                task, table=created, columns=fill_map(filler, created), prepared=prepared
+def analysed_types(
+    warehouse: Warehouse, filler: Snapshot, task: FillTask
+) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
+    """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
+    declared = {column.name: column.type for column in filler.model.columns}
+    prepared = None
+    if task.query is not None:
+        before = tuple(filter(only_of_session, task.before))
+        prepared = warehouse.engine().prepare(task.query, before)
+        analysed = {name.lower(): type_ for name, type_ in prepared.columns}
+    else:
+        analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
+    added = {column.name: column.type for column in filler.model.kind.added_columns}
+    made = {*added, *(name for name, _ in filler.own_columns)}
+    columns = []
+    for output, physical in task.columns:
+        if output not in made:
+            continue  # It is shown on, and no longer computed.
+        type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
+        if type_ is None:
+            raise ExecutionError(
+                f"{filler.name}: its query has no column '{output}'",
+                hint=f"Spark sees {', '.join(analysed)}",
             )
-        self.warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-        created = self.warehouse.store.tables.mark_created(table, columns)
-        return replace(task, table=created, prepared=prepared)
-
-    def types(
-        self, filler: Snapshot, task: FillTask
-    ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-        """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
-        declared = {column.name: column.type for column in filler.model.columns}
-        prepared = None
-        if task.query is not None:
-            prepared = self.warehouse.engine().prepare(
-                task.query, tuple(filter(only_of_session, task.before))
-            )
-            analysed = {name.lower(): type_ for name, type_ in prepared.columns}
-        else:
-            analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
-        added = {column.name: column.type for column in filler.model.kind.added_columns}
-        made = {*added, *(name for name, _ in filler.own_columns)}
-        columns = []
-        for output, physical in task.columns:
-            if output not in made:
-                continue  # It is shown on, and no longer computed.
-            type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
-            if type_ is None:
-                raise ExecutionError(
-                    f"{filler.name}: its query has no column '{output}'",
-                    hint=f"Spark sees {', '.join(analysed)}",
-                )
-            columns.append((physical, type_))
-        return columns, prepared
-
-
-ATTEMPTS = 20
+        columns.append((physical, type_))
+    return columns, prepared
 
 
 def add_columns(
@@ -106,57 +95,39 @@ def add_columns(
     Raises:
         ExecutionError: A column that goes on has another type, which only the engine could tell.
     """
-    return _changed(lakehouse, table, snapshot, types, lease, None)[0]
+    return _change(lakehouse, table, snapshot, types, lease, None)
 
 
-def branch_off(
-    lakehouse: Lakehouse,
-    base: PhysicalTable,
-    snapshot: Snapshot,
-    preview: PhysicalTable,
-    types: Mapping[str, str],
-    lease: Lease,
-) -> PhysicalTable:
-    """Make the branch of a table on which a definition is tried, with its columns.
-
-    Args:
-        types: Spark SQL types by physical column, as planned: what the engine analysed.
-
-    Returns:
-        The preview as it exists.
-    """
-    return _changed(lakehouse, base, snapshot, types, lease, preview)[1]
-
-
-def _changed(
+def _change(
     lakehouse: Lakehouse,
     table: PhysicalTable,
     snapshot: Snapshot,
     types: Mapping[str, str],
     lease: Lease,
     preview: PhysicalTable | None,
-) -> tuple[PhysicalTable, PhysicalTable]:
-    """Change the table's metadata, again when somebody else has committed to it meanwhile."""
+) -> PhysicalTable:
+    """Give a table a definition's columns, and make the branch on which a preview tries it."""
     store = lakehouse.store
     by_version = _types_by_version(preview or extended(table, snapshot), snapshot, types)
     _check_types(table, snapshot, by_version)
-    for attempt in range(1, ATTEMPTS + 1):
+    whole, also = table, TableCommit()
+
+    def change(now: dict[str, Any]) -> Updates:
+        nonlocal whole, also
         known = store.tables.get(table.id)
-        at = read_table(lakehouse, table.ref)
-        fields = current_schema(at.metadata)["fields"]
-        taken = {field["name"].lower() for field in fields}
+        taken = {field["name"].lower() for field in current_schema(now)["fields"]}
         added = _named_apart(known, snapshot, taken, by_version)
         whole = replace(known, columns=(*known.columns, *added))
-        updates = append_columns(at.metadata, [(c.name, c.type or "STRING") for c in added])
+        updates = append_columns(now, [(c.name, c.type or "STRING") for c in added])
         made = None
         if preview is not None and preview.branch is not None:
-            head = head_of(at.metadata)
+            head = head_of(now)
             if head is None:
                 raise ExecutionError(
                     f"{table.ref} is empty, so there is nothing to preview a change on",
                     hint="run production first: vde run prod",
                 )
-            updates += set_branch(at.metadata, preview.branch, head)
+            updates += set_branch(now, preview.branch, head)
             shown = {physical for _, physical in column_map(snapshot, whole)}
             made = replace(
                 preview,
@@ -168,14 +139,10 @@ def _changed(
             columns=(known.id, added) if added else None,
             branched=made,
         )
-        try:
-            change_table(lakehouse, at, table.ref, updates, "table.in_place", also)
-        except PointerMovedError:
-            if attempt == ATTEMPTS:
-                raise
-            continue
-        break
-    return whole, store.tables.get(preview.id) if preview is not None else whole
+        return updates
+
+    change_at_last(lakehouse, table.ref, change, "table.in_place", lambda: also)
+    return whole
 
 
 def _types_by_version(
@@ -216,7 +183,7 @@ def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, s
     """Make sure that what goes on in a column fits in it, where only the engine knows the types.
 
     Raises:
-        ExecutionError: A column has another type, and a plan that knew it would have refused it.
+        ExecutionError: A plan that knew the types would have refused it.
     """
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.engine_tasks import AuditTask, FillTask
@@ -38,6 +37,10 @@ from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.project.model import Audit
 
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
+MOST_SETS = 8
+"""With more readers than that, of other columns each, only all columns have a digest."""
+MOST_DIGESTS = 32
+"""The most that one fill computes; one of more ranges has one digest for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class PlanTasks:
         target: Resolves the names of what the plan's environment becomes, on `main`.
         written: What the plan's own models read beside `main`.
         digest_sets: The sets of columns of which fills take digests, by table id.
-        lacks: What tables that are made whole are made without, by table id.
+        lacks: By table id, the parent intervals missing for tables that are made whole.
     """
 
     plan: Plan
@@ -72,14 +75,11 @@ class PlanTasks:
         """Make the task that fills a range of a table.
 
         Args:
-            interval: The range (UTC).
-            branch: The branch to write.
             anew: Whether nothing that the table holds is true any more.
             commits: What to read of parents of which not all rows are read.
         """
         model = filler.model
-        query = None
-        sources = {}
+        query, sources = None, {}
         resolver = replace(self._resolver(), commits=commits)
         if model.reads_itself:
             resolver = resolver.with_itself(filler, table)
@@ -88,10 +88,8 @@ class PlanTasks:
             query = render_query(model, resolver, self.catalog, interval, self.plan.created_at)
         elif model.python is not None:
             own = (model.name,) if model.reads_itself else ()
-            for parent in (*model.depends_on, *own):
-                sql = relation_of(parent)
-                if sql is not None:
-                    sources[parent] = sql
+            known = {parent: relation_of(parent) for parent in (*model.depends_on, *own)}
+            sources = {parent: sql for parent, sql in known.items() if sql is not None}
         name = qualified(table.ref, self.catalog)
         before, after = (
             render_statements(statements, relation_of, name, interval, self.plan.created_at)
@@ -162,7 +160,6 @@ class PlanTasks:
 
         Args:
             table: Its table; None for a view.
-            interval: The range (UTC).
             branch: The branch to read, or None for the table's own.
         """
         resolver = self._resolver()
@@ -219,7 +216,6 @@ class PlanTasks:
 
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
-    """Return the type that the table has for the snapshot's time column, if it has one."""
     apart = snapshot.model.kind.interval_column
     if apart is None:
         return None
@@ -228,21 +224,11 @@ def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
     return physical.get(apart.name.lower())
 
 
-MOST_SETS = 8
-"""With more readers than that, of other columns each, only all columns have a digest."""
-
-MOST_DIGESTS = 32
-"""The most that one fill computes; one of more ranges has one digest for all of them."""
-
-
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
     """Return the sets of columns that models of a plan read of its tables, by table id.
 
     All columns together are always one of them, for readers to come. Tables that no model reads
     which may be skipped have none.
-
-    Args:
-        resolver: What names stand for in it.
     """
     target = plan.target
     found: dict[str, set[Columns]] = {}
@@ -252,25 +238,18 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
         for read in tables_read(snapshot, resolver, catalog):
             if not read.external:
                 found.setdefault(read.key, set()).add(read.columns)
-    return {key: _limited(sets) for key, sets in found.items()}
-
-
-def _limited(sets: set[Columns]) -> tuple[Columns, ...]:
-    some = sorted(columns for columns in sets if columns is not None)
-    return (None,) if len(some) >= MOST_SETS else (None, *some)
+    some = {key: sorted(one for one in sets if one is not None) for key, sets in found.items()}
+    return {key: (None, *(own if len(own) < MOST_SETS else ())) for key, own in some.items()}
 
 
 class Written:
-    """The tables that an apply has written.
-
-    Each look is a value that never changes: what others write meanwhile is in the next one.
-    """
+    """The tables that an apply has written; each look at them is a value that never changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._branches: Mapping[str, str] = MappingProxyType({})
+        self._branches: Mapping[str, str] = {}
         self._filled: frozenset[str] = frozenset()
-        self._tables: Mapping[str, PhysicalTable] = MappingProxyType({})
+        self._tables: Mapping[str, PhysicalTable] = {}
 
     def branches(self) -> Mapping[str, str]:
         """Return the branch by table id of what waits for the publication."""
@@ -284,13 +263,13 @@ class Written:
         """Let readers of a table read a branch from now on."""
         with self._lock:
             if self._branches.get(table_id) != branch:
-                self._branches = MappingProxyType({**self._branches, table_id: branch})
+                self._branches = {**self._branches, table_id: branch}
 
     def drop_branch(self, table_id: str) -> None:
         """Let readers of a table read `main` again."""
         with self._lock:
-            rest = {key: branch for key, branch in self._branches.items() if key != table_id}
-            self._branches = MappingProxyType(rest)
+            rest = self._branches.items()
+            self._branches = {key: branch for key, branch in rest if key != table_id}
 
     def tables(self) -> Mapping[str, PhysicalTable]:
         """Return by id the tables that got columns since the plan was made, as they are now."""
@@ -299,7 +278,7 @@ class Written:
     def put_table(self, table: PhysicalTable) -> None:
         """Let readers of a table know its columns from now on."""
         with self._lock:
-            self._tables = MappingProxyType({**self._tables, table.id: table})
+            self._tables = {**self._tables, table.id: table}
 
     def note_filled(self, table_id: str) -> None:
         """Note that a range of a table was computed."""

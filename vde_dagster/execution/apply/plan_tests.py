@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
@@ -23,6 +21,7 @@ from vde_dagster.errors import (
 )
 from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import Event, UnitTestFinished
+from vde_dagster.execution.memo import FileMemo
 from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -36,12 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """The unit tests of a project's files, for the plans that are made of them.
-
-    Args:
-        models: The models as the files define them now.
-        passed: Which tests have passed, and on what.
-    """
+    """The unit tests of a project's files, for the plans that are made of them."""
 
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
@@ -84,7 +78,7 @@ class PlanTests:
         ]
 
     def need_an_engine(self, plan: Plan) -> bool:
-        """Say whether a test of a plan has to be run that has not passed on the same before."""
+        """Say whether a test of a plan has not passed on the same before."""
         snapshots = plan.target
         try:
             found = (with_variables(one, self.root, self.models) for one in self.of_plan(plan))
@@ -103,8 +97,6 @@ class PlanTests:
 
         Args:
             engine: Starts or returns the engine; only called when there is a test to run.
-            on_event: Called with the end of each test.
-            stop: Set when the apply is cancelled.
 
         Raises:
             UnitTestFailedError: Some failed; all of them were run.
@@ -129,7 +121,7 @@ class PlanTests:
             elif not remembered:
                 self.passed.add(test, snapshots)
             on_event(UnitTestFinished(snapshots[test.model], result, remembered))
-        self.passed.save()
+        self.passed.save(keep=True)
         if failed:
             raise UnitTestFailedError(
                 f"plan {plan.id} was not published, unit tests failed: "
@@ -156,54 +148,23 @@ def _code(model: Model) -> tuple[object, ...]:
 _NOWHERE = SourceLocation(Path())
 
 
-class PassedTests:
-    """The tests that passed last, with hashes of their inputs, in one JSON file.
-
-    It holds nothing that cannot be found out again, so a file that cannot be read is an empty one.
-
-    Args:
-        path: The file; its folder is made when something is saved.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._keys: dict[str, str] | None = None
-        self._changed = False
+class PassedTests(FileMemo[str]):
+    """The tests that passed last, with hashes of their inputs."""
 
     @classmethod
     def of(cls, settings: Settings) -> PassedTests:
         """Return those of a project."""
-        return cls(settings.work_dir / "cache" / "unit_tests.json")
+        return cls(settings.work_dir / "cache" / "unit_tests", str)
 
     def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:
-        """Say whether a test passed on the same model, fed with columns of the same types.
-
-        Args:
-            snapshots: The models, by name.
-        """
-        return self._load().get(_name(test)) == _key(test, snapshots)
+        """Say whether a test passed on the same model, fed with columns of the same types."""
+        name = _name(test)
+        return self.used.get(name, self.stored.get(name)) == _key(test, snapshots)
 
     def add(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> None:
         """Remember that a test passed; `save` writes it."""
-        self._load()[_name(test)] = _key(test, snapshots)
-        self._changed = True
-
-    def save(self) -> None:
-        """Write the remembered results atomically, when any is new."""
-        if not self._changed:
-            return
-        with replacing(self._path) as file:
-            file.write(json.dumps(self._load(), indent=0).encode())
-        self._changed = False
-
-    def _load(self) -> dict[str, str]:
-        if self._keys is None:
-            try:
-                found = json.loads(self._path.read_text("utf-8"))
-            except (OSError, ValueError):
-                found = {}
-            self._keys = found if isinstance(found, dict) else {}
-        return self._keys
+        self.used[_name(test)] = _key(test, snapshots)
+        self.changed = True
 
 
 def _name(test: UnitTest) -> str:

@@ -12,7 +12,6 @@ from vde_dagster.execution.apply.failure_report import query_of
 from vde_dagster.execution.pinned_reads import with_held
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
-from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publishing.publication import Deployment
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment
@@ -43,7 +42,6 @@ def publish_plan(
         written: Branch by table id, of what was written beside `main`.
         warehouse: Its engine is needed only for VIEW models that nobody analysed so far.
         leases: Held by this apply; the commit checks that they still are.
-        who: For the environment's history.
 
     Returns:
         The environment's new version.
@@ -55,10 +53,10 @@ def publish_plan(
     store, lakehouse = warehouse.store, warehouse.lakehouse
     require_past(plan, store.database.clock.now())
     current = store.environments.get(plan.environment)
+    moving = [(resolver.tables[table_id], branch) for table_id, branch in sorted(written.items())]
     forwards = tuple(
-        FastForward(table.ref, table_id, branch, _head(lakehouse, table), table.branch)
-        for table_id, branch in sorted(written.items())
-        for table in [resolver.tables[table_id]]
+        FastForward(t.ref, t.id, branch, lakehouse.main_snapshot(t.ref, t.branch), t.branch)
+        for t, branch in moving
     )
     # The views read `main`, where the branches are when readers see the views.
     tables = store.tables.load(list(resolver.tables))
@@ -102,16 +100,12 @@ def publish_plan(
     )
 
 
-def _head(lakehouse: Lakehouse, table: PhysicalTable) -> int | None:
-    return lakehouse.main_snapshot(table.ref, table.branch)
-
-
 def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
     """Return the change of a table that goes on with another definition."""
     assert model.table is not None
     assert model.in_place is not None
     table = tables[model.table.id]
-    snapshot = plan.snapshots[model.snapshot_id or ""]
+    snapshot = plan.snapshot_of(model)
     widened = {change.column: change.becomes or "" for change in model.in_place.widened}
     after = deployed(table, snapshot, widened)
     types = {column.name: column.type for column in table.columns}

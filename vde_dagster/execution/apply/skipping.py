@@ -1,9 +1,8 @@
 """Skipping of models whose inputs hold nothing new, in an apply and foreseen in a plan.
 
 A run asks for each model whose table is made whole whether the tables that it reads still hold
-what they held when it was computed last. That they were written since says nothing: rows count,
-told by Iceberg's commits and by the digests that fills record. So a model whose rows came out as
-before stops the work below it in the same run.
+what they held when it was computed last: the rows, as Iceberg's commits and the digests that fills
+record tell them. So a model whose rows came out as before stops the work below it in the same run.
 """
 
 from __future__ import annotations
@@ -68,11 +67,7 @@ class Skipping:
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return a table's last fill, and what a skipped slot is to remember, or None.
-
-        Args:
-            filler: The definition that fills the table.
-        """
+        """Return a table's last fill, and what a skipped slot is to remember, or None."""
         last = self.warehouse.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -88,7 +83,6 @@ class Skipping:
         """Look at what a fill is going to read, before anything of it is read.
 
         Args:
-            filler: The definition that fills the table.
             anew: Whether the fill replaces all that the table holds, whatever was read for it.
         """
         reads = self.tasks.tables_read(filler)
@@ -132,7 +126,6 @@ class Skipping:
 
         Args:
             looked: What its tables held before it began; what changed since may have been read.
-            interval: What was filled (UTC).
         """
         after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
         inputs: Mapping[str, InputState] | None = looked.inputs.states
@@ -148,12 +141,10 @@ class Skipping:
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Say whether a table's rows are still those of its last fill, and nobody else's."""
         metadata = self.warehouse.lakehouse.table_metadata(table.ref)
-        for found in commit_line(metadata, head_of(metadata, table.branch), table.id):
-            if found.snapshot_id == commit:
-                return True
-            if not found.quiet:
-                return False
-        return False
+        line = commit_line(metadata, head_of(metadata, table.branch), table.id)
+        decisive = (one for one in line if one.snapshot_id == commit or not one.quiet)
+        last = next(decisive, None)
+        return last is not None and last.snapshot_id == commit
 
 
 def unchanged_inputs(
@@ -167,11 +158,7 @@ def unchanged_inputs(
 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
-    """Add the models whose table is that of one that was skipped; they save nothing more.
-
-    Args:
-        skipped: By the models in whose name the tables are filled.
-    """
+    """Add the models whose table is that of one that was skipped; they save nothing more."""
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
@@ -206,7 +193,6 @@ def input_states(
     """Look up the contents of tables.
 
     Args:
-        reads: The tables, and what is read of them.
         known: Earlier answers: where a table's metadata file is that of one, nothing is read.
     """
     pointers = lakehouse.catalog.pointers([read.ref for read in reads])
@@ -217,7 +203,11 @@ def input_states(
         before = known.get(read.key)
         if pointer is None or pointer.kind != TABLE:
             unknown.append(read.key if read.foreign else str(read.ref))
-        elif before is not None and before.file and _is_same(before, read, pointer):
+        elif (
+            before is not None
+            and before.file
+            and (before.file, before.columns) == (_file(read, pointer), read.columns)
+        ):
             states[read.key] = before
         else:
             try:
@@ -244,10 +234,6 @@ def _file(read: TableRead, pointer: Pointer) -> str:
     return "" if read.branch is not None else pointer.location.rpartition("/")[2]
 
 
-def _is_same(before: InputState, read: TableRead, pointer: Pointer) -> bool:
-    return before.file == _file(read, pointer) and before.columns == read.columns
-
-
 def _state(lakehouse: Lakehouse, read: TableRead, pointer: Pointer) -> InputState:
     metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
     line = commit_line(metadata, head_of(metadata, read.branch), read.key)
@@ -265,9 +251,6 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
 
     What reads a table that the plan fills may be skipped, too, when its rows come out as before;
     only the run itself can tell.
-
-    Args:
-        state: What it was made from.
     """
     resolver = plan.resolver()
     reads = {
@@ -300,10 +283,9 @@ def _reads(
     plan: Plan, model: PlannedModel, state: WarehouseState, resolver: Resolver, catalog: str
 ) -> tuple[TableRead, ...]:
     assert model.table is not None
-    snapshot = plan.snapshots[model.snapshot_id or ""]
-    target = plan.target
+    snapshot = plan.snapshot_of(model)
     definition = state.snapshots.get(model.table.snapshot_id)
-    filler = choose_filler(model.table, snapshot, definition, target) or snapshot
+    filler = choose_filler(model.table, snapshot, definition, plan.target) or snapshot
     return tables_read(filler, resolver, catalog)
 
 

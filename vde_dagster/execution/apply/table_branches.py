@@ -35,10 +35,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import Lease, table_lease
 from vde_dagster.state.fills.fills import FillRecord
-from vde_dagster.state.fills.table_commits import (
-    TableCommit,
-    TableShownError,
-)
+from vde_dagster.state.fills.table_commits import TableCommit, TableShownError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,123 +53,6 @@ class LeftOver:
     commits: tuple[BranchCommit, ...]
 
 
-@dataclass(slots=True)
-class Target:
-    """The target of one attempt: table and branch.
-
-    Args:
-        branches: The table's branches, as the holder of its lease changes them.
-        waits: Whether the rows become visible with the plan's publication only; so does what is
-            written after somebody else has published the table.
-    """
-
-    branches: TableBranches
-    own: BranchName
-    waits: bool
-
-    @property
-    def table(self) -> PhysicalTable:
-        """The table as it was when the attempt came to it."""
-        return self.branches.table
-
-    @property
-    def branch(self) -> str:
-        """The name of the branch of this attempt."""
-        return str(self.own)
-
-    def take_over(
-        self, plan_id: str, unit: IntervalUnit, *, restate: bool, outdated: bool
-    ) -> LeftOver:
-        """Continue where earlier attempts left off, of what can still be told to be whole.
-
-        Args:
-            unit: The interval unit of the model that goes on.
-            restate: Whether ranges are filled again that were filled before the plan.
-            outdated: Whether what the plan has computed was computed from rows that are gone.
-        """
-        store, table = self.branches.lakehouse.store, self.table
-        if not table.created:
-            return LeftOver(table.intervals, frozenset(), ())
-        if self.branches.lakehouse.recover():
-            table = store.tables.get(table.id)
-        pending = store.pending.of_plan(plan_id, table_id=table.id)
-        commits = self.branches.take_over(self.own, self.waits)
-        ids = {item.iceberg_snapshot_id for item in pending} - {None}
-        whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
-        # What is not recorded may have been made of rows that were restated since.
-        stale = bool(commits or pending) and self._has_stale(plan_id)
-        if outdated or stale or (pending and not whole):
-            # What was recorded is not all there: nothing of it can be built upon.
-            if pending:
-                self._forget(pending)
-            if commits and (self.waits or stale):
-                self.reset(None)
-                commits = ()
-            pending = []
-        filled = table.intervals
-        if restate:
-            filled = IntervalSet.of(one.interval for one in store.fills.log(table.id, plan_id))
-        recorded = filled | IntervalSet.of(item.interval for item in pending)
-        recorded -= table.parts_of_longer(unit)
-        known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
-        return LeftOver(recorded, known, commits)
-
-    def _has_stale(self, plan_id: str) -> bool:
-        """Say whether commits on our branch may be older than what they are made of."""
-        store = self.branches.lakehouse.store
-        since = store.outdated.since(self.table.id)
-        if since is None:
-            return False
-        record = store.plans.record(plan_id)
-        # A branch that waits has our plan's commits alone, any other may have older ones.
-        return not self.waits or record is None or since >= record.created_at
-
-    def reset(self, snapshot_id: int | None) -> None:
-        """Take the last commits off our branch; without one to go back to, remove it."""
-        self.branches.reset(self.own, snapshot_id)
-
-    def record(
-        self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
-    ) -> None:
-        """Record a filled and audited range: for the publication, or by moving `main` to it.
-
-        Args:
-            interval: The range (UTC).
-            result: The commit on our branch that holds it.
-            facts: What the fill read and wrote, when known.
-            last: Whether the attempt writes nothing more to the table.
-
-        Raises:
-            LeaseLostError: Somebody else works on the table now.
-        """
-        if not self.waits:
-            try:
-                return self.branches.advance(self.own, interval, result, facts, last=last)
-            except TableShownError:
-                self.waits = True
-        waiting = self.branches.filled(self.own, interval, result, facts)
-        self.branches.lakehouse.store.pending.record(waiting, self.branches.lease)
-
-    def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
-        """Record that a slot counts as filled with the publication, though nothing was computed.
-
-        Args:
-            interval: The slot (UTC).
-            rows: The rows that the table has.
-            facts: What the skip remembers; they say whose rows those are.
-
-        Raises:
-            LeaseLostError: Somebody else works on the table now.
-        """
-        waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
-        self.branches.lakehouse.store.pending.record(waiting, self.branches.lease)
-
-    def _forget(self, pending: list[FillRecord]) -> None:
-        branches = self.branches
-        store, plan_id = branches.lakehouse.store, pending[0].plan_id
-        store.pending.forget(branches.lease, plan_id, self.table.id)
-
-
 @dataclass(frozen=True, slots=True)
 class BranchCommit:
     """A commit on a branch beyond `main`.
@@ -185,136 +65,205 @@ class BranchCommit:
     fill: CommittedFill | None
 
 
-@dataclass(frozen=True, slots=True)
-class TableBranches:
-    """The branches of one table, as the holder of its lease changes them."""
+@dataclass(slots=True)
+class Target:
+    """The table and the branch that one attempt writes, as the holder of the table's lease.
+
+    Args:
+        table: The table as it was when the attempt came to it.
+        waits: Whether the rows become visible with the plan's publication only; so does what is
+            written after somebody else has published the table.
+    """
 
     lakehouse: Lakehouse
     table: PhysicalTable
     lease: Lease
+    own: BranchName
+    waits: bool
 
-    def take_over(self, own: BranchName, published_with_plan: bool) -> tuple[BranchCommit, ...]:
-        """Continue on a branch of our own where an attempt that ended left off.
+    @property
+    def branch(self) -> str:
+        """The name of the branch of this attempt."""
+        return str(self.own)
+
+    def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftOver:
+        """Continue where earlier attempts left off, of what can still be told to be whole.
 
         Args:
-            published_with_plan: Whether the table waits for the plan's publication; then only
-                the same plan's work is taken.
+            unit: The interval unit of the model that goes on.
+            restate: Whether ranges are filled again that were filled before the plan.
+            outdated: Whether what the plan has computed was computed from rows that are gone.
+        """
+        store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
+        if not table.created:
+            return LeftOver(table.intervals, frozenset(), ())
+        if self.lakehouse.recover():
+            table = store.tables.get(table.id)
+        pending = store.pending.of_plan(plan_id, table_id=table.id)
+        commits = self._take_branch()
+        ids = {item.iceberg_snapshot_id for item in pending} - {None}
+        whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
+        # What is not recorded may have been made of rows that were restated since.
+        stale = bool(commits or pending) and self._has_stale()
+        if outdated or stale or (pending and not whole):
+            # What was recorded is not all there: nothing of it can be built upon.
+            if pending:
+                store.pending.forget(self.lease, plan_id, table.id)
+            if commits and (self.waits or stale):
+                self.reset(None)
+                commits = ()
+            pending = []
+        filled = table.intervals
+        if restate:
+            filled = IntervalSet.of(one.interval for one in store.fills.log(table.id, plan_id))
+        recorded = filled | IntervalSet.of(item.interval for item in pending)
+        recorded -= table.parts_of_longer(unit)
+        known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
+        return LeftOver(recorded, known, commits)
+
+    def _has_stale(self) -> bool:
+        """Say whether commits on our branch may be older than what they are made of."""
+        store = self.lakehouse.store
+        since = store.outdated.since(self.table.id)
+        if since is None:
+            return False
+        record = store.plans.record(self.own.plan_id)
+        # A branch that waits has our plan's commits alone, any other may have older ones.
+        return not self.waits or record is None or since >= record.created_at
+
+    def _take_branch(self) -> tuple[BranchCommit, ...]:
+        """Continue on a branch of our own where an attempt that ended left off.
+
+        Of a table that waits for the plan's publication only the same plan's work is taken.
 
         Returns:
             The commits beyond `main` that are on our branch now, oldest first.
         """
+        own, base = self.own, self.table.branch
         metadata = self.lakehouse.table_metadata(self.table.ref)
-        branches = {name: parse_branch(name) for name in metadata.get("refs", {})}
+        branches = {
+            name: parsed
+            for name in metadata.get("refs", {})
+            if (parsed := parse_branch(name)) is not None
+        }
         usable = [
-            (name, parsed)
-            for name, parsed in branches.items()
-            if parsed is not None
-            and (parsed.plan_id == own.plan_id if published_with_plan else parsed.shared)
-            and _descends_from(metadata, self.table.branch, name)
-            and (beyond := _beyond(metadata, self.table.branch, name))
-            # Branches of a preview lie in the same table, and are none of ours.
-            and all(
-                commit.fill is None or commit.fill.table_id == self.table.id for commit in beyond
-            )
-        ]
-        usable.sort(key=lambda item: (item[1].plan_id == own.plan_id, *_age(metadata, item[0])))
-        source = usable[-1][0] if usable else None
-        stale = {
             name
             for name, parsed in branches.items()
-            if parsed is not None and parsed.plan_id == own.plan_id
-        }
+            if (parsed.plan_id == own.plan_id if self.waits else parsed.shared)
+            and _descends_from(metadata, base, name)
+            and (beyond := _beyond(metadata, base, name))
+            # Branches of a preview lie in the same table, and are none of ours.
+            and all(one.fill is None or one.fill.table_id == self.table.id for one in beyond)
+        ]
+
+        def order(name: str) -> tuple[bool, int, int]:
+            """Put our plan's last, then those with the last commit, then by attempt."""
+            head = next(history(metadata, head_of(metadata, name)))
+            parsed = branches[name]
+            return parsed.plan_id == own.plan_id, int(head["timestamp-ms"]), parsed.attempt
+
+        source = max(usable, key=order, default=None)
+        stale = {name for name, parsed in branches.items() if parsed.plan_id == own.plan_id}
         if source is None and not stale:
             return ()
-        if stale == {source} == {str(own)}:
-            return _beyond(metadata, self.table.branch, str(own))
+        if stale == {source} == {self.branch}:
+            return _beyond(metadata, base, self.branch)
 
         def change(now: dict[str, Any]) -> Updates:
-            head = head_of(now, source) if source is not None else None
             if source is None:
                 return remove_branches(now, sorted(stale))
+            head = head_of(now, source)
             if head is None:
                 raise ConflictError(
                     f"the branch '{source}' of {self.table.ref} has just been removed",
                     hint="apply the plan again",
                 )
-            ended = sorted({*stale, source} - {str(own)})
-            return (*set_branch(now, str(own), head), *remove_branches(now, ended))
+            ended = sorted({*stale, source} - {self.branch})
+            return (*set_branch(now, self.branch, head), *remove_branches(now, ended))
 
-        moved = self._change(change, "fill.take_over")
-        return _beyond(moved, self.table.branch, str(own))
+        return _beyond(self._change(change, "fill.take_over"), base, self.branch)
 
     def drop(self, name: str) -> None:
         """Remove a branch if it exists."""
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
-    def reset(self, own: BranchName, snapshot_id: int | None) -> None:
-        """Take the last commits off a branch; without a snapshot to go back to, remove it."""
+    def reset(self, snapshot_id: int | None) -> None:
+        """Take the last commits off our branch; without one to go back to, remove it."""
 
         def change(now: dict[str, Any]) -> Updates:
-            if snapshot_id is None or head_of(now, str(own)) is None:
-                return remove_branches(now, [str(own)])
-            return set_branch(now, str(own), snapshot_id)
+            if snapshot_id is None or head_of(now, self.branch) is None:
+                return remove_branches(now, [self.branch])
+            return set_branch(now, self.branch, snapshot_id)
 
         self._change(change, "fill.reset")
 
-    def advance(
-        self,
-        own: BranchName,
-        interval: Interval,
-        result: FillResult,
-        facts: FillFacts | None = None,
-        *,
-        last: bool,
+    def record(
+        self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
     ) -> None:
-        """Move `main` to a commit of a branch, and record its range, in one transaction.
+        """Record a filled and audited range: for the publication, or by moving `main` to it.
 
         Args:
+            result: The commit on our branch that holds it.
             facts: What the fill read and wrote, when known.
-            last: Whether the branch ends with it.
+            last: Whether the attempt writes nothing more to the table.
 
         Raises:
             LeaseLostError: Somebody else works on the table now.
-            TableShownError: An environment shows the table by now.
         """
-        table = self.table
-
-        def change(now: dict[str, Any]) -> Updates:
-            commit = result.iceberg_snapshot_id
-            if head_of(now, str(own)) is None or commit is None:
-                return ()
-            return fast_forward(
-                now, str(own), str(table.ref), into=table.branch, to=commit, ends=last
-            )
-
-        filled = self.filled(own, interval, result, facts)
-        self._change(change, "fill.advance", filled)
-
-    def filled(
-        self, own: BranchName, interval: Interval, result: FillResult, facts: FillFacts | None
-    ) -> FillRecord:
-        """Return the record of a range that a branch has."""
-        return FillRecord(
+        filled = FillRecord(
             self.table.id,
             interval,
-            own.plan_id,
+            self.own.plan_id,
             result.iceberg_snapshot_id,
             result.rows,
             result.bytes,
             result.seconds,
             facts or FillFacts(),
-            str(own),
+            self.branch,
         )
+        if not self.waits:
+            try:
+                return self._advance(filled, last)
+            except TableShownError:
+                self.waits = True
+        self.lakehouse.store.pending.record(filled, self.lease)
+
+    def _advance(self, filled: FillRecord, last: bool) -> None:
+        """Move `main` to a commit of our branch, and record its range, in one transaction.
+
+        Raises:
+            TableShownError: An environment shows the table by now.
+        """
+        commit, into = filled.iceberg_snapshot_id, self.table.branch
+
+        def change(now: dict[str, Any]) -> Updates:
+            if head_of(now, self.branch) is None or commit is None:
+                return ()
+            ref = str(self.table.ref)
+            return fast_forward(now, self.branch, ref, into=into, to=commit, ends=last)
+
+        self._change(change, "fill.advance", filled)
+
+    def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
+        """Record that a slot counts as filled with the publication, though nothing was computed.
+
+        Args:
+            rows: The rows that the table has.
+            facts: What the skip remembers; they say whose rows those are.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+        """
+        waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
+        self.lakehouse.store.pending.record(waiting, self.lease)
 
     def _change(
         self, change: Change, name: str, filled: FillRecord | None = None
     ) -> dict[str, Any]:
         """Change the table, again when it has moved."""
-        table = self.table
-        also = TableCommit(
-            lease=self.lease, filled=filled, subject=str(table.ref), branch=table.branch
-        )
-        return change_at_last(self.lakehouse, table.ref, change, name, also)
+        ref, branch = self.table.ref, self.table.branch
+        also = TableCommit(lease=self.lease, filled=filled, subject=str(ref), branch=branch)
+        return change_at_last(self.lakehouse, ref, change, name, also)
 
 
 def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[BranchCommit, ...]:
@@ -334,13 +283,6 @@ def _descends_from(metadata: dict[str, Any], base: str | None, branch: str) -> b
     return main is None or main in ancestors(metadata, head_of(metadata, branch))
 
 
-def _age(metadata: dict[str, Any], branch: str) -> tuple[int, int]:
-    """Order branches by their last commit, then by attempt."""
-    parsed = parse_branch(branch)
-    head = next(history(metadata, head_of(metadata, branch)), None)
-    return (int(head["timestamp-ms"]) if head else 0, parsed.attempt if parsed else 0)
-
-
 TABLE_WAIT_SECONDS = 6 * 3600.0
 
 
@@ -349,8 +291,7 @@ class TableLeases:
     """Leases of tables, for one owner.
 
     Args:
-        held: Those of tables that an environment shows, by table id, which the apply holds until
-            it publishes.
+        held: By table id, those of tables that an environment shows: held until the publication.
     """
 
     store: StateStore
@@ -363,8 +304,7 @@ class TableLeases:
     ) -> TableLeases:
         """Take the leases of tables that an environment shows.
 
-        They are taken at once in the order of their names: two applies can never wait for each
-        other in a circle.
+        In the order of their names: two applies can never wait for each other in a circle.
         """
         held = {
             table_id: until.enter_context(

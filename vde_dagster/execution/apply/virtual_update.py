@@ -19,12 +19,8 @@ def run_virtual_update(
 ) -> tuple[VirtualUpdateRan, ...]:
     """Run the statements that wait for an environment, each until it has run once at least.
 
-    A statement that fails keeps no other from running; it is run again by the next apply.
-
-    Args:
-        warehouse: Its engine is started, and the environment locked, only when something waits.
-        owner: Holds the environment's lease meanwhile.
-        emit: Is told what ran, and how it ended.
+    A statement that fails keeps no other from running; it is run again by the next apply. The
+    engine is started, and the environment locked, only when something waits.
 
     Returns:
         Those that failed, or that are left to somebody who works on the environment now.

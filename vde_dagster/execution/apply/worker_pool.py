@@ -46,15 +46,12 @@ def run_graph(
     """Run every node after the nodes that it depends on.
 
     Args:
-        graph: For each node the nodes that must be done before it.
+        graph: For each node the nodes that must be done before it; they come first.
         work: Does one node's work, in a pool thread.
         threads: How many nodes run at once.
         on_wait: Called in the calling thread several times a second while work goes on.
         on_failure: Called in the calling thread with a failed node and what is skipped for it.
         stop: When set, no further node is started.
-
-    Returns:
-        How each node ended.
     """
     result: GraphResult[K] = GraphResult()
     waiting = {node: set(parents) for node, parents in graph.items()}
@@ -94,18 +91,12 @@ def run_graph(
 
 def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
     """Take every node that depends on a failed one out of the waiting ones."""
-    lost = {node}
-    out: list[K] = []
-    changed = True
-    while changed:
-        changed = False
-        for candidate, parents in list(waiting.items()):
-            if parents & lost:
-                lost.add(candidate)
-                out.append(candidate)
-                del waiting[candidate]
-                changed = True
-    return out
+    lost = {node: None}
+    for candidate, parents in list(waiting.items()):
+        if not parents.isdisjoint(lost):
+            lost[candidate] = None
+            del waiting[candidate]
+    return list(lost)[1:]
 
 
 def audits_of(plan: Plan) -> AuditOrder:
@@ -122,7 +113,6 @@ def work_graph(
     later ones wait for the first and then find nothing left to do.
 
     Args:
-        work: The models that are worked on.
         audits: What comes before models for the sake of their audits.
     """
     after = {

@@ -1,17 +1,13 @@
-"""The linter: the rules that a project's settings name or its files define, and their findings,
-remembered.
-"""
+"""The linter: rules that settings name or a project defines, and their remembered findings."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.failures import said as told
 from vde_dagster.base.failures import where_raised
 from vde_dagster.base.hashing import digest
@@ -27,6 +23,7 @@ from vde_dagster.execution.linting.rules import (
     RuleViolation,
     Violation,
 )
+from vde_dagster.execution.memo import FileMemo
 from vde_dagster.planning.build_snapshots import definition_texts
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -34,19 +31,20 @@ from vde_dagster.project.files import decoded, linter_files
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
-from vde_dagster.project.serialise import from_bytes, to_bytes
 
 ALL = "all"
-"""What names every rule."""
+"""Names every rule."""
+
+Said = dict[str, tuple[Violation, ...]]
+"""What rules said of a model, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a rule, with its place and severity.
+    """A violation of a rule, with its severity.
 
     Args:
         certain: Whether it is an error; otherwise a warning.
-        violation: What is wrong, and where.
     """
 
     model: ModelName
@@ -89,12 +87,12 @@ class Linter:
             among: Only these; by default all.
 
         Raises:
-            ProjectError: A rule that is named does not exist, a file of rules cannot be executed,
-                or a rule fails.
+            ProjectError: A named rule does not exist, a file of rules cannot be executed, or a rule
+                fails.
         """
         if self.is_idle:
             return []
-        memo = LintMemo(self._settings.work_dir / "cache" / "lint")
+        memo = FileMemo(self._settings.work_dir / "cache" / "lint", Said)
         errors, warnings = self._chosen()
         context = ContextView(self._settings, snapshots, self._tested)
         found: list[Finding] = []
@@ -110,16 +108,16 @@ class Linter:
             tested = name in self._tested
             linted = ModelView(snapshot, self._settings, parents, tested=tested)
             key = self._key(linted)
-            known = memo.get(key)
+            known = memo.used.setdefault(key, memo.stored.get(key, {}))
             for rule in sorted((errors | warnings) - ignored):
                 said = known.get(rule)
                 if said is None:
                     said, repeatable = self._look(rule, linted, context)
                     if repeatable:
                         known[rule] = said
-                        memo.changed()
+                        memo.changed = True
                 found += [Finding(name, rule, rule in errors, one) for one in said]
-        memo.save(all_used=among is None)
+        memo.save(keep=among is not None)
         return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
 
     def count(self, among: Collection[ModelName] | None = None) -> int:
@@ -149,11 +147,7 @@ class Linter:
 
     @cached_property
     def _own(self) -> dict[str, tuple[type[Rule], str]]:
-        """The project's own rules by name, with their files; one may take a built-in one's place.
-
-        Raises:
-            ProjectError: A file cannot be executed.
-        """
+        """The project's own rules by name, with their files; one may replace a built-in one."""
         from vde_dagster.project.python.files import run_file
 
         found: dict[str, tuple[type[Rule], str]] = {}
@@ -241,11 +235,7 @@ class Linter:
     def _look(
         self, rule: str, linted: ModelView, context: ContextView
     ) -> tuple[tuple[Violation, ...], bool]:
-        """Return a rule's violations, and whether they hold for the same model again.
-
-        Raises:
-            ProjectError: A rule of the project fails; points at its line.
-        """
+        """Return a rule's violations, and whether they hold for the same model again."""
         if rule not in self._own:
             return tuple(RULES[rule](linted)), True
 
@@ -289,43 +279,3 @@ def lint_problems(
 def _is_linted(model: Model) -> bool:
     """Say whether rules look at a model: tables of others and standalone audits are none."""
     return model.kind.is_read and not model.kind.is_external
-
-
-Said = dict[str, tuple[Violation, ...]]
-
-
-class LintMemo:
-    """A file of what rules said, by a key of all that decides it.
-
-    It holds nothing that cannot be found again, so a file that cannot be read is an empty one.
-
-    Args:
-        path: The file; its folder is made when something is saved.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stored: dict[str, Said] = {}
-        with suppress(OSError, ValueError):
-            self._stored = from_bytes(dict[str, Said], path.read_bytes())
-        self._used: dict[str, Said] = {}
-        self._changed = False
-
-    def get(self, key: str) -> Said:
-        """Return the memory of a key, by rule; additions to it are kept."""
-        return self._used.setdefault(key, self._stored.get(key, {}))
-
-    def changed(self) -> None:
-        """Note that there is something new to save."""
-        self._changed = True
-
-    def save(self, *, all_used: bool) -> None:
-        """Write the entries used in this process, when any is new.
-
-        Args:
-            all_used: Whether every model was looked at; if not, what was stored stays, too.
-        """
-        if self._changed:
-            data = self._used if all_used else {**self._stored, **self._used}
-            with replacing(self._path) as file:
-                file.write(to_bytes(data))

@@ -201,12 +201,15 @@ def change_at_last(
     ref: TableRef,
     change: Change,
     name: str,
-    also: TableCommit | None = None,
+    also: TableCommit | Callable[[], TableCommit] | None = None,
 ) -> dict[str, Any]:
     """Change a table, again from its newest metadata when somebody else was faster.
 
     Several may commit to a table at the same time; a pause by chance lets one of two through that
     keep getting in each other's way.
+
+    Args:
+        also: What the state checks and records; where `change` decides it, asked after that.
 
     Returns:
         Its metadata from then on.
@@ -219,7 +222,9 @@ def change_at_last(
     while True:
         table = read_table(lakehouse, ref)
         try:
-            return change_table(lakehouse, table, ref, change(table.metadata), name, also)
+            updates = change(table.metadata)
+            said = also() if callable(also) else also
+            return change_table(lakehouse, table, ref, updates, name, said)
         except PointerMovedError:
             if attempt >= _ATTEMPTS:
                 raise

@@ -340,6 +340,10 @@ class Plan:
         """Statements before and after all else, as Spark gets them."""
         return self.statements.at(self.created_at, self.start, self.end)
 
+    def snapshot_of(self, model: PlannedModel) -> Snapshot:
+        """Return the target snapshot of a model that is not removed."""
+        return self.snapshots[model.snapshot_id or ""]
+
     def version_of(self, model: PlannedModel) -> str | None:
         """Return the version of a model's table or view; None for what has neither."""
         snapshot = self.snapshots.get(model.snapshot_id or "")

@@ -1,0 +1,90 @@
+"""Memos: a dictionary in a file each, of what can be computed again."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from vde_dagster.base.atomic_files import replacing
+from vde_dagster.planning.build_snapshots import Built, Memo
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Model
+from vde_dagster.project.problem import Problem
+from vde_dagster.project.serialise import from_bytes, to_bytes, types_of
+
+T = TypeVar("T")
+
+
+class FileMemo(Generic[T]):
+    """A dictionary in one file; one that cannot be read is empty.
+
+    Args:
+        form: The type of its values.
+        head: The bytes that the file begins with; with others it cannot be read.
+    """
+
+    def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
+        self._path, self._form, self._head = path, form, head
+        self.used: dict[str, T] = {}
+        self.changed = False
+
+    @cached_property
+    def stored(self) -> dict[str, T]:
+        """The entries of the file."""
+        try:
+            data = self._path.read_bytes()
+            if data.startswith(self._head):
+                form = cast("type[dict[str, T]]", dict[str, self._form])  # type: ignore[name-defined]
+                return from_bytes(form, data[len(self._head) :])
+        except (OSError, ValueError):
+            pass
+        return {}
+
+    def save(self, *, keep: bool = False) -> None:
+        """Write the entries used in this process, when any is new.
+
+        Args:
+            keep: Whether stored entries stay that were not used.
+        """
+        if self.changed:
+            entries = {**self.stored, **self.used} if keep else self.used
+            with replacing(self._path) as file:
+                file.write(self._head + to_bytes(entries))
+            self.changed = False
+
+
+class SnapshotMemo(FileMemo[bytes], Memo):
+    """What `as_seen`, checks and snapshots are, by key; parsed when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, bytes, b"vde-memo-5\n")
+
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return the memory of a model, or None."""
+        data = self.stored.get(key)
+        if data is None:
+            return None
+        names, form = _remembered()
+        try:
+            seen, problems, *values = from_bytes(form, data)
+        except ValueError:
+            self.changed = True
+            return None
+        self.used[key] = data
+        snapshot = Snapshot(model=model, **dict(zip(names, values, strict=True)))
+        return Built(snapshot, seen, problems)
+
+    def put(self, key: str, built: Built) -> None:
+        """Remember what was made of a model; `save` writes it."""
+        snapshot, seen, problems = built
+        values = (getattr(snapshot, name) for name in _remembered()[0])
+        self.used[key] = to_bytes((seen, problems, *values))
+        self.changed = True
+
+
+@cache
+def _remembered() -> tuple[tuple[str, ...], Any]:
+    """Return the fields of a snapshot but its model, and the form in which they are kept."""
+    types = types_of(Snapshot, without="model")
+    return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]
