@@ -28,7 +28,6 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.model_context import model_context
-from vde_dagster.spark.models.outputs import digester_of, failing_rows, output_of
 from vde_dagster.spark.models.python_models import run_python_model, source_frame
 from vde_dagster.spark.session.failures import as_subquery, cause_line, execution_error
 from vde_dagster.spark.session.jobs import PlanJobs
@@ -51,11 +50,8 @@ Rows = tuple[tuple[Any, ...], ...]
 class SparkEngine:
     """Runs models, audits and queries on Spark; every method may be called from any thread.
 
-    Spark starts with the first method that needs it.
-
     Args:
         settings: The project's settings, or just what Spark needs of them.
-        project_root: The project's folder, which seeds are read from.
         lakehouse: The catalog without Spark; an engine that only reads needs none.
         join: Starts or returns a Spark session of somebody else, in whose JVM the engine works.
     """
@@ -119,9 +115,6 @@ class SparkEngine:
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
         """Analyse a query, once for its columns and for the fill that follows.
 
-        Args:
-            before: Statements that run before it; the fill runs them again in a session of its own.
-
         Raises:
             ExecutionError: Spark does not understand the query, or a statement failed.
         """
@@ -164,7 +157,6 @@ class SparkEngine:
         """Give an existing table the layout of a snapshot, in place; twice is harmless.
 
         Args:
-            snapshot: Says how it is to be laid out.
             previous: The snapshot whose layout it has.
 
         Raises:
@@ -174,10 +166,7 @@ class SparkEngine:
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
     def fill(self, task: FillTask) -> FillResult:
-        """Fill one range of a table in one Iceberg commit, on the task's branch.
-
-        The commit's summary carries `vde.plan`, `vde.table`, `vde.interval` and `vde.kind`, also
-        when the range has no rows.
+        """Fill one range of a table in one Iceberg commit, even an empty one, on the task's branch.
 
         Raises:
             ExecutionError: The model's code or Spark failed, or the plan was cancelled.
@@ -202,13 +191,13 @@ class SparkEngine:
                 table.ensure_branch(task.branch, task.base or task.table.branch)
             write = self._prepare(s, task, table)
             if task.digest_sets and not task.after:
-                write = replace(write, digester=digester_of(strategy, write))
+                write = replace(write, digester=strategy.digester(write))
             strategy.write(write)
             for statement in task.after:
                 s.sql(statement)
             table.refresh()
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
-            output = output_of(strategy, write, commit) if commit is not None else None
+            output = strategy.output(write, commit) if commit is not None else None
         if commit is None:
             raise UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
@@ -223,14 +212,11 @@ class SparkEngine:
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
-        """Commit to a task's base what its fill committed to its branch, file by file.
-
-        Args:
-            task: The task; it has a branch and a base, which nobody else writes meanwhile.
+        """Commit to a task's base, which nobody else writes, what its fill committed to its branch.
 
         Returns:
-            The result with the commit on the base; None where a file that it replaced is no
-            longer there, or it wrote files that tell which rows of others are deleted.
+            None where a file that it replaced is no longer there, or it wrote files that tell which
+            rows of others are deleted.
 
         Raises:
             ExecutionError: The plan was cancelled, or the commit failed.
@@ -255,14 +241,11 @@ class SparkEngine:
             self._jobs.running(session, task.plan_id, what, task.query),
         ):
             _run_statements(session, task.before)
-            count, sample = failing_rows(session, task.query)
+            count, sample = _failing_rows(session, task.query)
         return AuditResult(count, sample, time.monotonic() - began)
 
     def query(self, sql: str, limit: int | None = None) -> tuple[Columns, Rows]:
         """Run a query (never a statement) and return its columns with types, and its rows.
-
-        Args:
-            limit: The most rows to return, or None for all.
 
         Returns:
             (column, Spark SQL type) in order, and rows of Python values; a TIMESTAMP is a
@@ -277,9 +260,6 @@ class SparkEngine:
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
         """Run a query (never a statement) and return its rows as Arrow has them, in UTC.
-
-        Args:
-            limit: The most rows to return, or None for all.
 
         Raises:
             UsageError: Spark does not understand the query.
@@ -321,8 +301,6 @@ class SparkEngine:
 
         Args:
             sources: Per parent a Spark SQL query that returns its rows.
-            interval: The half-open UTC range that the model is asked for.
-            execution_time: The instant that the run calls now (UTC).
             before: Statements that run before it, in the same session.
 
         Raises:
@@ -345,11 +323,8 @@ class SparkEngine:
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
         """Stop everything that runs for a plan, and refuse more until `begin` is called.
 
-        Args:
-            wait_seconds: How long to wait at most for its threads to notice.
-
         Returns:
-            Whether nothing of the plan was running any more when this returned.
+            Whether nothing of the plan was running any more after the time.
         """
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
@@ -385,7 +360,6 @@ class SparkEngine:
         return Write(
             task=task,
             session=session,
-            catalog=self.settings.catalog,
             table=table,
             frame=frame,
             project_root=self._root,
@@ -405,6 +379,34 @@ def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
     for statement in statements:
         with _translated(f"the statement {shortened(statement, 80)}"):
             session.sql(statement)
+
+
+_SAMPLE_ROWS = 20
+_ROW_IN_PARTITION = (1 << 33) - 1
+
+
+def _failing_rows(
+    session: SparkSession, query: str
+) -> tuple[int, tuple[dict[str, str | None], ...]]:
+    """Count the rows of a query, and return up to twenty of them as text by column.
+
+    One aggregate does both: every partition contributes its count and at most twenty rows, which
+    the lower 33 bits of `monotonically_increasing_id` (the row's number in its partition) pick.
+    """
+    frame = session.sql(query)
+    columns = frame.columns
+    aliases = [f"c{position}" for position in range(len(columns))]
+    texts = ", ".join(f"CAST({quote(alias)} AS STRING)" for alias in aliases)
+    row = (
+        frame.toDF(*aliases)
+        .selectExpr(
+            f"IF(monotonically_increasing_id() & {_ROW_IN_PARTITION} < {_SAMPLE_ROWS}, "
+            f"array({texts}), NULL) AS sample"
+        )
+        .selectExpr("count(1)", f"slice(collect_list(sample), 1, {_SAMPLE_ROWS})")
+        .collect()[0]
+    )
+    return int(row[0]), tuple(dict(zip(columns, values, strict=True)) for values in row[1])
 
 
 def _columns(frame: DataFrame) -> Columns:

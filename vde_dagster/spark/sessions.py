@@ -26,7 +26,6 @@ class Sessions:
     """Starts Spark when it is first needed, and lends sessions out.
 
     Args:
-        settings: What the sessions are made from.
         join: Starts or returns a session of somebody else, in whose JVM these are made.
     """
 
@@ -48,9 +47,7 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for everything that leaves its session as it was.
-
-        Where the JVM of the last one is gone, another one is started.
+        """The session for what leaves it as it was; started anew where its JVM is gone.
 
         Raises:
             StoreError: Spark did not start, now or for another thread a moment ago.

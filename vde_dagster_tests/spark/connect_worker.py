@@ -64,12 +64,11 @@ def empty_table(workspace: Workspace, session: Any) -> IcebergTable:
     session.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.lab")
     session.sql(
         "CREATE TABLE lakehouse.lab.t (id INT, d DATE) USING iceberg "
-        "PARTITIONED BY (days(d), bucket(4, id)) TBLPROPERTIES ('of' = 'mine')"
+        "PARTITIONED BY (days(d), bucket(4, id))"
     )
     table = IcebergTable(session, "lakehouse", TableRef("lab", "t"), workspace.lakehouse)
     assert table.types() == {"id": "int", "d": "date"}
     assert [field[1:] for field in table.partition_fields()] == [("day", "d"), ("bucket[4]", "id")]
-    assert (table.property("of"), table.property("other")) == ("mine", None)
     return table
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import string_literal
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
 from vde_dagster.spark import SessionSettings
@@ -18,7 +19,7 @@ from vde_dagster.spark.session.settings import (
     packages,
     session_config,
 )
-from vde_dagster.spark.tables.columns import rename_columns, string_literal
+from vde_dagster.spark.tables.columns import rename_columns
 
 
 def settings(url: str = "sqlite:////data/vde.db", **changes: object) -> SessionSettings:

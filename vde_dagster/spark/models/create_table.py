@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote
+from vde_dagster.base.names import quote, string_literal
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.io.locations import table_location
 from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -17,7 +17,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.strategies import find_strategy
-from vde_dagster.spark.tables.columns import is_storable, rename_columns, string_literal
+from vde_dagster.spark.tables.columns import is_storable, rename_columns
 from vde_dagster.spark.tables.iceberg import IcebergTable
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def create_physical_table(
 ) -> None:
     """Create a table with a snapshot's layout; do nothing when it exists already.
 
+    The lakehouse makes tables without a layout in a fraction of the time. A table's id is in its
+    location, so that no two tables ever share files.
+
     Args:
-        settings: Names the catalog, and the warehouse that the table's files are put below.
-        table: The table; its id is in the location, so that no two tables ever share files.
         columns: (physical name, Spark SQL type) in order.
-        lakehouse: The catalog; makes tables without a layout, in a fraction of the time.
         branch: The branch that is written first; made at once where the lakehouse does it.
 
     Raises:
@@ -64,25 +64,30 @@ def create_physical_table(
                 location=snapshot.model.location,
             )
     layout = _TableLayout.of(table, snapshot, columns)
+    target = ".".join(map(quote, (settings.catalog, table.ref.namespace, table.ref.name)))
     if layout.is_plain:
         location = lakehouse.table_location(table.ref, table.id)
         created = lakehouse.create_table(layout.new_table(table.ref, location, branch))
     else:
-        created = _create_by_statement(session, settings, table.ref, layout)
+        statement = layout.statement(
+            target, table_location(settings.warehouse, table.ref, table.id)
+        )
+        namespace = f"{quote(settings.catalog)}.{quote(table.ref.namespace)}"
+        created = _create_by_statement(session, statement, namespace)
     if not created:
-        _check_same(table, lakehouse)
+        found = lakehouse.table_metadata(table.ref).get("properties", {}).get(TABLE_KEY)
+        if found != table.id:
+            raise ConflictError(
+                f"there is another table at {table.ref} (its id is {found}, not {table.id})",
+                hint="drop it or rename it, then apply the plan again",
+            )
     if layout.order:
-        session.sql(f"ALTER TABLE {_quoted(settings, table.ref)} WRITE ORDERED BY {layout.order}")
+        session.sql(f"ALTER TABLE {target} WRITE ORDERED BY {layout.order}")
 
 
-def _create_by_statement(
-    session: SparkSession, settings: SessionSettings, ref: TableRef, layout: _TableLayout
-) -> bool:
+def _create_by_statement(session: SparkSession, statement: str, namespace: str) -> bool:
     """Let Spark make a table; False when something has the name already."""
     from pyspark.errors import AnalysisException
-
-    location = table_location(settings.warehouse, ref, layout.table_id)
-    statement = layout.statement(_quoted(settings, ref), location)
 
     def create() -> bool:
         try:
@@ -98,16 +103,11 @@ def _create_by_statement(
     except Exception as error:
         if not any(text in str(error) for text in _NO_NAMESPACE):
             raise
-        namespace = f"{quote(settings.catalog)}.{quote(ref.namespace)}"
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         return create()
 
 
-def _quoted(settings: SessionSettings, ref: TableRef) -> str:
-    return ".".join(quote(part) for part in (settings.catalog, ref.namespace, ref.name))
-
-
-def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
+def _physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
     """Return a table's physical column by a snapshot's output column in lower case."""
     return {output.lower(): physical for output, physical in column_map(snapshot, table)}
 
@@ -116,7 +116,6 @@ def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
 class _TableLayout:
     """The layout of a table to be created: columns, partitions, sort order, properties."""
 
-    table_id: str
     columns: tuple[tuple[str, str, str | None], ...]
     partitions: str
     order: str
@@ -128,7 +127,7 @@ class _TableLayout:
         cls, table: PhysicalTable, snapshot: Snapshot, columns: tuple[tuple[str, str], ...]
     ) -> _TableLayout:
         model = snapshot.model
-        physical = physical_names(table, snapshot)
+        physical = _physical_names(table, snapshot)
         comments = {
             physical[column.name.lower()]: column.description
             for column in snapshot.columns
@@ -144,7 +143,6 @@ class _TableLayout:
         partitioned_by = model.partitioned_by or layout.partitioned_by
         properties = {**_DEFAULTS, **layout.properties, **dict(model.table_properties)}
         return cls(
-            table_id=table.id,
             columns=tuple((name, type_, comments.get(name)) for name, type_ in columns),
             partitions=", ".join(rename_columns(text, physical) for text in partitioned_by),
             order=", ".join(rename_columns(text, physical) for text in model.clustered_by),
@@ -165,30 +163,19 @@ class _TableLayout:
         return NewTable(ref, self.columns, location, {**self.properties, **comment}, branch)
 
     def statement(self, target: str, location: str) -> str:
-        """Write the table as a statement."""
         pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in self.properties.items())
+        columns = (
+            f"{quote(name)} {type_}" + (f" COMMENT {string_literal(comment)}" if comment else "")
+            for name, type_, comment in self.columns
+        )
         clauses = [
-            f"CREATE TABLE {target} ({', '.join(map(_definition, self.columns))}) USING iceberg",
+            f"CREATE TABLE {target} ({', '.join(columns)}) USING iceberg",
             f"PARTITIONED BY ({self.partitions})" if self.partitions else "",
             f"LOCATION {string_literal(location)}",
             f"COMMENT {string_literal(self.comment)}" if self.comment else "",
             f"TBLPROPERTIES ({', '.join(pairs)})",
         ]
         return "\n".join(clause for clause in clauses if clause)
-
-
-def _definition(column: tuple[str, str, str | None]) -> str:
-    name, type_, comment = column
-    return f"{quote(name)} {type_}" + (f" COMMENT {string_literal(comment)}" if comment else "")
-
-
-def _check_same(table: PhysicalTable, lakehouse: Lakehouse) -> None:
-    found = lakehouse.table_metadata(table.ref).get("properties", {}).get(TABLE_KEY)
-    if found != table.id:
-        raise ConflictError(
-            f"there is another table at {table.ref} (its id is {found}, not {table.id})",
-            hint="drop it or rename it, then apply the plan again",
-        )
 
 
 _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -202,18 +189,9 @@ def evolve_layout(
     Files that exist stay as they are, Iceberg keeps the layout that each was written with.
 
     Args:
-        handle: The table in the catalog.
-        snapshot: Says how the table is to be laid out.
         previous: The snapshot whose properties the table has; those that are gone are unset.
     """
-    for statement in _statements(handle, table, snapshot, previous):
-        handle.session.sql(statement)
-
-
-def _statements(
-    handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
-) -> list[str]:
-    physical, target = physical_names(table, snapshot), handle.quoted
+    physical, target = _physical_names(table, snapshot), handle.quoted
     types = handle.types()
     outputs = {c.name: types[physical[c.name.lower()]] for c in snapshot.columns}
     default = find_strategy(snapshot).layout(snapshot, outputs)
@@ -245,7 +223,8 @@ def _statements(
     gone = ", ".join(string_literal(key) for key in before if key not in after)
     if gone:
         out.append(f"ALTER TABLE {target} UNSET TBLPROPERTIES IF EXISTS ({gone})")
-    return out
+    for statement in out:
+        handle.session.sql(statement)
 
 
 def _transform(name: str, transform: str, column: str) -> str:

@@ -28,8 +28,6 @@ class ModelContext:
         spark: The Spark session, of this run only.
         interval: The half-open UTC range to compute.
         execution_time: The instant that the run calls now (UTC).
-        logger: A logger named after the model.
-        model: The model's name.
         dialect: SQLGlot dialect of the texts that its methods get.
     """
 
@@ -171,11 +169,7 @@ class SqlmeshModelContext(ModelContext):
 
 @dataclass(frozen=True, slots=True)
 class ModelAdapter:
-    """The methods of SQLMesh's engine adapters that read.
-
-    Args:
-        context: The context that it belongs to.
-    """
+    """The methods of SQLMesh's engine adapters that read."""
 
     context: ModelContext
 
@@ -207,10 +201,7 @@ class ModelAdapter:
         return tuple(rows[0]) if rows else None
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run a statement, or several, in the model's own session.
-
-        What it writes elsewhere is neither versioned nor undone by a rollback.
-        """
+        """Run statements in the model's own session; nothing versions what they write elsewhere."""
         listed = expressions if isinstance(expressions, list | tuple) else [expressions]
         for one in listed:
             self.spark.sql(self.context._spark_sql(one))

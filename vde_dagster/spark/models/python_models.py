@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -28,9 +29,8 @@ def run_python_model(
     """Call a Python model and return its rows as a Spark DataFrame.
 
     Args:
-        context: Its first argument.
-        columns: Spark SQL type by output column, as the result is to be typed.
-        project_root: The project's folder, for files beside the model's own.
+        columns: Spark SQL type by output column.
+        project_root: For files beside the model's own.
 
     Raises:
         ExecutionError: The function failed, returned something else than a pandas or Spark
@@ -63,8 +63,7 @@ def _arguments(
     """Return the arguments that a model's function takes, by position and by name.
 
     The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh; a function
-    may take fewer, in any order, and variables by their names. One that calls them otherwise gets
-    them by position.
+    may take fewer, in any order, and variables by name. One with other names gets them by position.
     """
     known = context.keywords
     parameters = list(inspect.signature(function).parameters.values())
@@ -95,55 +94,34 @@ def _as_spark(
     import pandas as pd
     from pyspark.sql import DataFrame
 
-    if parts and all(isinstance(part, DataFrame) for part in parts):
-        for part in parts:
-            _check_columns(snapshot, part.columns, columns)
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.unionByName(part)
-        return whole
-    if all(isinstance(part, pd.DataFrame) for part in parts):
-        for part in parts:
-            _check_columns(snapshot, part.columns, columns)
-        names = {column.lower(): column for column in columns}
-        frames = [
-            part.rename(columns={c: names.get(str(c).lower(), c) for c in part.columns})[
-                list(columns)
-            ]
-            for part in parts
-        ]
-        frame = (
-            pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(columns))
-        )
-        return pandas_to_spark(spark, frame, columns)
-    wrong = next(part for part in parts if not isinstance(part, pd.DataFrame | DataFrame))
-    raise ExecutionError(
-        f"the Python model {snapshot.name} returned {type(wrong).__name__}",
-        hint="return a pandas or a Spark DataFrame, or yield pandas ones",
-        location=snapshot.model.location,
-    )
-
-
-def pandas_to_spark(spark: SparkSession, frame: Any, columns: Mapping[str, str]) -> DataFrame:
-    """Turn a pandas DataFrame into a Spark one with explicit types, NaN and NaT as NULL."""
-    from vde_dagster.base.names import quote
-
+    frame_type = DataFrame if parts and isinstance(parts[0], DataFrame) else pd.DataFrame
+    for part in parts:
+        if not isinstance(part, frame_type):
+            raise ExecutionError(
+                f"the Python model {snapshot.name} returned {type(part).__name__}",
+                hint="return a pandas or a Spark DataFrame, or yield frames of one of the two",
+                location=snapshot.model.location,
+            )
+        present = {str(name).lower() for name in part.columns}
+        missing = [name for name in columns if name.lower() not in present]
+        if missing:
+            raise ExecutionError(
+                f"the Python model {snapshot.name} returned no column "
+                + ", ".join(f"'{name}'" for name in missing),
+                hint=f"it returned {', '.join(map(str, part.columns))}; "
+                f"declared are {', '.join(columns)}",
+                location=snapshot.model.location,
+            )
+    if frame_type is DataFrame:
+        return reduce(lambda whole, part: whole.unionByName(part), parts)
+    names = {column.lower(): column for column in columns}
+    frames = [
+        part.rename(columns={c: names.get(str(c).lower(), c) for c in part.columns})[list(columns)]
+        for part in parts
+    ]
+    rows: Any = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     schema = ", ".join(f"{quote(name)} {type_}" for name, type_ in columns.items())
-    if frame.empty:
-        return spark.createDataFrame([], schema)
-    return spark.createDataFrame(frame, schema)
-
-
-def _check_columns(snapshot: Snapshot, found: Iterable[Any], columns: Mapping[str, str]) -> None:
-    present = {str(name).lower() for name in found}
-    missing = [name for name in columns if name.lower() not in present]
-    if missing:
-        raise ExecutionError(
-            f"the Python model {snapshot.name} returned no column "
-            + ", ".join(f"'{name}'" for name in missing),
-            hint=f"it returned {', '.join(map(str, found))}; declared are {', '.join(columns)}",
-            location=snapshot.model.location,
-        )
+    return spark.createDataFrame([] if rows.empty else rows, schema)
 
 
 def source_frame(
@@ -151,11 +129,9 @@ def source_frame(
 ) -> DataFrame:
     """Return a task's rows, selected by name and cast to the physical table's types.
 
-    Columns of the table that the query does not make (retired ones, and those that the kind adds)
-    become NULL.
+    Columns that the query does not make (retired ones, and those that the kind adds) become NULL.
 
     Args:
-        session: The session to build them in.
         types: Spark SQL type by physical column, as the table has them.
         project_root: Where seeds lie, and files beside Python models.
 

@@ -1,8 +1,4 @@
-"""Spark Connect: sessions of a server, which have no JVM to ask.
-
-What a classic session asks its JVM is told here otherwise: the jobs of a plan by tags of
-operations (`jobs.py`).
-"""
+"""Spark Connect: sessions of a server, which have no JVM to ask."""
 
 from __future__ import annotations
 
@@ -125,7 +121,6 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
 
     Args:
         master: Spark's master URL; `local[*]` and `yarn` name no address.
-        seconds: How long to wait for an answer.
 
     Raises:
         NoSparkError: No address of it answers.

@@ -42,10 +42,8 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 def hush_pyspark() -> None:
-    """Keep PySpark from logging every failed statement: its stack is in our exceptions already.
-
-    Py4J logs to the root logger when the JVM ends amid a command.
-    """
+    """Keep PySpark from logging every failed statement: its stack is in our exceptions already."""
+    # Py4J logs to the root logger when the JVM ends amid a command.
     logging.getLogger().addFilter(_is_not_of_py4j)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -64,7 +62,6 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
     """Return the error for an exception of Spark, of Iceberg or of a model's own code.
 
     Args:
-        error: The exception; it becomes the cause of the one that is raised.
         what: What failed, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
         query: The query that was run, also as a subquery.
     """
@@ -154,11 +151,8 @@ def _words(error: BaseException) -> str:
 
 
 def project_frame(error: BaseException) -> SourceLocation | None:
-    """Return the last place in the project's own Python code that an exception came from.
-
-    It may have been raised here, or in one of Spark's workers, whose traceback is a text.
-    """
-    text = str(error)
+    """Return the last place in the project's own Python code that an exception came from."""
+    text = str(error)  # It holds the traceback of one of Spark's workers.
     if _TRACEBACK in text:
         frames = _FRAME.findall(text[text.rindex(_TRACEBACK) :])
     else:
@@ -188,20 +182,21 @@ def cause_line(error: BaseException) -> str:
     """Return the one line that says most about an exception: never a Java stack trace."""
     java = java_causes(error)
     text = str(error)
-    python = _python_worker_error(text)
-    if python:
-        return python
+    if _TRACEBACK in text:  # A Python worker sent it, of a failing UDF.
+        lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
+        raised = next((line for line in lines if line and not line.startswith((" ", "\t"))), None)
+        if raised:
+            return _first_line(raised)
     if java and "[" not in _first_line(text):
-        name, message = next(((n, m) for n, m in reversed(java) if m), (java[-1][0], java[-1][1]))
+        name, message = next(((n, m) for n, m in reversed(java) if m), java[-1])
         simple = name.rpartition(".")[2]
         return _first_line(f"{simple}: {message}" if not message.startswith("[") else message)
     line = _first_line(text)
-    condition = _condition(error)
-    if condition and condition not in line:
-        line = f"[{condition}] {line}"
-    if not _is_spark_error(error):
-        line = f"{type(error).__name__}: {line}" if line else type(error).__name__
-    return line
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return f"{type(error).__name__}: {line}" if line else type(error).__name__
+    getter = getattr(error, "getCondition", None)
+    condition = getter() if callable(getter) else None
+    return f"[{condition}] {line}" if condition and condition not in line else line
 
 
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
@@ -209,9 +204,7 @@ def java_causes(error: BaseException) -> list[tuple[str, str]]:
     stack = getattr(error, "getStackTrace", None)
     if callable(stack):  # Of Spark Connect, where Java's exceptions come as a text.
         return _told_causes(str(error), stack() or "")
-    java = getattr(error, "java_exception", None)
-    if java is None:
-        java = getattr(error, "_origin", None)
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[tuple[str, str]] = []
     while java is not None and len(found) < 20:
         found.append((java.getClass().getName(), java.getMessage() or ""))
@@ -230,33 +223,11 @@ def _told_causes(text: str, stack: str) -> list[tuple[str, str]]:
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:
-    """Say whether a Java exception of one of the (simple or full) class names is behind it."""
-    return any(
-        name in classes or name.rpartition(".")[2] in classes for name, _ in java_causes(error)
-    )
-
-
-def _is_spark_error(error: BaseException) -> bool:
-    return type(error).__module__.startswith(("pyspark.", "py4j."))
-
-
-def _condition(error: BaseException) -> str | None:
-    getter = getattr(error, "getCondition", None)
-    return getter() if callable(getter) and _is_spark_error(error) else None
+    """Say whether a Java exception of one of the simple class names is behind it."""
+    return any(name.rpartition(".")[2] in classes for name, _ in java_causes(error))
 
 
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
     return line if len(line) <= 500 else line[:497] + "…"
-
-
-def _python_worker_error(text: str) -> str | None:
-    """Return the last line of a traceback that a Python worker sent (a failing UDF)."""
-    if _TRACEBACK not in text:
-        return None
-    lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-    for line in lines:
-        if line and not line.startswith((" ", "\t")):
-            return _first_line(line)
-    return None

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 _POOLS = 64
-
-
-def plan_tag(plan_id: str) -> str:
-    """Return the tag that a plan's Spark jobs carry."""
-    return f"vde-plan-{plan_id}"
+_TAG = "vde-plan-{}"
 
 
 class PlanJobs:
@@ -43,19 +39,21 @@ class PlanJobs:
         Each thread has a FAIR pool of its own; within one pool Spark is first in, first out.
 
         Args:
-            session: The session that the work runs in.
             what: Model and interval, for Spark's UI and for messages.
             query: The query that is run, for the place of a mistake in it.
 
         Raises:
             ExecutionError: The work failed, or the plan was cancelled before or meanwhile.
         """
-        self._enter(plan_id)
+        with self._lock:
+            if plan_id in self._cancelled:
+                raise _cancelled(plan_id)
+            self._running[plan_id] += 1
         try:
             with self._tagged(session, plan_id, what):
                 yield
         except Exception as error:
-            if self.is_cancelled(plan_id):
+            if plan_id in self._cancelled:
                 raise _cancelled(plan_id) from error
             raised = execution_error(error, what, query)
             if raised is error:
@@ -67,7 +65,7 @@ class PlanJobs:
 
     @contextmanager
     def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[None]:
-        tag = plan_tag(plan_id)
+        tag = _TAG.format(plan_id)
         if is_remote(session):
             # The server spreads its jobs by itself, and stops only a session's own.
             mine = (plan_id, session)
@@ -103,17 +101,13 @@ class PlanJobs:
         A job may be on its way to Spark's scheduler while the tag is cancelled, so the tag is
         cancelled again until the plan's last action has ended.
 
-        Args:
-            session: The engine's shared session, if it has one by now.
-            wait_seconds: How long to wait at most.
-
         Returns:
             Whether everything had ended within the time.
         """
         with self._lock:
             self._cancelled.add(plan_id)
         until = time.monotonic() + wait_seconds
-        while session is not None and self.count(plan_id):
+        while session is not None and self._running[plan_id]:
             self._stop(session, plan_id)
             if time.monotonic() >= until:
                 return False
@@ -122,28 +116,12 @@ class PlanJobs:
 
     def _stop(self, session: SparkSession, plan_id: str) -> None:
         if not is_remote(session):
-            session.sparkContext.cancelJobsWithTag(plan_tag(plan_id))
+            session.sparkContext.cancelJobsWithTag(_TAG.format(plan_id))
             return
         with self._lock:
             sessions = [one for whose, one in self._remote if whose == plan_id]
         for one in sessions:
-            one.interruptTag(plan_tag(plan_id))
-
-    def is_cancelled(self, plan_id: str) -> bool:
-        """Say whether a plan was cancelled and not begun again."""
-        with self._lock:
-            return plan_id in self._cancelled
-
-    def count(self, plan_id: str) -> int:
-        """Return the number of actions of a plan that run now."""
-        with self._lock:
-            return self._running[plan_id]
-
-    def _enter(self, plan_id: str) -> None:
-        with self._lock:
-            if plan_id in self._cancelled:
-                raise _cancelled(plan_id)
-            self._running[plan_id] += 1
+            one.interruptTag(_TAG.format(plan_id))
 
 
 def _cancelled(plan_id: str) -> ExecutionError:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,11 +30,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Launched:
-    """The JVM of this process.
-
-    Args:
-        memory: How much it was given, as Spark has it.
-    """
+    """The JVM of this process."""
 
     process: subprocess.Popen[bytes]
     log_file: Path
@@ -41,23 +38,9 @@ class Launched:
     local: bool
 
 
-@dataclass(frozen=True)
-class _End:
-    """The end of a JVM, from which each thread that used it makes its error."""
-
-    message: str
-    hint: str
-    lacks_memory: bool
-
-    def error(self) -> StoreError:
-        error = StoreError(self.message, hint=self.hint)
-        error.lacks_memory = self.lacks_memory
-        return error
-
-
 _launched: list[Launched] = []
-_last_end: list[_End] = []
-"""How the JVM before that ended: threads may notice when the next one is there."""
+_last_end: list[StoreError] = []
+"""The end of the JVM before that: threads may notice it when the next one is there."""
 
 
 def remember(launched: Launched) -> None:
@@ -69,7 +52,7 @@ def has_ended(error: BaseException | None = None) -> bool:
     """Say whether the JVM that this process started is gone.
 
     Args:
-        error: What went wrong; where a connection to the JVM broke, its end is waited for.
+        error: Where it says that a connection to the JVM broke, its end is waited for.
     """
     if not _launched:
         return False
@@ -110,37 +93,38 @@ def forget_ended() -> None:
 def ended_error(error: BaseException) -> StoreError | None:
     """Return the error of a failure caused by Spark's end; None where Spark still runs."""
     if has_ended(error):
-        return _end_of(_launched[0]).error()
-    return _last_end[0].error() if _last_end and _is_broken_connection(error) else None
+        return _end_of(_launched[0])
+    return copy(_last_end[0]) if _last_end and _is_broken_connection(error) else None
 
 
-def _end_of(launched: Launched) -> _End:
+def _end_of(launched: Launched) -> StoreError:
     code = launched.process.returncode
     found = _OUT_OF_MEMORY.findall(_tail(launched.log_file))
     see = f"what it wrote is in {launched.log_file}"
+    lacks_memory = True
     if found or code == _SPARKS_OUT_OF_MEMORY:
         what = found[-1].strip() if found else ""
         who = "Spark" if launched.local else "Spark's driver"
         tasks = ", in which tasks run," if launched.local else ""
-        return _End(
-            f"{who} ran out of memory and was ended: its JVM{tasks} has {launched.memory}"
-            + (f" ({what})" if what else ""),
+        message = f"{who} ran out of memory and was ended: its JVM{tasks} has {launched.memory}"
+        message += f" ({what})" if what else ""
+        hint = (
             f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
-            f"{see}. What was finished is kept: apply again",
-            True,
+            f"{see}. What was finished is kept: apply again"
         )
-    if code in _KILLED:
-        return _End(
-            "Spark was killed from outside (SIGKILL), as systems do that run out of memory",
+    elif code in _KILLED:
+        message = "Spark was killed from outside (SIGKILL), as systems do that run out of memory"
+        hint = (
             f"see the system's log; lower {MEMORY} ({launched.memory}) where the machine or "
-            "the container has less, then apply again: what was finished is kept",
-            True,
+            "the container has less, then apply again: what was finished is kept"
         )
-    return _End(
-        f"Spark's JVM has ended by itself (exit code {code})",
-        f"{see}; what was finished is kept: apply again",
-        False,
-    )
+    else:
+        lacks_memory = False
+        message = f"Spark's JVM has ended by itself (exit code {code})"
+        hint = f"{see}; what was finished is kept: apply again"
+    error = StoreError(message, hint=hint)
+    error.lacks_memory = lacks_memory
+    return error
 
 
 def _is_broken_connection(error: BaseException) -> bool:

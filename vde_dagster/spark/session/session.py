@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,12 +59,10 @@ def start_session(
 ) -> SparkSession:
     """Return a session of its own for a project, in the process's one JVM.
 
-    The first call starts the JVM, which takes seconds; later ones share it, each with its own
-    catalog, configuration and temporary views. May be called in any thread. The JVM's output
-    goes to `settings.log_file`, never to this process's streams.
+    The first call, in any thread, starts the JVM, which takes seconds; its output goes to
+    `settings.log_file`. Later ones share it, each with its own catalog, configuration and views.
 
     Args:
-        settings: What it is made from.
         join: Starts or returns a session of somebody else, in whose JVM this one is made.
 
     Raises:
@@ -80,9 +79,6 @@ def start_session(
 def require_spark(settings: SessionSettings) -> None:
     """Make sure that Spark can be started for a project, or reached, without doing it.
 
-    Args:
-        settings: What it would be made from.
-
     Raises:
         NoSparkError: Java, the client of Spark Connect or the master is not there.
     """
@@ -98,17 +94,14 @@ def require_spark(settings: SessionSettings) -> None:
 
 
 def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
-    """Return a session beside another one, with a project's catalog and configuration.
-
-    What only a new JVM could change is left as it is, with one warning where it differs.
-    """
+    """Return a session beside another one, with a project's catalog and configuration."""
     session = connect(settings) if is_remote(root) else root.newSession()
     _configure(session, settings)
     return session
 
 
 def _configure(session: SparkSession, settings: SessionSettings) -> None:
-    """Give a new session a project's catalog and configuration."""
+    """Configure a new session, with one warning for what only a new JVM could change."""
     from pyspark.errors import PySparkException
 
     for key, value in session_config(settings).items():
@@ -179,10 +172,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
 
 
 def _launch(settings: SessionSettings) -> None:
-    """Start the JVM with its streams in a file, so that Ivy's and Spark's chatter goes there.
-
-    `launch_gateway` is what PySpark itself calls; only its `popen_kwargs` are ours.
-    """
+    """Start the JVM with its streams in a file, by `launch_gateway`, as PySpark itself does."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -197,15 +187,18 @@ def _launch(settings: SessionSettings) -> None:
     visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
     gateway = SparkContext._gateway
     if gateway is None:
-        log_file = settings.log_file or _temporary_log()
+        log_file = settings.log_file
+        if log_file is None:
+            handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
+            os.close(handle)
+            log_file = Path(name)
+            atexit.register(log_file.unlink, missing_ok=True)
         log_file.parent.mkdir(parents=True, exist_ok=True)
         with log_file.open("wb") as log:
             try:
                 gateway = launch_gateway(visible, popen_kwargs={"stdout": log, "stderr": log})
             except PySparkRuntimeError as error:
                 raise _launch_failure(log_file, settings) from error
-        if settings.log_file is None:
-            atexit.register(log_file.unlink, missing_ok=True)
         if gateway.proc is not None:
             remember(Launched(gateway.proc, log_file, memory, is_local(config["spark.master"])))
     hush_pyspark()
@@ -215,25 +208,17 @@ def _launch(settings: SessionSettings) -> None:
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:
-    """Call a function in another thread.
-
-    In the main thread PySpark would put its own handler in place of the caller's for SIGINT.
-    """
-    result: list[T] = []
-    failure: list[BaseException] = []
+    """Call a function where PySpark does not replace the caller's handler of SIGINT."""
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            result.append(function())
+            future.set_result(function())
         except BaseException as error:
-            failure.append(error)
+            future.set_exception(error)
 
-    thread = threading.Thread(target=run, name="vde-spark-start", daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]
+    threading.Thread(target=run, name="vde-spark-start", daemon=True).start()
+    return future.result()
 
 
 def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
@@ -259,12 +244,6 @@ def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
             hint="start it first for the project that needs it, or name both drivers in "
             "spark.packages",
         ) from None
-
-
-def _temporary_log() -> Path:
-    handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
-    os.close(handle)
-    return Path(name)
 
 
 def _launch_failure(log_file: Path, settings: SessionSettings) -> StoreError:
@@ -294,7 +273,6 @@ def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
 
     Args:
         theirs: The session's whole configuration.
-        settings: The project's.
 
     Raises:
         UsageError: It does not; names every setting that differs, secrets without their values.
@@ -322,8 +300,7 @@ def _shown(key: str, value: str | None) -> str:
         return "not set"
     if _SECRET_NAME.search(key.rpartition(".")[2]):
         return "another one"
-    without_secrets = _SECRET_PART.sub(r"\1…", value)
-    return f"'{without_secrets}'"
+    return "'{}'".format(_SECRET_PART.sub(r"\1…", value))
 
 
 OLDEST = 17

@@ -33,18 +33,15 @@ JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """The input of this layer.
+    """Spark's part of a project's settings.
 
     Args:
-        catalog: Name of the Iceberg catalog in Spark.
         state_url: SQLAlchemy URL of the database that holds state and catalog.
         warehouse: URI of the directory that new tables are put in.
-        master: Spark's master URL.
         config: Further Spark properties; they win over the defaults below.
         packages: Further Maven coordinates; one of the same group and artifact as a default
             package replaces it.
         log_file: Where the JVM's output goes, or None for a temporary file.
-        project_root: The project's directory, which seeds are read from.
         io: PyIceberg's settings for object stores.
         reached: How the catalog says that Spark reaches it; by default as the SQL catalog in
             `state_url` does.
@@ -104,8 +101,7 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 def session_config(settings: SessionSettings) -> dict[str, str]:
     """Return every property of a session that may differ between sessions of one JVM.
 
-    How work is cut into tasks is left to Spark and to who runs the cluster: what was set here for
-    small tables put large ones into one task.
+    None of them cuts work into tasks: what suits small tables puts large ones into one task.
     """
     return {
         **catalog_config(settings),
@@ -149,10 +145,7 @@ def is_local(master: str) -> bool:
 
 
 def local_memory() -> int:
-    """Return the memory of a JVM in which tasks run: half the machine's, at least 2 GiB (bytes).
-
-    A container's limit counts where it is lower than what the machine has.
-    """
+    """Return the memory of a JVM in which tasks run: half the machine's, at least 2 GiB (bytes)."""
     limits = [_physical_memory()]
     for path in _CONTAINER_LIMITS:
         with suppress(OSError, ValueError):  # No container, no limit ("max"), or another system.
@@ -170,8 +163,8 @@ def _physical_memory() -> int:
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
     """Return the configuration that a JVM needs at its start, as far as a command line may have it.
 
-    Storage keys and passwords (`spark.hadoop.…`, `spark.sql.catalog.…`) are left out, as every
-    user of the machine can read command lines; they are handed over once the JVM is up.
+    Every user of the machine can read command lines, so storage keys and passwords
+    (`spark.hadoop.…`, `spark.sql.catalog.…`) are handed over once the JVM is up.
     """
     return {
         key: value

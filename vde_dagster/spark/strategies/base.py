@@ -1,10 +1,11 @@
-"""The base class of write strategies, and the registry with one per model kind."""
+"""Write strategies: their base class, the write that each gets, and one strategy per kind."""
 
 from __future__ import annotations
 
 import threading
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 from vde_dagster.base.names import quote
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError, ExecutionError
-from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
+from vde_dagster.lakehouse.metadata.fill_summaries import PLAN_KEY, scratch_branch
+from vde_dagster.lakehouse.publishing.table_history import is_quiet
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Output
+from vde_dagster.spark.tables.columns import sortable
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import Commit, IcebergTable
 
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _locks: dict[str, threading.Lock] = {}
+_MOST_BYTES = 16 * 2**20
+"""The largest table, by its files, of which all rows are read after a fill of a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +51,15 @@ class Write:
     """Everything that a strategy needs to write one task's rows.
 
     Args:
-        session: The session that `frame` belongs to.
-        catalog: The catalog's name.
         table: The table as it was before the write.
         frame: The rows, in the table's physical columns and types.
         types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
-        digester: Watches the rows that are written, or None.
-        project_root: The project's folder, or None where there is no working copy.
     """
 
     task: FillTask
     session: SparkSession
-    catalog: str
     table: IcebergTable
     frame: DataFrame
     types: Mapping[str, str]
@@ -68,11 +70,8 @@ class Write:
 
     def target(self, branch: str | None) -> str:
         """Return the quoted name to write to, with Iceberg's branch suffix if there is one."""
-        ref = self.task.table.ref
-        parts = [self.catalog, ref.namespace, ref.name]
-        if branch is not None:
-            parts.append(f"branch_{branch}")
-        return ".".join(quote(part) for part in parts)
+        suffix = "" if branch is None else f".{quote(f'branch_{branch}')}"
+        return f"{self.table.quoted}{suffix}"
 
     def writer(self, frame: DataFrame, branch: str | None) -> DataFrameWriterV2:
         """Return a writer whose commit carries the summary."""
@@ -83,6 +82,16 @@ class Write:
             writer = writer.option(f"snapshot-property.{key}", value)
         return writer
 
+    @contextmanager
+    def source(self) -> Iterator[str]:
+        """Lend a temporary view of the rows, for SQL statements."""
+        name = f"vde_source_{uuid.uuid4().hex}"
+        self.frame.createOrReplaceTempView(name)
+        try:
+            yield name
+        finally:
+            self.session.catalog.dropTempView(name)
+
     def committed(self, commit: Commit) -> DataFrame:
         """Return all rows that the table has as of a commit."""
         reader = self.session.read.option("versionAsOf", commit.snapshot_id)
@@ -90,10 +99,9 @@ class Write:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Let SQL statements commit with the summary, too: MERGE and DELETE take no options.
+        """Let MERGE and DELETE, which take no options, commit with the summary.
 
-        Iceberg reads the same properties from the session's configuration, so the session has to
-        be this write's alone: `Strategy.own_session`.
+        Iceberg reads it from the session's configuration: the session is this write's alone.
         """
         conf = self.session.conf
         names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}
@@ -138,19 +146,16 @@ class Strategy(ABC):
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
         """Return the SQL condition of the rows of an interval; None for all rows.
 
-        Only for kinds whose writes are, range by range, exactly the rows that are given to
-        `Write.writer`; others have no digests.
-
         Raises:
-            NotImplementedError: Rows do not lie in ranges, or others stay beside them.
+            NotImplementedError: What the kind writes is not, range by range, exactly the rows that
+                `Write.writer` gets, so it has no digests.
         """
         raise NotImplementedError
 
     def digests_table(self, write: Write) -> bool:
-        """Say whether a fill of a part may leave all rows as they were, though it wrote some.
+        """Say whether a fill of a part may write rows and leave the table as it was.
 
-        Then a digest of the whole table is taken by reading it, as long as it is small. Commits
-        that say of themselves that no row came or went need none.
+        Then a small table is read whole for its digest.
         """
         return False
 
@@ -161,10 +166,6 @@ class Strategy(ABC):
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
         """Return the rows of a model that has neither a query nor code.
 
-        Args:
-            session: The session to build them in.
-            project_root: The project's folder, if the engine knows one.
-
         Raises:
             ExecutionError: The kind gets its rows from nowhere, or they cannot be read.
         """
@@ -174,9 +175,51 @@ class Strategy(ABC):
             location=model.location,
         )
 
+    def digester(self, write: Write) -> Digester | None:
+        """Return what takes the digests of a task's rows; None for kinds that have none."""
+        task = write.task
+        try:
+            tiles = tuple(
+                (interval, self.digest_condition(write, interval))
+                for interval in task.digest_ranges or (task.interval,)
+            )
+        except NotImplementedError:
+            return None
+        return Digester(task.digest_sets, tiles, meaning_of(task.snapshot.model.kind).replaces_all)
+
+    def output(self, write: Write, commit: Commit) -> Output | None:
+        """Return the digests of a fill; None where they are not asked for or not known."""
+        task, digester = write.task, write.digester
+        if digester is not None:
+            return digester.seen(commit.added_records) or _read_again(write, commit, digester)
+        wanted = task.digest_sets and task.completes and not task.after
+        return _of_table(write, commit) if wanted and self.digests_table(write) else None
+
     @abstractmethod
     def write(self, write: Write) -> None:
         """Write the rows in one atomic commit to the task's branch."""
+
+
+def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | None:
+    """Read the rows of a fill again, where the write looked at them twice."""
+    rows = write.committed(commit)
+    conditions = [f"({text})" for _, text in digester.tiles if text is not None]
+    if conditions:
+        rows = rows.where(" OR ".join(conditions))
+    return digester.read(rows.select(*map(quote, write.types)), commit.added_records)
+
+
+def _of_table(write: Write, commit: Commit) -> Output | None:
+    summary = write.table.summary(commit.snapshot_id)
+    size = summary.get("total-files-size")
+    if size is None or int(size) > _MOST_BYTES:
+        return None
+    if is_quiet(summary):
+        before = write.table.parent(commit.snapshot_id)
+        if before is None or write.table.summary(before).get(PLAN_KEY) != write.task.plan_id:
+            return None  # What stood before the plan is still true.
+    digester = Digester(write.task.digest_sets, ((write.task.interval, None),), whole=True)
+    return digester.read(write.committed(commit), None)
 
 
 StrategyClass = TypeVar("StrategyClass", bound="type[Strategy]")
@@ -222,16 +265,29 @@ def condition(text: str) -> Column:
     return functions.expr(text)
 
 
-ATTEMPTS = 10
+def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
+    """Return the order by which one of several rows is taken, always the same.
+
+    The latest by `first` and by the times among the columns, then the greatest by the others.
+
+    Args:
+        types: Spark SQL type by column.
+    """
+
+    def rank(name: str) -> tuple[bool, bool]:
+        return name != first, not types[name].startswith(("timestamp", "date"))
+
+    ordered = sorted(columns, key=rank)
+    return ", ".join(f"{sortable(quote(c), types[c])} DESC NULLS LAST" for c in ordered)
 
 
 def write_staged(
-    write: Write, put_together: Callable[[str], None], doing: str, *, attempts: int = ATTEMPTS
+    write: Write, put_together: Callable[[str], None], doing: str, *, attempts: int = 10
 ) -> None:
     """Write to a scratch branch, and fast-forward the task's branch to it.
 
-    When somebody else committed to the task's branch meanwhile, it is done again from there. What
-    a killed process leaves is the scratch branch, which the janitor removes.
+    It is done again where somebody else committed meanwhile. The janitor removes the scratch
+    branch of a killed process.
 
     Args:
         put_together: Commits to the scratch branch, which begins as the task's branch is.

@@ -25,7 +25,6 @@ class CustomTarget:
     """The write target that a CUSTOM model's function gets as its second argument.
 
     Args:
-        spark: The session, of this fill only.
         name: The quoted name of the table's branch, for SQL such as MERGE INTO.
         interval: The half-open UTC range that is filled.
         anew: Whether nothing that the table holds counts any more: replace everything.
@@ -48,11 +47,7 @@ class CustomTarget:
         return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
 
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
-        """Return Spark's writer of rows under the model's names: append, overwrite, …
-
-        Args:
-            rows: A column for each of the model's, in any order.
-        """
+        """Return Spark's writer of rows with the model's columns, in any order: append, …"""
         types = self._write.types
         named = (
             f"CAST({quote(to)} AS {types[at]}) AS {quote(at)}" for to, at in self.columns.items()
@@ -62,10 +57,7 @@ class CustomTarget:
 
 @strategy_for(Custom)
 class CustomTable(Strategy):
-    """Calls the function on a branch of its own, and puts it in place when it kept the rule.
-
-    What it did wrong, or did not end, is on that branch alone; the attempt's branch never has it.
-    """
+    """Calls the function on a branch of its own, and puts it in place when it kept the rule."""
 
     own_session = True
 

@@ -42,11 +42,8 @@ _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 class TimeRange(Strategy):
     """Overwrites by a filter on the time column; rows outside the interval never get in.
 
-    Iceberg overwrites by filter without reading a file when every file lies inside or outside of
-    the filter, which the default layout makes the rule: one partition per interval. It refuses
-    files that match in part (say after a year was filled at once into an unpartitioned table);
-    then the rows are deleted and added on a branch that nobody sees, which is put in place by a
-    fast-forward: one atomic step again.
+    Iceberg refuses to overwrite files that match the filter in part, which the default layout (one
+    partition per interval) avoids; such rows are deleted and added on a staged branch instead.
     """
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -63,15 +60,19 @@ class TimeRange(Strategy):
 
     def write(self, write: Write) -> None:
         """Overwrite the interval."""
-        column = _column(write)
-        rows = condition(column.condition(write.task.interval))
+        rows = _column(write).condition(write.task.interval)
         frame = write.frame.where(rows)
         try:
-            write.writer(frame, write.task.branch).overwrite(rows)
+            write.writer(frame, write.task.branch).overwrite(condition(rows))
         except Exception as error:
             if not any(_PARTIAL in message for _, message in java_causes(error)):
                 raise
-            _replace_rows(write, column.condition(write.task.interval))
+
+            def put_together(staging: str) -> None:
+                write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
+                write.writer(frame, staging).append()
+
+            write_staged(write, put_together, "replaced")
 
 
 def _column(write: Write) -> TimeColumn:
@@ -89,17 +90,6 @@ def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
     if type_ == "date" and unit in (IntervalUnit.MONTH, IntervalUnit.YEAR):
         return f"{'months' if unit is IntervalUnit.MONTH else 'years'}({column})"
     return column
-
-
-def _replace_rows(write: Write, rows: str) -> None:
-    """Delete and add the interval's rows beside the table, and put the result in its place."""
-    frame = write.frame.where(condition(rows))
-
-    def put_together(staging: str) -> None:
-        write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
-        write.writer(frame, staging).append()
-
-    write_staged(write, put_together, "replaced")
 
 
 @strategy_for(IncrementalByPartition)
@@ -127,8 +117,8 @@ class Partitions(Strategy):
 class Unmanaged(Partitions):
     """Adds the rows, or replaces partitions where the model says so.
 
-    That no interval is added twice is not decided here: a fill is written to a branch, and its
-    commit says which interval it is, so whoever comes after a crash takes it over or drops it.
+    No interval is added twice: whoever comes after a crash takes over or drops the branch whose
+    commit says which interval it is.
     """
 
     def digests_table(self, write: Write) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ from vde_dagster.spark.strategies.base import (
     Strategy,
     Write,
     condition,
+    latest_first,
     strategy_for,
     write_staged,
 )
-from vde_dagster.spark.tables.columns import is_orderable
+from vde_dagster.spark.tables.columns import sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +35,11 @@ _ZONE = "spark.sql.session.timeZone"
 class Scd(Strategy):
     """Compares the query's rows with the latest version of each key, and changes what differs.
 
-    What is to be done is worked out from the table and then merged into it, so the table must be
-    the same at both times: the work is done on a branch that nobody else writes, which is put in
-    place by a fast-forward, one atomic step. When somebody was faster, it is done anew.
+    Changes are worked out from the table and then merged into it, so it must be the same at both
+    times: the work is done on a branch that nobody else writes. Of several rows of one key
+    `latest_first` takes one, by the column that says when a row was updated first.
 
-    Rows of one key are told apart and taken like those of INCREMENTAL_BY_UNIQUE_KEY, by the column
-    that says when a row was updated first. The table merges on read: a row that does not change
-    is neither written nor deleted.
+    The table merges on read: a row that does not change is neither written nor deleted.
     """
 
     own_session = True
@@ -57,22 +55,13 @@ class Scd(Strategy):
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
         versions = Versions(kind, write.types, write.physical, _now(kind, write.task))
-        source = f"vde_source_{uuid.uuid4().hex}"
-        write.frame.createOrReplaceTempView(source)
-        try:
-            with write.committing(), _in_utc(write.session):
-                rows = f"SELECT * FROM {source}"
-                write_staged(write, lambda at: _write(write, versions, rows, at), "merged")
-        finally:
-            write.session.catalog.dropTempView(source)
+        with write.source() as source, write.committing(), _in_utc(write.session):
+            rows = f"SELECT * FROM {source}"
+            write_staged(write, lambda at: _write(write, versions, rows, at), "merged")
 
 
 def _now(kind: ScdType2, task: FillTask) -> datetime:
-    """Return the instant at which what the query says is taken to be so.
-
-    A batch reads what a source says of an interval: it was so from the interval's start. A query
-    that is not cut to intervals says what is so when it runs.
-    """
+    # A batch reads what was so from its interval's start, any other query what is so when it runs.
     return task.execution_time if kind.batch_size is None else task.interval.start
 
 
@@ -136,11 +125,7 @@ class Versions:
         return [name for name in self.types if name not in (self.valid_from, self.valid_to)]
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows: one a key, and all of them current.
-
-        Args:
-            source: The query's rows, by physical column.
-        """
+        """Return the query of a table's first rows: one a key, and all of them current."""
         begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
         columns = (
@@ -149,9 +134,7 @@ class Versions:
         return f"SELECT {', '.join(columns)} FROM ({self._taken(source)}) r"
 
     def merge(self, target: str, source: str) -> str:
-        """Return the statement that brings a table up to date.
-
-        It ends versions, begins others, and touches no row beside.
+        """Return the statement that ends versions and begins others.
 
         Args:
             target: The table's quoted name.
@@ -174,7 +157,7 @@ class Versions:
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the changes to make: one row each, with the version that it changes.
+        """Return the changes, one row each, with the version that it changes.
 
         Both sides are read once: a query may not return the same rows twice.
         """
@@ -232,10 +215,11 @@ class Versions:
         """Say whether a key's row is another than its current version."""
         if self.kind.compared is None:
             return _newer(self._updated("r"), self._updated("l"))
-        same = " AND ".join(
-            f"{self._sortable('r', name)} <=> {self._sortable('l', name)}"
+        pairs = (
+            [sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
             for name in self._compared(self.kind.compared)
         )
+        same = " AND ".join(map(" <=> ".join, pairs))
         if self.kind.updated_at is None:
             return f"NOT ({same})"
         return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
@@ -259,15 +243,8 @@ class Versions:
 
     def _taken(self, source: str) -> str:
         """Return the row of every key that is taken: the newest, then the greatest one."""
-        updated = self.kind.updated_at
-        first = [self._physical(updated)] if updated else []
-        rest = [name for name in self.data if name not in first]
-        times = [name for name in rest if self.types[name].startswith(("timestamp", "date"))]
-        others = [name for name in rest if name not in times]
-        order = ", ".join(
-            f"{self._sortable('', name)} DESC NULLS LAST" for name in [*first, *times, *others]
-        )
-        return self._one_per_key(source, order)
+        first = self._physical(self.kind.updated_at) if self.kind.updated_at else ""
+        return self._one_per_key(source, latest_first(self.types, self.data, first))
 
     def _one_per_key(self, rows: str, order: str) -> str:
         """Number the rows of each key; an expression of the key sees output columns by name."""
@@ -288,10 +265,6 @@ class Versions:
         """Return since when a row is as it is, by its column."""
         assert self.kind.updated_at is not None
         return f"CAST({side}.{quote(self._physical(self.kind.updated_at))} AS {self._type})"
-
-    def _sortable(self, side: str, name: str) -> str:
-        text = f"{side}.{quote(name)}" if side else quote(name)
-        return text if is_orderable(self.types[name]) else f"CAST({text} AS STRING)"
 
     @property
     def _now(self) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.project.kinds.unique_key import ALL
 from vde_dagster.spark.session.failures import has_java_cause
-from vde_dagster.spark.strategies import base
-from vde_dagster.spark.strategies.base import Layout, Strategy, Write, strategy_for
-from vde_dagster.spark.tables.columns import is_orderable
+from vde_dagster.spark.strategies.base import (
+    Layout,
+    Strategy,
+    Write,
+    condition,
+    latest_first,
+    strategy_for,
+)
+from vde_dagster.spark.tables.columns import sortable
 from vde_dagster.spark.tables.iceberg import CONFLICTS
 from vde_dagster.sql.expressions import read_expression
 
@@ -25,11 +30,8 @@ _NUMBER = "vde_row_number"
 class UniqueKey(Strategy):
     """Inserts new keys and replaces the rows of known ones, in one MERGE; NULLs are equal.
 
-    Where the query returns several rows of one key, one is taken, always the same: the latest by
-    its timestamp and date columns (in the table's order), then the greatest by the other columns.
-
-    The table merges on read under serializable isolation: a MERGE that raced with another commit
-    is refused by Iceberg and run again, so no key is ever lost or doubled.
+    Of several rows of one key `latest_first` takes one. The table merges on read under serializable
+    isolation: Iceberg refuses a MERGE that raced with another commit, and it is run again.
     """
 
     own_session = True
@@ -51,27 +53,15 @@ class UniqueKey(Strategy):
         """Merge the rows, again when the commit met another one."""
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, IncrementalByUniqueKey)
-        source = f"vde_source_{uuid.uuid4().hex}"
-        if write.task.anew:
-            return _replace_all(write, kind, source)
-        merge = _merge_statement(write, kind, source)
-        write.frame.createOrReplaceTempView(source)
-        try:
-            with write.lock, write.committing():
-                _run(write, merge)
-        finally:
-            write.session.catalog.dropTempView(source)
-
-
-def _replace_all(write: Write, kind: IncrementalByUniqueKey, source: str) -> None:
-    """Overwrite everything: what the table holds may have keys that no source has now."""
-    write.frame.createOrReplaceTempView(source)
-    try:
-        rows = write.session.sql(_rows(write, kind, source))
-        with write.lock:
-            write.writer(rows, write.task.branch).overwrite(base.condition("true"))
-    finally:
-        write.session.catalog.dropTempView(source)
+        with write.source() as source, write.lock:
+            rows = _rows(write, kind, source)
+            if write.task.anew:
+                # What the table holds may have keys that no source has now.
+                frame = write.session.sql(rows)
+                write.writer(frame, write.task.branch).overwrite(condition("true"))
+            else:
+                with write.committing():
+                    _run(write, _merge_statement(write, kind, rows))
 
 
 def _run(write: Write, merge: str) -> None:
@@ -85,7 +75,7 @@ def _run(write: Write, merge: str) -> None:
             time.sleep(0.05 * 2**attempt)
 
 
-def _merge_statement(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
+def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> str:
     columns = list(write.types)
     keys = [write.physical_name(name) for name in kind.unique_key]
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
@@ -98,15 +88,14 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, source: str) ->
         on.append(f"({_renamed(kind.merge_filter, sides)})")
     everything = ", ".join(f"target.{quote(c)} = source.{quote(c)}" for c in columns)
     matched = []
-    for condition, assigned in kind.when_matched or (("", ((ALL, ALL),)),):
+    for when, assigned in kind.when_matched or (("", ((ALL, ALL),)),):
         sets = ", ".join(
             everything if column == ALL else f"target.{named[column.lower()]} = {value}"
             for column, value in ((c, _renamed(text, sides)) for c, text in assigned)
         )
-        only = f" AND ({_renamed(condition, sides)})" if condition else ""
+        only = f" AND ({_renamed(when, sides)})" if when else ""
         action = f"UPDATE SET {sets}" if assigned else "DELETE"
         matched.append(f"WHEN MATCHED{only} THEN {action}")
-    rows = _rows(write, kind, source)
     return "\n".join(
         [
             f"MERGE INTO {write.target(write.task.branch)} target",
@@ -121,10 +110,17 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, source: str) ->
 
 def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
     """Return the query of the source's rows, one per key."""
-    keys = [write.physical_name(name) for name in kind.unique_key]
+    types, keys = write.types, [write.physical_name(name) for name in kind.unique_key]
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
-    expressions = [_of_side(text, named) for text in kind.key_expressions]
-    return _latest_per_key(write.types, keys, expressions, source)
+    expressions = (_of_side(text, named) for text in kind.key_expressions)
+    by = ", ".join([*(sortable(quote(key), types[key]) for key in keys), *expressions])
+    order = latest_first(types, [name for name in types if name not in keys] or keys)
+    names = ", ".join(map(quote, types))
+    return (
+        f"SELECT {names} FROM (SELECT {names}, "
+        f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS {_NUMBER} FROM {source}) "
+        f"WHERE {_NUMBER} = 1"
+    )
 
 
 def _of_side(text: str, named: Mapping[str, str], side: str = "") -> str:
@@ -135,25 +131,3 @@ def _of_side(text: str, named: Mapping[str, str], side: str = "") -> str:
 
 def _renamed(text: str, sides: Mapping[str, Mapping[str, str]]) -> str:
     return text if text in ("", ALL) else read_expression(text).renamed_sides(sides)
-
-
-def _latest_per_key(
-    types: Mapping[str, str], keys: Sequence[str], expressions: Sequence[str], source: str
-) -> str:
-    rest = [name for name in types if name not in keys]
-    times = [name for name in rest if types[name].startswith(("timestamp", "date"))]
-    others = [name for name in rest if name not in times]
-    order = ", ".join(
-        f"{_sortable(name, types[name])} DESC NULLS LAST" for name in [*times, *others] or keys
-    )
-    names = ", ".join(quote(name) for name in types)
-    by = ", ".join([*(_sortable(key, types[key]) for key in keys), *expressions])
-    return (
-        f"SELECT {names} FROM (SELECT {names}, "
-        f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS {_NUMBER} FROM {source}) "
-        f"WHERE {_NUMBER} = 1"
-    )
-
-
-def _sortable(name: str, type_: str) -> str:
-    return quote(name) if is_orderable(type_) else f"CAST({quote(name)} AS STRING)"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import quote, string_literal
+from vde_dagster.base.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -25,16 +25,16 @@ def spark_type(data_type: DataType) -> str:
     if isinstance(data_type, MapType):
         return f"map<{spark_type(data_type.keyType)},{spark_type(data_type.valueType)}>"
     if isinstance(data_type, StructType):
-        fields = (f"{_field(f.name)}:{spark_type(f.dataType)}" for f in data_type.fields)
-        return f"struct<{','.join(fields)}>"
+        names = (f.name if f.name.isidentifier() else quote(f.name) for f in data_type.fields)
+        types = (spark_type(field.dataType) for field in data_type.fields)
+        return f"struct<{','.join(map(':'.join, zip(names, types, strict=True)))}>"
     return str(data_type.simpleString())
 
 
 def in_utc(value: Any, data_type: DataType) -> Any:
     """Return a collected value with every TIMESTAMP in it as an instant in UTC.
 
-    PySpark gives timestamps without a zone in the process's local time, whatever the session's
-    time zone is.
+    PySpark gives them without a zone, in the process's local time.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
@@ -57,9 +57,10 @@ def in_utc(value: Any, data_type: DataType) -> Any:
     return value
 
 
-def is_orderable(data_type: str) -> bool:
-    """Say whether Spark can sort by values of a type (not by maps and variants)."""
-    return not any(word in data_type.lower() for word in ("map<", "variant", "geo"))
+def sortable(value: str, data_type: str) -> str:
+    """Return the form of a value that Spark can sort: the text of maps and variants."""
+    unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
+    return f"CAST({value} AS STRING)" if unordered else value
 
 
 def is_storable(data_type: str) -> bool:
@@ -67,22 +68,13 @@ def is_storable(data_type: str) -> bool:
     return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
 
 
-def _field(name: str) -> str:
-    return name if name.isidentifier() else quote(name)
-
-
-__all__ = ["rename_columns", "string_literal"]
-
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|[A-Za-z_]\w*|.", re.DOTALL)
 
 
 def rename_columns(expression: str, physical: Mapping[str, str]) -> str:
     """Replace column names in a short SQL expression such as `days(ts)` or `bucket(16, id)`.
 
-    Functions, texts and the fields of a struct are left alone.
-
     Args:
-        expression: The SQL.
         physical: Physical names by output column name in lower case.
     """
     tokens = _TOKEN.findall(expression)

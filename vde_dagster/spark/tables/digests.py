@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
@@ -73,11 +74,10 @@ class Digester:
         return watched
 
     def seen(self, rows: int) -> Output | None:
-        """Return the digests of what was written.
+        """Return the digests of what was written; None where Spark looked at rows twice.
 
         Args:
-            rows: How many rows the commit says it added. Spark may have looked at some twice, as
-                it does where it samples them first: then nothing is known.
+            rows: How many rows the commit says it added.
         """
         if self._observation is None:
             return None
@@ -85,11 +85,7 @@ class Digester:
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
-        """Return the digests of rows that are read again, in a job of their own.
-
-        Args:
-            rows: How many there have to be, or None where that is not known.
-        """
+        """Return the digests of rows that are read again; None where their number is not `rows`."""
         from pyspark.sql import functions
 
         expressions = self._expressions(frame)
@@ -109,11 +105,11 @@ class Digester:
             hashes.append(made)
         out = []
         for _, condition in self.tiles:
-            out.append(_counted(condition))
-            for made in hashes:
-                for value in made:
-                    out.append(_summed(f"({value}) & {_LOW}L", condition))
-                    out.append(_summed(f"shiftrightunsigned({value}, 32)", condition))
+            out.append("count(1)" if condition is None else f"count_if({condition})")
+            for value in chain.from_iterable(hashes):
+                for half in (f"({value}) & {_LOW}L", f"shiftrightunsigned({value}, 32)"):
+                    some = half if condition is None else f"IF({condition}, {half}, NULL)"
+                    out.append(f"try_sum({some})")
         return [f"{text} AS c{number}" for number, text in enumerate(out)]
 
     def _output(self, values: Sequence[int | None], rows: int | None) -> Output | None:
@@ -133,27 +129,13 @@ class Digester:
         return Output(self.sets, tuple(made), self.whole)
 
 
-def _counted(condition: str | None) -> str:
-    return "count(1)" if condition is None else f"count_if({condition})"
-
-
-def _summed(value: str, condition: str | None) -> str:
-    return f"try_sum({value})" if condition is None else f"try_sum(IF({condition}, {value}, NULL))"
-
-
 def _row_hashes(types: dict[str, DataType]) -> tuple[str, str] | None:
     """Return two hashes of a row that differ in their seeds, as Spark SQL."""
-    parts = []
-    for name, type_ in types.items():
-        part = _hashed(quote(name), type_, 0)
-        if part is None:
-            return None
-        parts.append(part)
-    listed = ", ".join(parts)
-    if not listed:
-        # Only the rows are counted: all of them are equal.
-        return "xxhash64(0)", "xxhash64(1)"
-    return f"xxhash64(0, {listed})", f"xxhash64(1, {listed})"
+    parts = [_hashed(quote(name), type_, 0) for name, type_ in types.items()]
+    if None in parts:
+        return None
+    first, second = (", ".join([seed, *filter(None, parts)]) for seed in "01")
+    return f"xxhash64({first})", f"xxhash64({second})"
 
 
 def _hashed(value: str, type_: DataType, depth: int) -> str | None:
@@ -171,9 +153,7 @@ def _hashed(value: str, type_: DataType, depth: int) -> str | None:
         fields = [
             _hashed(f"{value}.{quote(part.name)}", part.dataType, depth) for part in type_.fields
         ]
-        if any(part is None for part in fields):
-            return None
-        return ", ".join([f"isnull({value})", *(part for part in fields if part)])
+        return None if None in fields else ", ".join([f"isnull({value})", *filter(None, fields)])
     name = type_.simpleString()
     if name in ("double", "float"):
         # Both zeros have one hash, but not one text.

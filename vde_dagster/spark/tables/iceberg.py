@@ -1,7 +1,7 @@
 """Iceberg tables as strategies use them: what is read of them, branches, picked commits.
 
-Metadata are read, and branches made and moved, by the lakehouse, for sessions with a JVM and
-without. Only files that one commit changed are carried to another branch by Iceberg's Java API.
+The lakehouse reads metadata, and makes and moves branches. Only files that one commit changed are
+carried to another branch by Iceberg's Java API.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class IcebergTable:
     """A table as it was when it was read; changes through it are atomic commits of their own.
 
     Args:
-        catalog: The catalog's name in the session.
         lakehouse: The same catalog, without Spark.
 
     Raises:
@@ -97,11 +96,6 @@ class IcebergTable:
             for field in specs[self._metadata["default-spec-id"]]
             if field["transform"] != "void"
         ]
-
-    def property(self, name: str) -> str | None:
-        """Return a table property."""
-        value: str | None = self._metadata.get("properties", {}).get(name)
-        return value
 
     def head(self, branch: str | None) -> int | None:
         """Return the id of a branch's newest snapshot; None when it is missing or empty."""
@@ -164,8 +158,7 @@ class IcebergTable:
             onto: The branch that gets it, and that nobody else writes meanwhile.
 
         Returns:
-            The commit; None, and nothing changes, where it cannot be told apart from what was
-            committed since.
+            The commit; None where it cannot be told apart from what was committed since.
 
         Raises:
             UnknownOutcomeError: The commit ended well and is not to be found.
@@ -207,8 +200,6 @@ class IcebergTable:
         """Return the newest commit of a branch whose summary holds all given properties.
 
         Args:
-            branch: The branch, or None for `main`.
-            summary: Properties that must be equal.
             limit: How many commits to look back at most.
         """
         line = history(self._metadata, self.head(branch))
@@ -234,10 +225,6 @@ def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str
     """Commit the files of a commit to a branch, in Java; False where that cannot be.
 
     Iceberg's own cherry-pick takes appends and whole partitions only.
-
-    Args:
-        picked: The commit.
-        properties: Properties of the new commit's summary.
     """
     from py4j.protocol import Py4JJavaError
 
