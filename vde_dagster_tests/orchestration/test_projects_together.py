@@ -152,7 +152,8 @@ def test_each_sensor_plans_its_own_project(first: ProjectFolder, second: Project
             ("vde_code_changes", "vde_plan_job", one, SHORT),
             ("sales_vde_code_changes", "sales_vde_plan_job", two, SALES),
         ):
-            with dg.build_sensor_context() as context:
+            instance = dg.DagsterInstance.ephemeral()
+            with dg.build_sensor_context(instance) as context:
                 result = merged.resolve_sensor_def(name)(context)
             assert isinstance(result, dg.SensorResult)
             (request,) = result.run_requests or ()

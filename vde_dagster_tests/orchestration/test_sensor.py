@@ -15,7 +15,8 @@ from vde_dagster_tests.projects import ProjectFolder
 
 def tick(folder: ProjectFolder, cursor: str | None = None) -> Any:
     sensor = vde_definitions(folder.root).resolve_sensor_def("vde_code_changes")
-    with dg.build_sensor_context(cursor=cursor) as context:
+    instance = dg.DagsterInstance.ephemeral()
+    with dg.build_sensor_context(instance, cursor=cursor) as context:
         return sensor(context)
 
 

@@ -9,7 +9,10 @@ import dagster as dg
 
 from vde_dagster.base.times import parse_duration
 from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+from vde_dagster.execution.plans.pending_work import pending_work
+from vde_dagster.execution.published_version import likely_meant
+from vde_dagster.execution.warehouse import current_user
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.config import (
     DropConfig,
     FreezeConfig,
@@ -42,6 +45,7 @@ from vde_dagster.reports.environments import (
     rollback_sentence,
 )
 from vde_dagster.reports.janitor import janitor_section
+from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.environments import FreezeResult
@@ -51,25 +55,25 @@ Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor
 
 
+_JOBS: list[tuple[str, type[dg.Config], str, "Body"]] = []
+
+
 def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
     """Return the jobs over the control assets, by partition: a plan's id."""
+    jobs = (
+        ("plan", names.plan_key, "Show a stored plan: materialise its partition of vde/plan."),
+        ("apply", names.apply_key, "Approve a plan: materialise its partition of vde/apply."),
+    )
     return [
         dg.define_asset_job(
-            names.named("vde_plan_job"),
-            selection=dg.AssetSelection.assets(names.plan_key),
-            description="Show a stored plan: materialise its partition of vde/plan.",
+            names.named(f"vde_{name}_job"),
+            selection=dg.AssetSelection.assets(key),
+            description=description,
             hooks=set(hooks),
             tags=names.tags,
             executor_def=EXECUTOR,
-        ),
-        dg.define_asset_job(
-            names.named("vde_apply_job"),
-            selection=dg.AssetSelection.assets(names.apply_key),
-            description="Approve a plan: materialise its partition of vde/apply.",
-            hooks=set(hooks),
-            tags=names.tags,
-            executor_def=EXECUTOR,
-        ),
+        )
+        for name, key, description in jobs
     ]
 
 
@@ -79,10 +83,10 @@ class Step:
 
     context: dg.OpExecutionContext
     catalog: AssetCatalog
-    workspace: Any
+    workspace: Workspace
 
     @property
-    def effects(self) -> Any:
+    def effects(self) -> Effects:
         """The port that every write to Dagster passes."""
         return self.workspace.store.database.effects
 
@@ -95,12 +99,10 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
     """Return the jobs that need no partition."""
     names = catalog.names
 
-    def job(
-        name: str, op: str, config: type[dg.Config], body: Body, description: str, does: str
-    ) -> dg.JobDefinition:
+    def job(name: str, config: type[dg.Config], description: str, body: Body) -> dg.JobDefinition:
         @dg.op(
-            name=names.named(op),
-            description=does,
+            name=names.named(body.__name__),
+            description=body.__doc__,
             config_schema=config.to_fields_dict(),
             required_resource_keys={names.resource},
         )
@@ -109,88 +111,23 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
             yield from body(Step(context, catalog, workspace), config(**context.op_config))
             refresh_after(context, workspace)
 
-        @dg.job(
-            name=names.named(name),
-            description=description,
-            tags=names.tags,
-            executor_def=EXECUTOR,
-            hooks=set(hooks),
-        )
-        def steps() -> None:
-            step()
+        graph = dg.GraphDefinition(names.named(name), node_defs=[step], description=description)
+        return graph.to_job(tags=names.tags, executor_def=EXECUTOR, hooks=set(hooks))
 
-        return steps
-
-    return [
-        job(
-            "vde_new_plan",
-            "plan",
-            PlanConfig,
-            _new_plan,
-            "Make a plan for any environment, to be read in vde/plan before it is applied.",
-            "Compare the project with an environment and store the plan.",
-        ),
-        job(
-            "vde_plan_and_apply",
-            "plan_and_apply",
-            PlanAndApplyConfig,
-            _plan_and_apply,
-            "Bring an environment to the project's state in one go (what `make run` does).",
-            "Plan the project for an environment and apply the plan at once.",
-        ),
-        job(
-            "vde_run",
-            "run",
-            RunConfig,
-            _run,
-            "Compute what is due in an environment; its schedule launches this.",
-            "Compute what is due in an environment, as it was published.",
-        ),
-        job(
-            "vde_rollback",
-            "rollback",
-            RollbackConfig,
-            _rollback,
-            "Take an environment back to an earlier version and its data.",
-            "Publish an earlier version of an environment again.",
-        ),
-        job(
-            "vde_freeze",
-            "freeze",
-            FreezeConfig,
-            _freeze,
-            "Freeze a version of an environment under a name of its own.",
-            "Make an environment that shows a version for ever.",
-        ),
-        job(
-            "vde_janitor",
-            "janitor",
-            JanitorConfig,
-            _janitor,
-            "Clean up expired environments and tables that nothing refers to.",
-            "Drop what no kept version of any environment reaches.",
-        ),
-        job(
-            "vde_drop_environment",
-            "drop_environment",
-            DropConfig,
-            _drop_environment,
-            "Drop an environment other than production.",
-            "Let an environment expire now.",
-        ),
-    ]
+    return [job(*found) for found in _JOBS]
 
 
-def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
-    """Compare the project with an environment, within what the form says.
+def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body], Body]:
+    """Make a job of a function, whose name and docstring are those of the job's step."""
 
-    Raises:
-        UsageError: The environment is new, its name looks mistyped, and the form does not say
-            that it is meant.
-    """
-    from vde_dagster.execution.published_version import likely_meant
-    from vde_dagster.execution.warehouse import current_user
+    def register(body: Body) -> Body:
+        _JOBS.append((name, config, description, body))
+        return body
 
+    return register
+
+
+def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
     options = config.options()
     meant = None if config.create else likely_meant(workspace.store, config.environment)
     if meant is not None:
@@ -198,16 +135,13 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
             f"there is no environment '{config.environment}': did you mean '{meant}'?",
             hint="`create: true` in the config makes a new one of that name",
         )
-    plan: Plan = workspace.plan(config.environment, options, author=current_user())
-    return plan
+    return workspace.plan(config.environment, options, author=current_user())
 
 
-def show_plan(step: Step, plan: Plan) -> Iterator[Any]:
+def _show(step: Step, plan: Plan) -> Iterator[Any]:
     """Give a plan its partition and its page."""
     context, catalog = step.context, step.catalog
     if plan.is_empty:
-        from vde_dagster.execution.plans.pending_work import pending_work
-
         missing = pending_work(step.workspace, plan)
         what = f"nothing to publish; {missing.sentence()}" if missing else "nothing to do"
         context.log.info(f"{plan.environment}: {what}")
@@ -219,11 +153,17 @@ def show_plan(step: Step, plan: Plan) -> Iterator[Any]:
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
-def _new_plan(step: Step, config: PlanConfig) -> Iterator[Any]:
+@_job(
+    "vde_new_plan",
+    PlanConfig,
+    "Make a plan for any environment, to be read in vde/plan before it is applied.",
+)
+def plan(step: Step, config: PlanConfig) -> Iterator[Any]:
+    """Compare the project with an environment and store the plan."""
     workspace = step.workspace
     with as_failure():
-        made = plan_as_configured(workspace, config)
-    yield from show_plan(step, made)
+        made = _planned(workspace, config)
+    yield from _show(step, made)
     refresh_after(step.context, workspace)
     if not made.is_empty:
         queries = workspace.settings.dagster.check_queries
@@ -233,36 +173,41 @@ def _new_plan(step: Step, config: PlanConfig) -> Iterator[Any]:
     yield dg.Output(made.id)
 
 
-def _plan_and_apply(step: Step, config: PlanAndApplyConfig) -> Iterator[Any]:
+@_job(
+    "vde_plan_and_apply",
+    PlanAndApplyConfig,
+    "Bring an environment to the project's state in one go (what `make run` does).",
+)
+def plan_and_apply(step: Step, config: PlanAndApplyConfig) -> Iterator[Any]:
+    """Plan the project for an environment and apply the plan at once."""
+    names = step.catalog.names
     with as_failure():
-        plan = plan_as_configured(step.workspace, config)
-    yield from show_plan(step, plan)
+        made = _planned(step.workspace, config)
+    yield from _show(step, made)
+    breaks = () if config.accept_breaks else step.workspace.plans.breaks_to_accept(made)
     with as_failure():
-        _require_accepted(step.workspace, plan, step.catalog.names, accepted=config.accept_breaks)
-    yield from _apply(step, plan, config.concurrency, skip_tests=config.skip_tests)
+        if breaks:
+            raise UsageError(
+                f"plan {made.id} was not applied, it breaks what is published: "
+                f"{describe_breaks(breaks)}",
+                hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
+                f"{names.apply_key.to_user_string()}; or launch this again with "
+                "`accept_breaks: true`",
+            )
+    yield from _apply(step, made, config.concurrency, skip_tests=config.skip_tests)
 
 
-def _require_accepted(workspace: Any, plan: Plan, names: Names, *, accepted: bool) -> None:
-    """Make sure that somebody has said yes to what a plan breaks.
-
-    Raises:
-        UsageError: Columns that are published go or change their type, and nobody has.
-    """
-    breaks = () if accepted else workspace.plans.breaks_to_accept(plan)
-    if breaks:
-        raise UsageError(
-            f"plan {plan.id} was not applied, it breaks what is published: "
-            f"{describe_breaks(breaks)}",
-            hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
-            f"{names.apply_key.to_user_string()}; or launch this again with `accept_breaks: true`",
-        )
-
-
-def _run(step: Step, config: RunConfig) -> Iterator[Any]:
+@_job(
+    "vde_run",
+    RunConfig,
+    "Compute what is due in an environment; its schedule launches this.",
+)
+def run(step: Step, config: RunConfig) -> Iterator[Any]:
+    """Compute what is due in an environment, as it was published."""
     with as_failure():
-        plan = step.workspace.plans.due(config.environment, full=config.full)
-    yield from show_plan(step, plan)
-    yield from _apply(step, plan, config.concurrency)
+        made = step.workspace.plans.due(config.environment, full=config.full)
+    yield from _show(step, made)
+    yield from _apply(step, made, config.concurrency)
 
 
 def _apply(
@@ -281,7 +226,13 @@ def _apply(
     yield dg.Output(plan.id)
 
 
-def _rollback(step: Step, config: RollbackConfig) -> Iterator[Any]:
+@_job(
+    "vde_rollback",
+    RollbackConfig,
+    "Take an environment back to an earlier version and its data.",
+)
+def rollback(step: Step, config: RollbackConfig) -> Iterator[Any]:
+    """Publish an earlier version of an environment again."""
     log, work = step.context.log, Work(step.context, step.catalog, step.workspace)
     with as_failure():
         done = step.workspace.environments.rollback(
@@ -299,7 +250,6 @@ def _log(
     sentence: str,
     notes: Iterable[str],
 ) -> None:
-    """Log what was published, and what of it is to be known."""
     log.info(sentence)
     for note in notes:
         log.warning(note)
@@ -307,7 +257,9 @@ def _log(
         log.error(f"{failed.model}: {failed.error}: {failed.statement}")
 
 
-def _freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
+@_job("vde_freeze", FreezeConfig, "Freeze a version of an environment under a name of its own.")
+def freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
+    """Make an environment that shows a version for ever."""
     log, work = step.context.log, Work(step.context, step.catalog, step.workspace)
     with as_failure():
         keep = parse_duration(config.keep, "the config's keep") if config.keep else None
@@ -317,13 +269,29 @@ def _freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
     yield dg.Output(done.environment.name)
 
 
-def _janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
+@_job(
+    "vde_janitor",
+    JanitorConfig,
+    "Clean up expired environments and tables that nothing refers to.",
+)
+def janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
+    """Drop what no kept version of any environment reaches."""
     with as_failure():
         report = step.workspace.maintenance.janitor(dry_run=config.dry_run)
     _forget_dropped(step)
     refresh_after(step.context, step.workspace)
-    metadata = report_metadata(report, step.catalog.names)
-    step.context.log.info(janitor_section(report).title)
+    acted, section = report.acted, janitor_section(report)
+    step.context.log.info(section.title)
+    metadata: dict[str, Any] = {
+        "vde/dry_run": report.dry_run,
+        "vde/steps": len(acted),
+        "vde/kept": len(report.decisions) - len(acted),
+        "vde/failures": len(report.failures),
+        "vde/bytes": report.bytes,
+        "vde/decisions": dg.MetadataValue.json(report.to_json()["decisions"]),
+    }
+    if acted:
+        metadata["vde/report"] = dg.MetadataValue.md(section_table(section, step.catalog.names))
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
@@ -334,7 +302,9 @@ def _janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
     yield dg.Output(None, metadata=metadata)
 
 
-def _drop_environment(step: Step, config: DropConfig) -> Iterator[Any]:
+@_job("vde_drop_environment", DropConfig, "Drop an environment other than production.")
+def drop_environment(step: Step, config: DropConfig) -> Iterator[Any]:
+    """Let an environment expire now."""
     with as_failure():
         step.workspace.environments.drop(config.environment)
     said = f"{config.environment} is dropped with the next clean-up (vde_janitor)"
@@ -352,19 +322,3 @@ def _forget_dropped(step: Step) -> None:
         if name not in alive:
             delete_partition(step.effects, instance, names.environments, name)
     forget_past_plans(step.workspace, instance, names)
-
-
-def report_metadata(report: JanitorReport, names: Names) -> dict[str, Any]:
-    """Return counts, bytes, and a table of what was done with its reasons; the JSON holds all."""
-    acted, section = report.acted, janitor_section(report)
-    facts: dict[str, Any] = {
-        "vde/dry_run": report.dry_run,
-        "vde/steps": len(acted),
-        "vde/kept": len(report.decisions) - len(acted),
-        "vde/failures": len(report.failures),
-        "vde/bytes": report.bytes,
-        "vde/decisions": dg.MetadataValue.json(report.to_json()["decisions"]),
-    }
-    if acted:
-        facts["vde/report"] = dg.MetadataValue.md(section_table(section, names))
-    return facts

@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
 from vde_dagster.project.settings import Settings
 
@@ -24,10 +25,8 @@ def schedules(
 ) -> list[dg.ScheduleDefinition]:
     """Return the schedules of a project.
 
-    Environments that the settings name are running from the start; without any, production
-    has an hourly schedule to be switched on. A run fills only what is due by each model's cron,
-    so ticks may come more often than any model's. The tick of an environment that does not exist
-    is skipped, with what to do, and so is one when nothing is due.
+    Those that the settings name run from the start; without any, production has an hourly one to
+    be switched on. A run fills only what is due by each model's cron, so ticks may come more often.
     """
     crons = settings.dagster.schedules
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
@@ -60,8 +59,6 @@ def _tick(
     root: Path, names: Names, environment: str
 ) -> Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]:
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        from vde_dagster.execution.workspace import Workspace
-
         with Workspace.open(root) as workspace:
             if not workspace.store.environments.exists(environment):
                 return dg.SkipReason(
@@ -72,8 +69,9 @@ def _tick(
             try:
                 if workspace.plans.due(environment, save=False).is_empty:
                     return dg.SkipReason(f"nothing is due in {environment}")
-            except VdeError:
-                pass  # The run fails with it, for all to see, and calls the project's hooks.
+            except VdeError as error:
+                # The run fails with it, for all to see, and calls the project's hooks.
+                context.log.warning(f"what is due in {environment} cannot be planned: {error}")
         return dg.RunRequest(
             run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
             tags={ENVIRONMENT_TAG: environment},
@@ -87,9 +85,7 @@ class Notification:
     """The end of one job of the project.
 
     Args:
-        environment: The environment that it worked on, when the run's tags say.
-        plan_id: The plan, when the run's tags say.
-        error: Why it failed, or None.
+        environment: Where the run's tags say it, as is the plan.
     """
 
     succeeded: bool

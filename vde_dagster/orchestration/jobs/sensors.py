@@ -1,9 +1,8 @@
 """The sensors: files that changed become plans, and records of the outbox Dagster's events.
 
-Two projects may go by the same names: within one location Dagster refuses two assets of one key.
-Across locations it does not: both write to the pages of `vde/plan`, and each takes the other's
-plans for forgotten ones. No location sees the others' definitions, so each says in the instance's
-own database which state it shows.
+Two projects of one prefix in two locations write to the same pages of `vde/plan`, and each takes
+the other's plans for forgotten ones. No location sees the others' definitions, so each says in the
+instance's own database which state it shows.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.execution.warehouse import current_user
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import (
     BUDGET_SECONDS,
     SENSOR,
@@ -30,20 +31,19 @@ from vde_dagster.orchestration.events.consumer import (
     origin_of,
     telling,
 )
-from vde_dagster.orchestration.events.plans import past_plans, rejected_events
+from vde_dagster.orchestration.events.plans import past_plans, plan_tags, rejected_events
 from vde_dagster.orchestration.events.provenance import Log
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.models.load_live import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
+from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.planning.plan.plan import Category, Change, Plan
+from vde_dagster.project.loading.loader import load_project_isolated, project_hash
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.project.settings import AutoApply, Settings
-    from vde_dagster.state import StateStore
 
 
 QUIET_SECONDS = 3.0
@@ -57,12 +57,9 @@ _HARMLESS = {
 def code_sensor(
     names: Names, root: Path, settings: Settings, jobs: Sequence[Any]
 ) -> dg.SensorDefinition:
-    """Return the sensor.
+    """Return the sensor that plans changes of the project's files.
 
     Args:
-        names: The project's names.
-        root: The project's folder.
-        settings: Its settings: interval, environments and what is applied without being asked.
         jobs: The jobs that it requests: `vde_plan_job` and `vde_apply_job`.
     """
 
@@ -75,29 +72,21 @@ def code_sensor(
     )
     def vde_code_changes(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         try:
-            instance = context.instance
-        except dg.DagsterInvariantViolationError:  # the context of a test
-            instance = None
-        origin = context.code_location_origin
-        try:
-            result = evaluate(root, context.cursor, instance, names, QUIET_SECONDS)
+            result = evaluate(root, context.cursor, context.instance, names, QUIET_SECONDS)
         finally:
             # After the plans, which are what is waited for; where a file is wrong the page says so.
-            warning = _refresh(context, root) if instance and origin else None
+            warning = _refresh(context, root) if context.code_location_origin else None
         return _with_warning(result, warning) if warning else result
 
     return vde_code_changes
 
 
 def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
-    from vde_dagster.execution.workspace import Workspace
-
     assert context.code_location_origin is not None
     location = context.code_location_origin.location_name
     try:
         with Workspace.open(root) as workspace:
-            now = datetime.now(timezone.utc)
-            rival = rival_of(context.instance, location, workspace, now)
+            rival = rival_of(context.instance, location, workspace, datetime.now(timezone.utc))
             if rival is not None:
                 context.log.warning(rival)
             stale = refresh(context.instance, context.log, location, workspace)
@@ -121,7 +110,7 @@ def _with_warning(
 def evaluate(
     root: Path,
     cursor: str | None,
-    instance: dg.DagsterInstance | None,
+    instance: dg.DagsterInstance,
     names: Names = SHORT,
     quiet_seconds: float = 0.0,
 ) -> dg.SensorResult | dg.SkipReason:
@@ -134,18 +123,12 @@ def evaluate(
     leaves the cursor, so the next tick looks again.
 
     Args:
-        root: The project's folder.
         cursor: What the last tick returned.
-        instance: The Dagster instance; without one no plan is withdrawn, since nobody can tell
-            whether a run works on it.
-        names: The project's names.
         quiet_seconds: For how long edits have to rest before they are planned.
 
     Raises:
         Failure: A file is wrong; says where and what to do.
     """
-    from vde_dagster.project.loading.loader import project_hash
-
     try:
         found = project_hash(root)
         known, *made = (cursor or "").split() or [""]
@@ -153,14 +136,16 @@ def evaluate(
             time.sleep(quiet_seconds)
             if project_hash(root) != found:
                 return dg.SkipReason("the files are being edited: planned once they rest")
-        waiting, past = _waiting(root, made, instance, names) if made else ({}, {})
-        # Where not the files moved, nothing is published unasked: it may have been rolled back.
-        again = frozenset(past.values() if found == known else ())
-        plans = _plans(root, again, instance) if again or found != known else None
-        gone = _gone(root, instance, names) if instance else {}
+        with Workspace.open(root) as workspace:
+            workspace.work_for(origin_of(instance, SENSOR))
+            waiting, past = _waiting(workspace, made, instance, names) if made else ({}, {})
+            # Where not the files moved, nothing is published unasked: it may have been rolled back.
+            again = frozenset(past.values() if found == known else ())
+            plans = _plans(workspace, again) if again or found != known else None
+            gone = _gone(workspace, instance, names)
     except VdeError as error:
         raise dg.Failure(str(error)) from error
-    withdrawn = gone.get(names.plans, ())
+    withdrawn = gone[names.plans]
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
     if plans is None and len(left) == len(made) and not any(gone.values()):
         return dg.SkipReason(_UNCHANGED)
@@ -168,15 +153,12 @@ def evaluate(
 
 
 def _gone(
-    root: Path, instance: dg.DagsterInstance, names: Names
+    workspace: Workspace, instance: dg.DagsterInstance, names: Names
 ) -> dict[dg.DynamicPartitionsDefinition, list[str]]:
     """Return what has a partition and is past: plans on which no run works, and environments."""
-    from vde_dagster.execution.workspace import Workspace
-
-    with Workspace.open(root) as workspace:
-        past = past_plans(workspace, instance, names)
-        statuses = workspace.store.plans.statuses(past)
-        expired = set(workspace.store.environments.expired())
+    past = past_plans(workspace, instance, names)
+    statuses = workspace.store.plans.statuses(past)
+    expired = set(workspace.store.environments.expired())
     shown = instance.get_dynamic_partitions(str(names.environments.name)) if expired else ()
     return {
         names.plans: past,
@@ -196,30 +178,37 @@ def _result(
     partitions: list[Any] = [
         shown.build_delete_request(list(keys)) for shown, keys in gone.items() if keys
     ]
-    plans = planned or ()
     requests = []
-    made = [plan.id for plan, _ in plans if not plan.is_empty]
+    plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]
+    made = [plan.id for plan, _ in plans]
     if made:
         partitions += [one.build_add_request(made) for one in (names.plans, names.rejections)]
     for plan, policy in plans:
-        if not plan.is_empty:
-            requests.append(_request(names.named("vde_plan_job"), plan.id, plan))
-            if applies_itself(plan, policy):
-                requests.append(_request(names.named("vde_apply_job"), f"apply-{plan.id}", plan))
+        jobs = {"vde_plan_job": plan.id}
+        if applies_itself(plan, policy):
+            jobs["vde_apply_job"] = f"apply-{plan.id}"
+        requests += [
+            dg.RunRequest(
+                run_key=run_key,
+                job_name=names.named(job),
+                partition_key=plan.id,
+                tags=plan_tags(plan),
+            )
+            for job, run_key in jobs.items()
+        ]
+    if planned is None:
+        nothing = _UNCHANGED
+    elif planned:
+        where = ", ".join(plan.environment for plan, _ in planned)
+        nothing = f"the change means nothing for {where}"
+    else:
+        nothing = "the plan of these files was rejected"
     return dg.SensorResult(
         run_requests=requests or None,
-        skip_reason=None if made else dg.SkipReason(_nothing(planned)),
+        skip_reason=None if made else dg.SkipReason(nothing),
         dynamic_partitions_requests=partitions,
         cursor=" ".join([found, *made, *left]),
     )
-
-
-def _nothing(plans: Sequence[tuple[Plan, AutoApply]] | None) -> str:
-    if plans is None:
-        return _UNCHANGED
-    if not plans:
-        return "the plan of these files was rejected"
-    return f"the change means nothing for {', '.join(plan.environment for plan, _ in plans)}"
 
 
 def applies_itself(plan: Plan, policy: AutoApply) -> bool:
@@ -230,109 +219,72 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
             or models are added; neither when a published column goes or changes its type;
             `always`.
     """
-    if policy == "never":
+    if policy in ("never", "always"):
+        return policy == "always"
+    if plan.breaks or (policy == "reuse" and plan.builds):
         return False
-    if policy == "always":
-        return True
-    if plan.breaks:
-        return False
-    if policy == "reuse" and plan.builds:
-        return False
-    for model in plan.models:
-        if model.change is Change.REMOVED:
-            return False
-        if model.change is Change.MODIFIED and model.category not in _HARMLESS[policy]:
-            return False
-        if model.change is Change.AFFECTED and model.builds:
-            return False
-    return True
+    return not any(
+        model.change is Change.REMOVED
+        or (model.change is Change.MODIFIED and model.category not in _HARMLESS[policy])
+        or (model.change is Change.AFFECTED and model.builds)
+        for model in plan.models
+    )
 
 
 def _waiting(
-    root: Path, plan_ids: Iterable[str], instance: dg.DagsterInstance | None, names: Names
+    workspace: Workspace, plan_ids: Iterable[str], instance: dg.DagsterInstance, names: Names
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the plans that nobody has approved yet, and those of them that nobody can any more.
 
     Both by id, with their environment. Plans that somebody rejected are neither; they leave the
     pages.
     """
-    from vde_dagster.execution.workspace import Workspace
-
-    with Workspace.open(root) as workspace:
-        found = (workspace.store.plans.record(plan_id) for plan_id in plan_ids)
-        records = [record for record in found if record is not None]
-        waiting = {r.id: r.environment for r in records if r.status == "planned"}
-        past = workspace.store.plans.past(waiting)
-        if instance is not None:
-            reporter = Reporter(workspace.store, instance, names)
-            for record in records:
-                if record.status == "rejected":
-                    for told in rejected_events(instance, names, record):
-                        reporter.report(told)
+    store = workspace.store
+    found = (store.plans.record(plan_id) for plan_id in plan_ids)
+    records = [record for record in found if record is not None]
+    waiting = {r.id: r.environment for r in records if r.status == "planned"}
+    past = store.plans.past(waiting)
+    reporter = Reporter(store, instance, names)
+    for record in records:
+        if record.status == "rejected":
+            for told in rejected_events(instance, names, record):
+                reporter.report(told)
     return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
 
-def _plans(
-    root: Path, again: Set[str], instance: dg.DagsterInstance | None
-) -> list[tuple[Plan, AutoApply]]:
+def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
     """Plan what the project names, in a process without old modules.
 
     Args:
-        root: The project's folder.
         again: Environments to plan alone, where nothing is applied without being asked.
-        instance: The Dagster instance that shows the plans.
 
     Returns:
         Each plan, and what the project wants applied unasked in its environment. Plans that
-        somebody has rejected, as they would be made again, are left out.
+        somebody has rejected, as they would be made again, are closed and left out.
     """
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.project.loading.loader import load_project_isolated
-
-    load_project_isolated(root)
-    with Workspace.open(root) as workspace:
-        if instance is not None:
-            workspace.work_for(origin_of(instance, SENSOR))
-        settings = workspace.settings.dagster
-        named = dict.fromkeys([settings.default_environment, *settings.auto_apply])
-        policies: dict[str, AutoApply] = {
-            name: "never" if again else settings.auto_apply.get(name, "never")
-            for name in (sorted(again) or named)
-        }
-        author = _author(root)
-        made = [(workspace.plan(name, author=author), policy) for name, policy in policies.items()]
-        return [each for each in made if not _was_rejected(workspace.store, each[0])]
+    load_project_isolated(workspace.root)
+    settings, store = workspace.settings.dagster, workspace.store
+    named = dict.fromkeys([settings.default_environment, *settings.auto_apply])
+    author = _author(workspace.root)
+    made: list[tuple[Plan, AutoApply]] = []
+    for name in sorted(again) or named:
+        plan = workspace.plan(name, author=author)
+        same = None if plan.is_empty else store.plans.rejected_as(plan)
+        if same is None:
+            made.append((plan, "never" if again else settings.auto_apply.get(name, "never")))
+        else:
+            store.plans.set_status(plan.id, "superseded", f"{same}, the same plan, was rejected")
+    return made
 
 
 def _author(root: Path) -> str:
     """Return who wrote what the files say: of what is committed git's author, else the user."""
-    from vde_dagster.execution.warehouse import current_user
-
     git = ["git", "-C", str(root)]
     with suppress(OSError, subprocess.SubprocessError):
         asked = partial(subprocess.run, capture_output=True, text=True, check=True, timeout=10)
         if not asked([*git, "status", "--porcelain", "--", "."]).stdout:
             return asked([*git, "log", "-1", "--format=%an", "--", "."]).stdout.strip()
     return current_user()
-
-
-def _was_rejected(store: StateStore, plan: Plan) -> bool:
-    """Say whether a plan is one that somebody has rejected; it is closed then."""
-    if plan.is_empty:
-        return False
-    same = store.plans.rejected_as(plan)
-    if same is not None:
-        store.plans.set_status(plan.id, "superseded", f"{same}, the same plan, was rejected")
-    return same is not None
-
-
-def _request(job: str, run_key: str, plan: Plan) -> dg.RunRequest:
-    return dg.RunRequest(
-        run_key=run_key,
-        job_name=job,
-        partition_key=plan.id,
-        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-    )
 
 
 FORGOTTEN = timedelta(minutes=15)
@@ -346,10 +298,6 @@ def rival_of(
     """Say which project a location shows; return a warning if another one has its names.
 
     Locations that show one state are no rivals: what they write is true for both.
-
-    Args:
-        location: The location's name.
-        now: The present (UTC).
     """
     names = Names.of(workspace.settings)
     key = f"vde/named/{names.prefix}"
@@ -387,11 +335,7 @@ def _parse(text: str | None) -> dict[str, dict[str, Any]]:
 
 
 def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg.SensorDefinition:
-    """Return the sensor.
-
-    Args:
-        settings: Its settings: the interval.
-    """
+    """Return the sensor that tells Dagster what others have done."""
 
     @dg.sensor(
         name=translator.names.named("vde_state_news"),
@@ -433,8 +377,6 @@ def tell_instance(
     Raises:
         Failure: The state store or the project's settings cannot be used.
     """
-    from vde_dagster.execution.workspace import Workspace
-
     try:
         with Workspace.open(root) as workspace:
             origins, cursor = Origins(instance), OutboxCursor.parse(text)
