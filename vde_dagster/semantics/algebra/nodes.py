@@ -1,4 +1,4 @@
-"""The relational algebra that queries are read into.
+"""The relational algebra that queries are read into, with normal forms of its expressions.
 
 A query becomes a `Rel`: output expressions over a `Group`, which is a multiset of sources and a
 set of conditions. Select-project-join subqueries dissolve into the group around them; what cannot
@@ -6,16 +6,35 @@ dissolve (an aggregation, a LIMIT, a set operation) is a source of its own. The 
 LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the others:
 ``a LEFT JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of NULLs.
 Written so, joins of every kind but FULL need no order.
+
+Normal forms keep an expression's value on any data, NULLs and NaNs included. What is left alone
+matters as much: sums are not re-associated (floats round, integers overflow), decimals are not
+folded (their scale is part of their type), and ``x = TRUE`` is not ``x``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binding.names import NamedSource, Scope
+
+
+BOOLEAN = frozenset(
+    {"and", "or", "not", "eq", "neq", "lt", "le", "nseq", "Is", "in", "in query", "exists"}
+    | {"bool", "Like", "ILike", "not each"}
+)
+"""Tags of expressions that are certainly boolean."""
+COMPARED = ("eq", "neq", "lt", "le", "nseq")
+"""Tags of comparisons; NULL beside any but the last makes NULL."""
+UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
+"""Tags whose operands are sorted by digest before they are hashed."""
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+_INTEGER = re.compile(r"-?[0-9]+")
 
 
 class Node:
@@ -61,17 +80,126 @@ class Terms:
         for node in self._known.values():
             node.parts = ()
 
-    def unordered(self, tag: str, operands: list[Node]) -> Node:
+    def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
         """An operator whose operands may be swapped."""
-        return self.make(tag, *sorted(operands, key=_serial))
+        return self.make(tag, *sorted(operands, key=lambda node: node.serial))
+
+    def boolean(self, value: bool) -> Node:
+        """TRUE or FALSE."""
+        return self.make("bool", value)
+
+    def number(self, value: int | str) -> Node:
+        """A literal of a number."""
+        return self.make("lit", "n", str(value))
+
+    def literal(self, text: str) -> Node:
+        """A number or string as `sql.spark_tokens` leaves it, quotes and suffix included.
+
+        Integers lose leading zeros, and zero its sign.
+        """
+        if _INTEGER.fullmatch(text):
+            return self.number(int(text))
+        return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
+
+    def combine(self, tag: str, operands: Iterable[Node]) -> Node:
+        """AND or OR of operands: nested ones are taken in, repeated and neutral ones dropped."""
+        neutral = tag == "and"
+        flat: list[Node] = []
+        for operand in operands:
+            flat.extend(operand.parts if operand.tag == tag else (operand,))
+        kept: list[Node] = []
+        for operand in dict.fromkeys(flat):
+            if operand.tag != "bool":
+                kept.append(operand)
+            elif operand.parts[0] != neutral:
+                return operand
+        if not kept:
+            return self.boolean(neutral)
+        if len(kept) == 1 and kept[0].tag in BOOLEAN:
+            return kept[0]
+        return self.unordered(tag, kept)
+
+    def negate(self, node: Node) -> Node:
+        """NOT, pushed inwards as far as three-valued logic and the order of values allow.
+
+        Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a there.
+        """
+        tag, parts = node.tag, node.parts
+        if tag == "not" and parts[0].tag in BOOLEAN:
+            inner: Node = parts[0]
+            return inner
+        if tag == "bool":
+            return self.boolean(not parts[0])
+        if tag in ("and", "or") and all(p.tag in BOOLEAN for p in parts):
+            return self.combine("or" if tag == "and" else "and", map(self.negate, parts))
+        if tag in ("eq", "neq"):
+            return self.make("neq" if tag == "eq" else "eq", *parts)
+        if tag in ("lt", "le"):
+            return self.make("le" if tag == "lt" else "lt", *parts[::-1])
+        return self.make("not", node)
+
+    def compare(self, op: str, left: Node, right: Node) -> Node:
+        """A comparison: ``gt`` and ``ge`` turn into ``lt`` and ``le``, INT literals are folded."""
+        if op in ("gt", "ge"):
+            op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
+        a, b = integer(left), integer(right)
+        if a is not None and b is not None:
+            results = {"eq": a == b, "neq": a != b, "lt": a < b, "le": a <= b, "nseq": a == b}
+            return self.boolean(results[op])
+        return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
+
+    def arithmetic(self, op: str, left: Node, right: Node) -> Node:
+        """``add``, ``sub`` or ``mul``: INT literals are folded where the result is an INT."""
+        a, b = integer(left), integer(right)
+        if a is not None and b is not None:
+            value = a + b if op == "add" else a - b if op == "sub" else a * b
+            if _INT_MIN <= value <= _INT_MAX:
+                return self.number(value)
+        return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
+
+    def minus(self, operand: Node) -> Node:
+        """Unary minus: an INT literal takes the sign; of others it would change the type."""
+        value = integer(operand)
+        if value is None or value == _INT_MIN:
+            return self.make("neg", operand)
+        return self.number(-value)
 
 
-def _serial(node: Node) -> int:
-    return node.serial
+def integer(node: Node) -> int | None:
+    """The value of an INT literal; larger literals have another type and do not count."""
+    if node.tag != "lit" or node.parts[0] != "n" or not _INTEGER.fullmatch(node.parts[1]):
+        return None
+    value = int(node.parts[1])
+    return value if _INT_MIN <= value <= _INT_MAX else None
 
 
-UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
-"""Tags whose operands are sorted by digest before they are hashed."""
+def conjuncts(node: Node) -> list[Node]:
+    """The operands of an AND, or the expression alone; TRUE is none."""
+    if node.tag == "and":
+        return list(node.parts)
+    return [] if node.tag == "bool" and node.parts[0] is True else [node]
+
+
+_PLAIN = re.compile(r"'([^'\\]*)'")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def plain_string(text: str) -> str | None:
+    """The value of a string in single quotes without escapes; None for any other literal."""
+    found = _PLAIN.fullmatch(text)
+    return found[1] if found else None
+
+
+def is_plain_date(text: str) -> bool:
+    """Whether a literal is a string of a valid day, written as `'2024-02-29'`."""
+    value = plain_string(text)
+    if value is None or not _DATE.fullmatch(value):
+        return False
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(slots=True, eq=False)
@@ -124,23 +252,28 @@ class Group:
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
-def _position(columns: list[Node], node: Node) -> int:
-    if node in columns:
-        return columns.index(node)
-    columns.append(node)
-    return len(columns) - 1
+class _Exporting:
+    """A source whose columns grow as outer expressions ask for inner ones."""
+
+    __slots__ = ()
+    columns: list[Node]
+
+    def export(self, node: Node) -> int:
+        """The position of an inner expression among the columns."""
+        if node in self.columns:
+            return self.columns.index(node)
+        self.columns.append(node)
+        return len(self.columns) - 1
 
 
 @dataclass(slots=True, eq=False)
-class Derived:
+class Derived(_Exporting):
     """A source made of a group: `op` says how.
 
     - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
     - ``limit`` and ``distinct on``: the first rows; `args` are the limits and the sort order.
     - ``left``: per outer row its matches, or one row of NULLs. `unique`: at most one match.
     - ``block``: the group itself, kept apart.
-
-    `columns` grows as outer expressions ask for inner ones (`export`).
     """
 
     op: str
@@ -151,13 +284,9 @@ class Derived:
     columns: list[Node] = field(default_factory=list)
     unique: bool = False
 
-    def export(self, node: Node) -> int:
-        """The position of an inner expression among the columns."""
-        return _position(self.columns, node)
-
 
 @dataclass(slots=True, eq=False)
-class FullJoin:
+class FullJoin(_Exporting):
     """A FULL JOIN of two groups."""
 
     left: Group
@@ -165,10 +294,6 @@ class FullJoin:
     conditions: list[Node]
     correlation: Correlation
     columns: list[Node] = field(default_factory=list)
-
-    def export(self, node: Node) -> int:
-        """The position of an inner expression among the columns."""
-        return _position(self.columns, node)
 
 
 @dataclass(slots=True, eq=False)

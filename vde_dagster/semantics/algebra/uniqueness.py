@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import Derived, Group, Leaf, Node, Terms, sources_in
-from vde_dagster.semantics.algebra.normalise import integer
+from vde_dagster.semantics.algebra.nodes import (
+    Derived,
+    Group,
+    Leaf,
+    Node,
+    Terms,
+    integer,
+    sources_in,
+)
 
 Key = frozenset[Node]
 _MAX_KEYS = 8

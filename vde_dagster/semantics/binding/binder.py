@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values, from_hex
 from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms
-from vde_dagster.semantics.binding.names import NamedSource
-from vde_dagster.semantics.errors import Noted, Rule
+from vde_dagster.semantics.binding.names import NamedSource, Scope
+from vde_dagster.semantics.errors import Noted, Rule, SemanticError
+from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_column, leaf_rows
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from vde_dagster.semantics.errors import SemanticError
 
 
 class Unsupported(Exception):
@@ -27,6 +25,9 @@ def only(e: exp.Expr, understood: set[str]) -> None:
     for key, value in e.args.items():
         if value and key not in understood:
             raise Unsupported(key.strip("_").replace("_", " ").upper())
+
+
+Handler = Callable[["Binder", Any, Scope], Node]
 
 
 class Binder:
@@ -50,6 +51,9 @@ class Binder:
         scalar_functions: Collection[str] = (),
         functions: Collection[str] = (),
     ) -> None:
+        from vde_dagster.semantics.binding.expressions import HANDLERS
+
+        self._handlers = HANDLERS
         self.schema = schema
         self.parents = parents
         self.terms = Terms()
@@ -64,6 +68,57 @@ class Binder:
         """What `checks.expressions` looks at when all types are known."""
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
+
+    def bind(self, e: exp.Expr, scope: Scope) -> Node:
+        """The node of an expression: an unknown one, and a doubt, for what is not understood.
+
+        Args:
+            scope: The names that it sees; the scope's clause decides about aliases.
+        """
+        if e.args.get("negate"):
+            return self._negated(e, scope)
+        handler = self._handlers.get(e.__class__)
+        if handler is not None:
+            return handler(self, e, scope)
+        name = e.__class__.__name__
+        if name in SYNTAX_CLASSES:
+            return self.generic(e, scope)
+        return self.give_up(f"{name} is not understood", *self.parts_of(e, scope))
+
+    def _negated(self, e: exp.Expr, scope: Scope) -> Node:
+        """NOT LIKE and its like. That of ANY and ALL is asked of each pattern, not of the whole."""
+        e.set("negate", None)
+        try:
+            node = self.bind(e, scope)
+        finally:
+            e.set("negate", True)
+        each = isinstance(e.expression, exp.Any | exp.All)
+        return self.terms.make("not each", node) if each else self.terms.negate(node)
+
+    def generic(self, e: exp.Expr, scope: Scope) -> Node:
+        """An operator or function by its class and all of its arguments."""
+        parts: list[Any] = []
+        for key, value in sorted(e.args.items()):
+            if value.__class__ is list:
+                if value:
+                    parts += [key, len(value), *(self.part_of(item, scope) for item in value)]
+            elif value is not None:
+                parts += [key, self.part_of(value, scope)]
+        return self.terms.make(e.__class__.__name__, *parts)
+
+    def part_of(self, value: Any, scope: Scope) -> Any:
+        """An argument as a part of a node."""
+        if isinstance(value, exp.Expr):
+            return self.bind(value, scope)
+        if isinstance(value, (str, bool, int)):
+            return value
+        if isinstance(value, (exp.DType, float)):
+            return str(value)
+        raise Unsupported(f"an argument of type {type(value).__name__}")
+
+    def parts_of(self, e: exp.Expr, scope: Scope) -> list[Node]:
+        """The nodes of an expression's children, for the lineage of what is not understood."""
+        return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
         """Note why the query is opaque, and go on, for the sake of lineage and names."""

@@ -13,15 +13,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type, type_key
-from vde_dagster.semantics.algebra.nodes import Node, Terms
-from vde_dagster.semantics.algebra.normalise import (
-    arithmetic,
-    bind_literal,
-    compare,
-    is_plain_date,
-    negate,
-    plain_string,
-)
+from vde_dagster.semantics.algebra.nodes import Node, Terms, is_plain_date, plain_string
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.sql.reading import name_of_call
 from vde_dagster.sql.spark_tokens import WITH_UNIT
@@ -42,8 +34,6 @@ _AGGREGATES = ("aggregate", "ordered aggregate")
 
 def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     """The node of a call in an expression."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     name = called(e)
     if name.endswith(_LITERAL):
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
@@ -52,10 +42,10 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if kind in _AGGREGATES or kind == "grouping":
         return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
     if name in _NAMING:
-        return call(binder.terms, name, _named_arguments(binder, e, scope))
+        return call(binder.terms, name, *_named_arguments(binder, e, scope))
     if name == "named_struct":
         return _named_struct(binder, e, scope)
-    arguments = [bind(binder, a, scope) for a in e.expressions]
+    arguments = [binder.bind(a, scope) for a in e.expressions]
     if name in binder.scalar_functions:
         return binder.terms.make("call", name, *arguments)
     if kind == "session" or (
@@ -98,7 +88,7 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         name = "coalesce"
     if name == "left" and len(arguments) == 2:
         name = "substring"
-        arguments.insert(1, binder.terms.make("lit", "n", "1"))
+        arguments.insert(1, binder.terms.number(1))
     if len(arguments) == 1:
         name = _TRIMMED.get(name, name)
     size = len(e.expressions)
@@ -108,7 +98,7 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
             same = spark_functions.unit(name, index, word) if word is not None else None
             if same is not None:
                 arguments[index] = binder.terms.make("unit", same)
-    return call(binder.terms, name, list(arguments))
+    return call(binder.terms, name, *arguments)
 
 
 def _word(e: exp.Expr) -> str | None:
@@ -124,7 +114,7 @@ def _typed_literal(binder: Binder, name: str, text: str) -> Node:
     if name == "date" and is_plain_date(text):
         target = data_type("DATE")
         assert target is not None
-        return cast(binder.terms, bind_literal(binder.terms, text), target)
+        return cast(binder.terms, binder.terms.literal(text), target)
     if name == "x":
         text = text.upper()
     elif name == "timestamp" and is_plain_date(f"{text[:11]}'"):
@@ -143,13 +133,11 @@ def session_value(binder: Binder, name: str, scope: Scope) -> Node:
 
 
 def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ordered: bool) -> Node:
-    from vde_dagster.semantics.binding.expressions import parts_of
-
     if scope.in_aggregate:
         binder.note("nested aggregate", e)
-        return binder.give_up("nested aggregate functions", *parts_of(binder, e, scope))
+        return binder.give_up("nested aggregate functions", *binder.parts_of(e, scope))
     if name in ("window", "session_window"):
-        return binder.give_up(f"{name} makes rows", *parts_of(binder, e, scope))
+        return binder.give_up(f"{name} makes rows", *binder.parts_of(e, scope))
     if name == "grouping_id" and not e.expressions:
         return binder.give_up("GROUPING_ID() of unnamed keys")
     if scope.clause in ("where", "on", "group"):
@@ -167,8 +155,6 @@ def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ord
 
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     """An aggregate function with its arguments; COUNT(*) and COUNT of a literal count rows."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     name = called(e)
     if name in _TOTALS:
         binder.to_check.append(e)
@@ -182,14 +168,12 @@ def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
             return binder.terms.make("count rows")
     if any(isinstance(a, exp.Column) and isinstance(a.this, exp.Star) for a in e.expressions):
         return binder.give_up(f"{name}(t.*)")
-    return call(binder.terms, name, [bind(binder, a, scope) for a in e.expressions])
+    return call(binder.terms, name, *[binder.bind(a, scope) for a in e.expressions])
 
 
 def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     """FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
-    from vde_dagster.semantics.binding.expressions import bind, part_of
-
-    inner = bind(binder, e.this, scope)
+    inner = binder.bind(e.this, scope)
     if inner.tag not in _AGGREGATES:
         return binder.give_up(f"{e.__class__.__name__} of something unknown", inner)
     extra: list[Any] = []
@@ -197,7 +181,7 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     try:
         for key, value in sorted(e.args.items()):
             if key != "this" and value is not None:
-                extra += [key, part_of(binder, value, scope)]
+                extra += [key, binder.part_of(value, scope)]
     finally:
         scope.in_aggregate -= 1
     body = binder.terms.make(e.__class__.__name__, inner.parts[0], *extra)
@@ -206,7 +190,6 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
     """Arguments with the names that Spark gives their fields, in their case; None where none."""
-    from vde_dagster.semantics.binding.expressions import bind
     from vde_dagster.semantics.binding.stars import expand
 
     parts: list[Any] = []
@@ -215,9 +198,9 @@ def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any
             for output in expand(binder, item, scope):
                 parts += [output.written or output.name, output.node]
         elif isinstance(item, exp.Alias):
-            parts += [item.alias, bind(binder, item.this, scope)]
+            parts += [item.alias, binder.bind(item.this, scope)]
         else:
-            parts += [_own_name(item), bind(binder, item, scope)]
+            parts += [_own_name(item), binder.bind(item, scope)]
     return parts
 
 
@@ -228,18 +211,16 @@ def _own_name(e: exp.Expr) -> str | None:
 
 
 def _named_struct(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    from vde_dagster.semantics.binding.expressions import bind
-
     parts: list[Any] = []
     for index, item in enumerate(e.expressions):
         name = None
         if not index % 2 and isinstance(item, exp.Literal):
             name = plain_string(item.this)
-        parts.append(bind(binder, item, scope) if name is None else name)
-    return call(binder.terms, "struct", parts)
+        parts.append(binder.bind(item, scope) if name is None else name)
+    return call(binder.terms, "struct", *parts)
 
 
-Maker = Callable[[Terms, Node, Node], Node]
+Maker = Callable[[Terms, str, Node, Node], Node]
 
 DIVISIONS = (exp.Div, exp.Mod, exp.IntDiv)
 COMPARISONS = {
@@ -251,17 +232,9 @@ COMPARISONS = {
     exp.LTE: "le",
     exp.NullSafeEQ: "nseq",
 }
-_ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul"}
-_CALLS = {
-    exp.RegexpLike: "rlike",
-    exp.BitwiseLeftShift: "shiftleft",
-    exp.BitwiseRightShift: "shiftright",
-    exp.DPipe: "concat",
-    exp.Mod: "mod",
-}
 
 
-def call(terms: Terms, name: str, arguments: list[Any]) -> Node:
+def call(terms: Terms, name: str, *arguments: Any) -> Node:
     """A call of a function of Spark's with one value per row."""
     return terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
 
@@ -278,29 +251,19 @@ def cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> N
     return terms.make("cast", safe, type_key(target), this)
 
 
-def _comparing(op: str) -> Maker:
-    return lambda terms, left, right: compare(terms, op, left, right)
-
-
-def _computing(op: str) -> Maker:
-    return lambda terms, left, right: arithmetic(terms, op, left, right)
-
-
-def _calling(name: str) -> Maker:
-    return lambda terms, left, right: call(terms, name, [left, right])
-
-
-def _null_safe_neq(terms: Terms, left: Node, right: Node) -> Node:
-    return negate(terms, compare(terms, "nseq", left, right))
-
-
-BINARY: dict[type, Maker] = {
-    **{kind: _comparing(op) for kind, op in COMPARISONS.items()},
-    **{kind: _computing(op) for kind, op in _ARITHMETIC.items()},
-    **{kind: _calling(name) for kind, name in _CALLS.items()},
-    exp.NullSafeNEQ: _null_safe_neq,
+BINARY: dict[type, tuple[Maker, str]] = {
+    **{kind: (Terms.compare, op) for kind, op in COMPARISONS.items()},
+    exp.NullSafeNEQ: (lambda terms, op, *sides: terms.negate(terms.compare(op, *sides)), "nseq"),
+    exp.Add: (Terms.arithmetic, "add"),
+    exp.Sub: (Terms.arithmetic, "sub"),
+    exp.Mul: (Terms.arithmetic, "mul"),
+    exp.RegexpLike: (call, "rlike"),
+    exp.BitwiseLeftShift: (call, "shiftleft"),
+    exp.BitwiseRightShift: (call, "shiftright"),
+    exp.DPipe: (call, "concat"),
+    exp.Mod: (call, "mod"),
 }
-"""Per class of SQLGlot's, how its node is made of those of its two sides."""
+"""What makes a node of those of two sides, and by which name."""
 
 
 _STEADY = ("aggregate", "ranking")
@@ -324,8 +287,6 @@ def define_windows(windows: list[exp.Expr], scope: Scope) -> None:
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     """A ``pending window`` node, which the SELECT completes with the group that it is over."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.note("window in clause", e, scope.clause)
@@ -350,7 +311,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     if spec is not None:
         for key, value in sorted(spec.args.items()):
             if value is not None:
-                frame += [key, bind(binder, value, scope) if isinstance(value, exp.Expr) else value]
+                frame += [key, binder.bind(value, scope) if isinstance(value, exp.Expr) else value]
         ties = ties or spec.args.get("kind") != "RANGE"
     if e.args.get("first"):
         return binder.give_up("a window with FIRST")
@@ -360,7 +321,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
         "pending window",
         ties,
         body,
-        terms.unordered("keys", [bind(binder, p, scope) for p in partition]),
+        terms.unordered("keys", [binder.bind(p, scope) for p in partition]),
         terms.make("order", *[sort_key(binder, o, scope) for o in order]),
         terms.make("frame", *frame),
     )
@@ -417,32 +378,28 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     Aggregate functions in its arguments are those of the grouped query below the window, as in
     ``SUM(SUM(x)) OVER ()``.
     """
-    from vde_dagster.semantics.binding.expressions import bind
-
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)
         condition = e.args.get("expression")
-        extra = [bind(binder, condition, scope)] if isinstance(condition, exp.Expr) else []
+        extra = [binder.bind(condition, scope)] if isinstance(condition, exp.Expr) else []
         return binder.terms.make(e.__class__.__name__, inner, *extra), ties
     if isinstance(e, exp.Anonymous):
         kind = spark_functions.kind(called(e))
         if kind in _STEADY or kind in _TELLING_APART:
             note_arguments(binder, e)
             return _aggregate_body(binder, e, scope), kind in _TELLING_APART
-    return binder.give_up("an unknown window function", bind(binder, e, scope)), True
+    return binder.give_up("an unknown window function", binder.bind(e, scope)), True
 
 
 def sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     """One ORDER BY expression with its direction and the place of NULLs."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     if not isinstance(e, exp.Ordered):
-        return binder.terms.make("sort", False, True, bind(binder, e, scope))
+        return binder.terms.make("sort", False, True, binder.bind(e, scope))
     if e.args.get("with_fill"):
         return binder.give_up("WITH FILL")
     return binder.terms.make(
         "sort",
         bool(e.args.get("desc")),
         bool(e.args.get("nulls_first")),
-        bind(binder, e.this, scope),
+        binder.bind(e.this, scope),
     )

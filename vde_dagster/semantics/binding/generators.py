@@ -36,8 +36,6 @@ def bind_generator(
     Raises:
         Unsupported: The number or the names of its columns are not known.
     """
-    from vde_dagster.semantics.binding.expressions import bind
-
     note_arguments(binder, e)
     kind = generator_kind(e)
     if kind is None:
@@ -47,7 +45,7 @@ def bind_generator(
         raise Unsupported(f"table function {name} is not known" if name else "a table function")
     op, own_outer = kind
     arguments = e.expressions
-    nodes = [bind(binder, a, scope) for a in arguments]
+    nodes = [binder.bind(a, scope) for a in arguments]
     first_type = infer(arguments[0]) if arguments else None
     own = _default_names(op, arguments, first_type)
     columns = names or own
@@ -103,10 +101,8 @@ def _types(op: str, first_type: Any, count: int) -> list[Any]:
 
 def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, list[Output]]:
     """Read a VALUES list; its rows keep their order, so that columns stay aligned."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     rows = [
-        [bind(binder, cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
+        [binder.bind(cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
         for row in e.expressions
     ]
     width = len(rows[0]) if rows else 0
@@ -130,12 +126,10 @@ def _is_row(e: exp.Expr) -> bool:
 
 def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, list[Output]]:
     """Read RANGE(…) in FROM."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     note_arguments(binder, e)
     arguments = e.expressions
     if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):
         raise Unsupported("RANGE of expressions")
-    source = Constant("range", [[bind(binder, a, scope) for a in arguments]])
+    source = Constant("range", [[binder.bind(a, scope) for a in arguments]])
     kind = exp.DataType(this=exp.DType.BIGINT)
     return source, [Output("id", binder.terms.make("ref", source, 0), kind)]

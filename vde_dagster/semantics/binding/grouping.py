@@ -72,7 +72,7 @@ def bind_group_by(
         raise Unsupported("grouping sets over two names of one value")
     if sets == [[]]:
         # As by a constant: of no rows Spark makes no group, where without GROUP BY it makes one.
-        return Grouping([[binder.terms.make("lit", "n", "0")]])
+        return Grouping([[binder.terms.number(0)]])
     return Grouping(sets)
 
 
@@ -112,13 +112,11 @@ class _KeyReader:
         return [self._key(item)]
 
     def _key(self, item: exp.Expr) -> Node:
-        from vde_dagster.semantics.binding.expressions import bind
-
         item = item.unnest()
         if isinstance(item, exp.Literal) and not item.args.get("is_string"):
             node = ordinal(self._binder, item, self._outputs).node
         else:
-            node = bind(self._binder, item, self._scope)
+            node = self._binder.bind(item, self._scope)
             if has_aggregate(node):
                 self._binder.note("aggregate in clause", item, "group")
                 return self._binder.give_up("an aggregate function in GROUP BY", node)

@@ -15,9 +15,9 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     complete_windows,
+    integer,
     rewrite,
 )
-from vde_dagster.semantics.algebra.normalise import integer
 from vde_dagster.semantics.binding.binder import Unsupported, only
 from vde_dagster.semantics.binding.calls import define_windows, sort_key
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
@@ -162,8 +162,6 @@ def _select_list(
     binder: Binder, e: exp.Select, scope: Scope, made: list[Generator]
 ) -> list[Output]:
     """The output columns; a later one may use the aliases of earlier ones."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
         if item.__class__ is not exp.Alias and item.is_star:
@@ -180,7 +178,7 @@ def _select_list(
             continue
         if isinstance(item, exp.Aliases):
             raise Unsupported("several aliases of one expression")
-        node = bind(binder, inner, scope)
+        node = binder.bind(inner, scope)
         kind = infer(inner)
         written = item.alias_or_name or item.output_name or f"_col_{i}"
         name = written.lower()
@@ -308,8 +306,6 @@ def _distinct_rows(
     binder: Binder, e: exp.Distinct, rel: Rel, order: list[Node]
 ) -> tuple[Rel, list[Node]]:
     """DISTINCT groups by all output columns; DISTINCT ON keeps one row per key."""
-    from vde_dagster.semantics.binding.expressions import bind
-
     terms = binder.terms
     nodes = [o.node for o in rel.outputs]
     on = e.args.get("on")
@@ -318,7 +314,7 @@ def _distinct_rows(
             raise Unsupported("DISTINCT ON of a grouped query")
         rel.scope.clause = "order"
         members = on.expressions if isinstance(on, exp.Tuple) else [on]
-        keys = terms.unordered("keys", [bind(binder, k.unnest(), rel.scope) for k in members])
+        keys = terms.unordered("keys", [binder.bind(k.unnest(), rel.scope) for k in members])
         source = Derived(
             "distinct on", rel.group, rel.scope.correlation, args=(keys, *order), columns=nodes
         )
@@ -369,8 +365,6 @@ def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
 
 
 def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
-    from vde_dagster.semantics.binding.expressions import bind
-
     if e is None:
         return None
     if e.args.get("limit_options") or e.args.get("expressions"):
@@ -380,7 +374,7 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
         raise Unsupported("LIMIT without a number")
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
-    return bind(binder, value, Scope(None, NO_CTES))
+    return binder.bind(value, Scope(None, NO_CTES))
 
 
 def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:

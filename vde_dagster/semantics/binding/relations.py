@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import called, compare_one_to_one
-from vde_dagster.semantics.algebra.nodes import Derived, FullJoin, Group, Node, Output, Rel
-from vde_dagster.semantics.algebra.normalise import conjuncts, negate
+from vde_dagster.semantics.algebra.nodes import (
+    Derived,
+    FullJoin,
+    Group,
+    Node,
+    Output,
+    Rel,
+    conjuncts,
+)
 from vde_dagster.semantics.algebra.uniqueness import at_most_one
 from vde_dagster.semantics.binding.binder import Unsupported
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
@@ -56,9 +63,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
-    from vde_dagster.semantics.binding.expressions import bind
-
-    found = conjuncts(bind(binder, e, scope))
+    found = conjuncts(binder.bind(e, scope))
     if scope.clause in ("where", "on"):
         found = memberships_as_exists(found, binder.terms)
     if len(scope.entries) < 2 and scope.parent is None:
@@ -71,7 +76,7 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
             left = infer(item.this)
             right = infer(item.expression)
             if compare_one_to_one(left, right):
-                binder.terms.same_type.add(bind(binder, item, scope))
+                binder.terms.same_type.add(binder.bind(item, scope))
     return found
 
 
@@ -370,7 +375,7 @@ def _semi(
     right.group.conditions += on
     right.group.joins.update(on)
     exists = binder.terms.make("exists", Rel(right.group, [], scope, local=True))
-    condition = exists if kind == "SEMI" else negate(binder.terms, exists)
+    condition = exists if kind == "SEMI" else binder.terms.negate(exists)
     left.group.conditions.append(condition)
     left.group.joins.add(condition)
 

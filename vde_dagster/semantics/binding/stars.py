@@ -126,8 +126,6 @@ def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> 
 def _changed(
     binder: Binder, star: Any, outputs: list[Output], scope: Scope, *, partial: bool
 ) -> list[Output]:
-    from vde_dagster.semantics.binding.expressions import bind
-
     if star.args.get("ilike"):
         raise Unsupported("* ILIKE")
     dropped: set[str] = set()
@@ -138,7 +136,7 @@ def _changed(
     if dropped:
         outputs = [o for o in outputs if o.name not in dropped]
     for alias in star.args.get("replace") or []:
-        node = bind(binder, alias.this, scope)
+        node = binder.bind(alias.this, scope)
         kind = infer(alias.this)
         name = alias.alias.lower()
         if partial and all(o.name != name for o in outputs):

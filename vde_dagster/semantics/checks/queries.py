@@ -12,7 +12,6 @@ from vde_dagster.base.texts import closest
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.binding.binder import Unsupported
-from vde_dagster.semantics.binding.expressions import bind
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.sql.reading import name_of_call
@@ -138,7 +137,7 @@ def _alone(
     if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
-        node = bind(binder, e, scope)
+        node = binder.bind(e, scope)
         if node in wrong:
             yield e, node
         return
@@ -158,7 +157,7 @@ def _is_key(binder: Binder, e: exp.Expr, scope: Scope) -> bool:
     if not keys:
         return False
     try:
-        return bind(binder, e, scope) in keys
+        return binder.bind(e, scope) in keys
     except Unsupported:
         return False
 

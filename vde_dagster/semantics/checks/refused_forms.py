@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
-from vde_dagster.semantics.algebra.normalise import plain_string
+from vde_dagster.semantics.algebra.nodes import plain_string
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import MOST_DIGITS, infer
 from vde_dagster.sql.reading import name_of_call

@@ -14,16 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import Node
-from vde_dagster.semantics.algebra.normalise import (
-    COMPARED,
-    boolean,
-    compare,
-    integer,
-    is_plain_date,
-    negate,
-    plain_string,
-)
+from vde_dagster.semantics.algebra.nodes import COMPARED, Node, integer, is_plain_date, plain_string
 from vde_dagster.semantics.simplify.facts import (
     BIGINT,
     BOOL,
@@ -51,7 +42,7 @@ def decide(node: Node, facts: Facts) -> Node:
         fields = zip(one.parts[2:], two.parts[2:], strict=True)
         same = [decide(terms.unordered("nseq", [a, b]), facts) for a, b in fields]
         made = facts.joined("and", same)
-        return negate(terms, made) if tag == "neq" else made
+        return terms.negate(made) if tag == "neq" else made
     for constant, other in ((one, two), (two, one)):
         if is_null(constant) and tag == "nseq":
             return of_null(other, terms)
@@ -60,7 +51,7 @@ def decide(node: Node, facts: Facts) -> Node:
         if constant.tag == "bool" and facts.is_boolean(other) and tag in ("eq", "neq", "nseq"):
             return _with_constant(tag, other, constant, facts)
     if one is two and facts.never_fails(one) and (tag == "nseq" or facts.never_null(one)):
-        return boolean(terms, tag in ("eq", "le", "nseq"))
+        return terms.boolean(tag in ("eq", "le", "nseq"))
     if tag == "nseq" and facts.never_null(one) and facts.never_null(two):
         tag = "eq"
     first, second = _uncast(one, two, facts), _uncast(two, one, facts)
@@ -81,10 +72,10 @@ def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
     terms = facts.terms
     same = constant.parts[0] is (tag != "neq")
     if tag != "nseq" or facts.never_null(other):
-        return other if same else negate(terms, other)
-    turned = negate(terms, other)
+        return other if same else terms.negate(other)
+    turned = terms.negate(other)
     if not same and turned.tag != "not":
-        return terms.unordered("nseq", [turned, boolean(terms, True)])
+        return terms.unordered("nseq", [turned, terms.boolean(True)])
     return terms.unordered("nseq", [other, constant])
 
 
@@ -101,7 +92,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
             break
         node = node.parts[2]
     if node.tag == "lit" and kind in WHOLE and node.parts[1].endswith("L"):
-        short = facts.terms.make("lit", "n", node.parts[1][:-1])
+        short = facts.terms.number(node.parts[1][:-1])
         return short if integer(short) is not None else node
     if node.tag == "lit" and kind in (INT, BIGINT):
         return _as_number(node, facts)
@@ -114,7 +105,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 def _as_number(node: Node, facts: Facts) -> Node:
     """A text of digits that is compared with whole numbers as the number that it is."""
     digits = plain_string(node.parts[1])
-    made = facts.terms.make("lit", "n", digits) if digits is not None else None
+    made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits
     return made if exact and made is not None else node
 
@@ -128,8 +119,8 @@ def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
         a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
         if a is not None and b is not None:
             results = {"eq": a == b, "nseq": a == b, "neq": a != b, "lt": a < b, "le": a <= b}
-            return boolean(facts.terms, results[tag])
-    return compare(facts.terms, tag, one, two)
+            return facts.terms.boolean(results[tag])
+    return facts.terms.compare(tag, one, two)
 
 
 def ask_null(node: Node, facts: Facts) -> Node:
@@ -142,9 +133,9 @@ def ask_null(node: Node, facts: Facts) -> Node:
             return terms.unordered("nseq", parts)
         return node
     if is_null(asked):
-        return boolean(terms, True)
+        return terms.boolean(True)
     if facts.never_null(asked) and facts.never_fails(asked):
-        return boolean(terms, False)
+        return terms.boolean(False)
     if asked.tag == "cast" and facts.widens(asked):
         return of_null(asked.parts[2], terms)
     if asked.tag == "case":
@@ -160,8 +151,8 @@ def _of_choice(asked: Node, facts: Facts) -> Node | None:
         null, value = is_null(parts[i]), parts[i]
         if not null and not (facts.never_null(value) and facts.never_fails(value)):
             return None
-        parts[i] = boolean(facts.terms, null)
-    other = [] if len(parts) % 2 else [boolean(facts.terms, True)]
+        parts[i] = facts.terms.boolean(null)
+    other = [] if len(parts) % 2 else [facts.terms.boolean(True)]
     return facts.terms.make("case", *parts, *other)
 
 
@@ -242,14 +233,14 @@ def turn(node: Node, facts: Facts) -> Node:
     if inner.tag in _DUAL and all(map(facts.is_boolean, inner.parts)):
         turned = [turn(terms.make("not", p), facts) for p in inner.parts]
         return facts.joined(_DUAL[inner.tag], turned)
-    return negate(terms, inner)
+    return terms.negate(inner)
 
 
 def true_where(node: Node, facts: Facts) -> Node:
     """A condition that is true of the same rows, in the fewest words."""
     terms, tag, parts = facts.terms, node.tag, node.parts
     if is_null(node):
-        return boolean(terms, False)
+        return terms.boolean(False)
     if tag in ("and", "or"):
         made = facts.joined(tag, [true_where(p, facts) for p in parts])
         return _without_contradiction(made, facts) if made.tag == "and" else made
@@ -258,13 +249,13 @@ def true_where(node: Node, facts: Facts) -> Node:
     if tag == "nseq":
         return _same(node, facts)
     if tag == "Like" and matches_all(node):
-        return negate(terms, of_null(parts[-1], terms))
+        return terms.negate(of_null(parts[-1], terms))
     if tag in COMPARED and any(p.tag == "call" and p.parts[0] == "coalesce" for p in parts):
         return _with_default(node, facts)
     if tag in COMPARED and parts[0] is parts[-1] and facts.never_fails(node):
         if tag in ("neq", "lt"):
-            return boolean(terms, False)
-        return negate(terms, of_null(parts[0], terms))
+            return terms.boolean(False)
+        return terms.negate(of_null(parts[0], terms))
     return node
 
 
@@ -275,7 +266,7 @@ def _same(node: Node, facts: Facts) -> Node:
         if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
             return true_where(other, facts)
         if facts.never_null(constant):
-            return compare(facts.terms, "eq", one, two)
+            return facts.terms.compare("eq", one, two)
     return node
 
 
@@ -290,7 +281,7 @@ def _with_default(node: Node, facts: Facts) -> Node:
             continue
         known = compared(node.tag, *((default, other) if i == 0 else (other, default)), facts)
         if known.tag == "bool" and facts.comparable(this, other):
-            made = compare(terms, node.tag, *((this, other) if i == 0 else (other, this)))
+            made = terms.compare(node.tag, *((this, other) if i == 0 else (other, this)))
             return facts.joined("or", [made, of_null(this, terms)]) if known.parts[0] else made
     return node
 
@@ -305,13 +296,13 @@ def _choice(node: Node, facts: Facts) -> Node:
         return node
     condition = parts[0]
     yes = true_where(parts[1], facts)
-    no = true_where(parts[2], facts) if len(parts) == 3 else boolean(terms, False)
+    no = true_where(parts[2], facts) if len(parts) == 3 else terms.boolean(False)
     if no.tag == "bool" and not no.parts[0]:
         return facts.joined("and", [condition, yes])
     if yes.tag == "bool" and yes.parts[0]:
         return facts.joined("or", [condition, no])
     if facts.never_null(condition):
-        turned = negate(terms, condition)
+        turned = terms.negate(condition)
         if yes.tag == "bool":
             return facts.joined("and", [turned, no])
         if no.tag == "bool":
@@ -347,9 +338,9 @@ def _without_contradiction(node: Node, facts: Facts) -> Node:
     """`p AND NOT p` is never true, and in `p AND (NOT p OR q)` only q decides."""
     terms = facts.terms
     given = set(node.parts)
-    turned = {negate(terms, p) for p in node.parts}
+    turned = {terms.negate(p) for p in node.parts}
     if given & turned:
-        return boolean(terms, False)
+        return terms.boolean(False)
     kept: list[Node] = []
     for part in node.parts:
         if part.tag == "or":

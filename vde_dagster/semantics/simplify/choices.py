@@ -9,15 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import Node
-from vde_dagster.semantics.algebra.normalise import (
-    arithmetic,
-    boolean,
-    compare,
-    integer,
-    negate,
-    plain_string,
-)
+from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
 from vde_dagster.semantics.simplify.booleans import compared
 from vde_dagster.semantics.simplify.facts import BOOL, INT, TEXT, Facts, is_null, null_test, of_null
 from vde_dagster.semantics.spark_functions import DEFAULTS
@@ -122,7 +114,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
     terms = facts.terms
     if value.tag == other.tag == "bool":
         true = is_true(condition, facts)
-        return true if value.parts[0] else negate(terms, true)
+        return true if value.parts[0] else terms.negate(true)
     tested = null_test(condition)
     if tested is not None and tested is other and not is_null(value):
         return first_present(terms.make("call", "coalesce", other, value), facts)
@@ -137,7 +129,7 @@ def is_true(condition: Node, facts: Facts) -> Node:
     """Whether a condition is true, which is never NULL."""
     if facts.never_null(condition):
         return condition
-    return compare(facts.terms, "nseq", condition, boolean(facts.terms, True))
+    return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
 
 
 def first_present(node: Node, facts: Facts) -> Node:
@@ -161,8 +153,8 @@ def first_present(node: Node, facts: Facts) -> Node:
         return kept[0]
     if kind == BOOL and len(kept) == 2 and kept[1].tag == "bool":
         terms, otherwise = facts.terms, kept[1].parts[0]
-        known = compare(terms, "nseq", kept[0], boolean(terms, not otherwise))
-        return negate(terms, known) if otherwise else known
+        known = terms.compare("nseq", kept[0], terms.boolean(not otherwise))
+        return terms.negate(known) if otherwise else known
     return facts.terms.make("call", "coalesce", *kept)
 
 
@@ -180,25 +172,25 @@ def decoded(node: Node, facts: Facts) -> Node:
         return node
     made = list(others)
     for i, value in zip(range(0, len(others), 2), searched, strict=False):
-        made[i] = compare(terms, "eq" if facts.never_null(value) else "nseq", this, value)
+        made[i] = terms.compare("eq" if facts.never_null(value) else "nseq", this, value)
     return terms.make("case", *made)
 
 
 def spelled_out(node: Node, facts: Facts) -> Node:
     """Functions that Spark itself replaces by CASE, COALESCE and IS NULL."""
     terms, name, arguments = facts.terms, node.parts[0], node.parts[1:]
-    null, zero = terms.make("Null"), terms.make("lit", "n", "0")
+    null, zero = terms.make("Null"), terms.number(0)
     if name == "nvl2" and len(arguments) == 3:
-        present = negate(terms, of_null(arguments[0], terms))
+        present = terms.negate(of_null(arguments[0], terms))
         return terms.make("case", present, *arguments[1:])
     if name in ("nullif", "nullifzero") and len(arguments) == (2 if name == "nullif" else 1):
         other = arguments[1] if name == "nullif" else zero
-        return terms.make("case", compare(terms, "eq", arguments[0], other), null, arguments[0])
+        return terms.make("case", terms.compare("eq", arguments[0], other), null, arguments[0])
     if name == "zeroifnull" and len(arguments) == 1:
         return terms.make("call", "coalesce", arguments[0], zero)
     if name in ("isnull", "isnotnull") and len(arguments) == 1:
         test = of_null(arguments[0], terms)
-        return test if name == "isnull" else negate(terms, test)
+        return test if name == "isnull" else terms.negate(test)
     return node
 
 
@@ -243,7 +235,7 @@ def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> 
         return None
     operands = (constant, value) if at else (value, constant)
     if node.tag in _ARITHMETIC:
-        made = arithmetic(facts.terms, node.tag, *operands)
+        made = facts.terms.arithmetic(node.tag, *operands)
     else:
         made = compared(node.tag, *operands, facts)
     return made if made.tag in _CONSTANT else None

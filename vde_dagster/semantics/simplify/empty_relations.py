@@ -17,8 +17,8 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Rel,
     SetOperation,
+    integer,
 )
-from vde_dagster.semantics.algebra.normalise import boolean, integer
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import Facts, is_null, plain_type
 from vde_dagster.semantics.simplify.joins import keep_side
@@ -205,7 +205,7 @@ class _Emptied:
             rel = node.parts[-1] if node.tag in _ASKING and node not in self._replaced else None
             if not isinstance(rel, Rel) or not self._empty(rel.group):
                 continue
-            answer = boolean(terms, False)
+            answer = terms.boolean(False)
             if node.tag == "scalar":
                 null = self._null(rel.outputs[0].node, rel.outputs[0].type)
                 if null is None:
@@ -257,12 +257,12 @@ class _Emptied:
         if body is None or body.tag not in ("count rows", "call"):
             return node if node.tag in ("lit", "bool", "Null") else None
         if body.tag == "count rows" or body.parts[0] in _COUNTS:
-            false = boolean(self._parts.terms, False)
+            false = self._parts.terms.boolean(False)
             return make("aggregate", make("call", "count_if", false))
         return self._null(node) if body.parts[0] in _TOTALS else None
 
     def _clear(self, group: Group, *, keep: bool) -> None:
-        false = boolean(self._parts.terms, False)
+        false = self._parts.terms.boolean(False)
         if keep:
             group.conditions = list(dict.fromkeys([*group.conditions, false]))
         else:

@@ -26,7 +26,6 @@ from vde_dagster.semantics.algebra.nodes import (
     sources_in,
     walk,
 )
-from vde_dagster.semantics.algebra.normalise import combine, compare, negate
 from vde_dagster.semantics.algebra.uniqueness import reached
 from vde_dagster.semantics.simplify.facts import comparable, null_test, rejects_null, value_type
 from vde_dagster.semantics.simplify.implied_conditions import replaced
@@ -90,7 +89,7 @@ def _replace_tests(source: Derived, group: Group, tests: set[Node], parts: Parts
     terms = parts.terms
     exists = _exists(source.group, parts)
     group.sources.remove(source)
-    known = dict.fromkeys(tests, negate(terms, exists))
+    known = dict.fromkeys(tests, terms.negate(exists))
     known |= {terms.make("not", test): exists for test in tests}
     parts.replace(known)
 
@@ -187,7 +186,7 @@ def ask_before_grouping(parts: Parts) -> None:
                 if known is not None:
                     group.conditions.remove(condition)
                     moved = _with(known, asked.parts[0], parts)
-                    made = moved if asked is condition else negate(parts.terms, moved)
+                    made = moved if asked is condition else parts.terms.negate(moved)
                     source.group.conditions.append(made)
 
 
@@ -243,7 +242,7 @@ def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
 
 def _asked(node: Node, beside: list[Node], terms: Terms) -> Node:
     if node.tag in ("and", "or"):
-        return combine(terms, node.tag, [_asked(p, beside, terms) for p in node.parts])
+        return terms.combine(node.tag, [_asked(p, beside, terms) for p in node.parts])
     if node.tag == "in query":
         this, rel = node.parts
         return _as_exists(this, rel, terms) or node
@@ -252,7 +251,7 @@ def _asked(node: Node, beside: list[Node], terms: Terms) -> Node:
         inner = [o.node for o in rel.outputs]
         if _without_nulls(_members(this), beside) and _without_nulls(inner, rel.group.conditions):
             found = _as_exists(this, rel, terms)
-            return negate(terms, found) if found is not None else node
+            return terms.negate(found) if found is not None else node
     return node
 
 
@@ -264,7 +263,7 @@ def _as_exists(this: Node, rel: Rel, terms: Terms) -> Node | None:
     pairs = [(x, o.node) for x, o in zip(members, rel.outputs, strict=True)]
     if not all(comparable(x, y) for x, y in pairs):
         return None
-    asked = [compare(terms, "eq", x, y) for x, y in pairs]
+    asked = [terms.compare("eq", x, y) for x, y in pairs]
     terms.same_type.update(asked)
     inner, rel.group = rel.group, Group()
     group = Group(inner.sources, [*inner.conditions, *asked], inner.joins | set(asked), inner.sorts)

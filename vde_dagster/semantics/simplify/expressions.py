@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from vde_dagster.semantics.algebra.nodes import Group, Node, Terms
-from vde_dagster.semantics.algebra.normalise import COMPARED, combine, conjuncts
+from vde_dagster.semantics.algebra.nodes import COMPARED, Group, Node, Terms, conjuncts
 from vde_dagster.semantics.simplify.booleans import among, ask_null, decide, join, true_where, turn
 from vde_dagster.semantics.simplify.choices import (
     choose,
@@ -100,7 +99,7 @@ class Simplifier:
         made = [self.put(c) for c in group.conditions]
         if not made:
             return made
-        whole = made[0] if len(made) == 1 else combine(self._terms, "and", made)
+        whole = made[0] if len(made) == 1 else self._terms.combine("and", made)
         return conjuncts(true_where(whole, self._facts))
 
     def put(self, node: Node) -> Node:

@@ -13,11 +13,15 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import type_key
-from vde_dagster.semantics.algebra.nodes import Derived, FullJoin, Leaf, Node, SetOperation, Terms
-from vde_dagster.semantics.algebra.normalise import (
+from vde_dagster.semantics.algebra.nodes import (
     BOOLEAN,
     COMPARED,
-    combine,
+    Derived,
+    FullJoin,
+    Leaf,
+    Node,
+    SetOperation,
+    Terms,
     integer,
     is_plain_date,
     plain_string,
@@ -67,7 +71,7 @@ class Facts:
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
         """AND or OR of operands; of one that is boolean, that one."""
-        made = combine(self.terms, tag, operands)
+        made = self.terms.combine(tag, operands)
         alone = made.tag == tag and len(made.parts) == 1 and self.is_boolean(made.parts[0])
         return made.parts[0] if alone else made
 

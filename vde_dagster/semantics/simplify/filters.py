@@ -18,7 +18,6 @@ from vde_dagster.semantics.algebra.nodes import (
     rewrite,
     walk,
 )
-from vde_dagster.semantics.algebra.normalise import arithmetic, combine, compare
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import STRICT, is_constant, null_test, value_type
 from vde_dagster.semantics.simplify.implied_conditions import closed, columns_of, replaced
@@ -223,7 +222,7 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
     keys = list(source.keys[0].parts)
     others = [key for key in keys if not is_constant(key)]
     if keys and len(others) < len(keys):
-        one = terms.make("lit", "n", "0")
+        one = terms.number(0)
         source.keys = (terms.unordered("keys", others or [one]),)
 
 
@@ -262,10 +261,10 @@ class _Constants:
         if parts == list(node.parts):
             return node
         if node.tag in ("and", "or"):
-            return combine(self._terms, node.tag, parts)
+            return self._terms.combine(node.tag, parts)
         if node.tag in ("add", "sub", "mul"):
-            return arithmetic(self._terms, node.tag, *parts)
-        return compare(self._terms, node.tag, *parts)
+            return self._terms.arithmetic(node.tag, *parts)
+        return self._terms.compare(node.tag, *parts)
 
 
 _ASKING = frozenset({"Is", "nseq", "case"})

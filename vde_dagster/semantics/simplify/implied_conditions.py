@@ -11,8 +11,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms, rewrite
-from vde_dagster.semantics.algebra.normalise import COMPARED, boolean, compare, integer
+from vde_dagster.semantics.algebra.nodes import COMPARED, Leaf, Node, Terms, integer, rewrite
 from vde_dagster.semantics.simplify.facts import INTEGERS, comparable, value_type
 
 _MOST_CONDITIONS = 40
@@ -101,7 +100,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
     for column, all_said in about.items():
         found = _strongest(column, list(all_said), terms, present=column in present)
         if found is None:
-            return [boolean(terms, False)]
+            return [terms.boolean(False)]
         if any(c.tag == "eq" and _literal(c, column) is not None for c in found):
             fixed.add(column)
         if column in own and column not in outside:
@@ -160,22 +159,18 @@ def _within_bounds(
         return None
     made: list[Node] = []
     if low is not None and low == high:
-        made.append(compare(terms, "eq", column, _number(low, terms)))
+        made.append(terms.compare("eq", column, terms.number(low)))
     else:
         if low is not None:
-            made.append(compare(terms, "ge", column, _number(low, terms)))
+            made.append(terms.compare("ge", column, terms.number(low)))
         if high is not None:
-            made.append(compare(terms, "le", column, _number(high, terms)))
+            made.append(terms.compare("le", column, terms.number(high)))
     for hole in sorted(holes):
         if (low is None or hole > low) and (high is None or hole < high):
-            made.append(compare(terms, "neq", column, _number(hole, terms)))
+            made.append(terms.compare("neq", column, terms.number(hole)))
     strict = present or bool(made) or any(_rejects(c, column) for c in rest)
     left = _without_nullness(column, rest, strict=strict)
     return None if left is None else [*made, *left]
-
-
-def _number(value: int, terms: Terms) -> Node:
-    return terms.make("lit", "n", str(value))
 
 
 def _literal(condition: Node, column: Node) -> Node | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import Derived, Node, Rel, SetOperation, rewrite
-from vde_dagster.semantics.algebra.normalise import integer
+from vde_dagster.semantics.algebra.nodes import Derived, Node, Rel, SetOperation, integer, rewrite
 from vde_dagster.semantics.simplify.parts import Parts
 
 
@@ -71,7 +70,7 @@ def _merge(outer: Derived, parts: Parts) -> None:
         return  # They are sorted again, or begin later.
     terms, memo = parts.terms, dict[Node, Node]()
     known = {terms.make("ref", inner, i): node for i, node in enumerate(inner.columns)}
-    least = terms.make("lit", "n", str(min(first, second)))
+    least = terms.number(min(first, second))
     outer.columns = [rewrite(node, known.get, terms, memo) for node in outer.columns]
     outer.args = (terms.make("limit", least), *inner.args[1:])
     outer.group = inner.group

@@ -13,14 +13,7 @@ from __future__ import annotations
 
 import re
 
-from vde_dagster.semantics.algebra.nodes import Node
-from vde_dagster.semantics.algebra.normalise import (
-    arithmetic,
-    compare,
-    integer,
-    negate,
-    plain_string,
-)
+from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
 from vde_dagster.semantics.simplify.facts import (
     BIGINT,
     BOOL,
@@ -69,7 +62,7 @@ def _of_literal(target: str, this: Node, facts: Facts) -> Node | None:
     digits = plain_string(this.parts[1])
     if target != INT or digits is None or not _WHOLE_NUMBER.fullmatch(digits):
         return None
-    made = facts.terms.make("lit", "n", str(int(digits)))
+    made = facts.terms.number(int(digits))
     return made if integer(made) is not None else None
 
 
@@ -98,7 +91,7 @@ def calculate(node: Node, facts: Facts) -> Node:
         if value == 1 and tag == "mul":
             return other
         if tag == "sub" and -value in range(-(2**31), 2**31) and value:
-            return arithmetic(facts.terms, "add", other, facts.terms.make("lit", "n", str(-value)))
+            return facts.terms.arithmetic("add", other, facts.terms.number(-value))
     return node
 
 
@@ -139,11 +132,11 @@ def match(node: Node, facts: Facts) -> Node:
         return node
     inner = text.strip("%")
     if "%" in inner or not inner:
-        return compare(facts.terms, "eq", this, pattern) if not text else node
+        return facts.terms.compare("eq", this, pattern) if not text else node
     made = facts.terms.make("lit", "s", f"'{inner}'")
     starts, ends = not text.startswith("%"), not text.endswith("%")
     if starts and ends:
-        return compare(facts.terms, "eq", this, made)
+        return facts.terms.compare("eq", this, made)
     name = "startswith" if starts else "endswith" if ends else "contains"
     return facts.terms.make("call", name, this, made)
 
@@ -173,7 +166,7 @@ def not_each(node: Node, facts: Facts) -> Node:
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node
-    return facts.joined(inner.tag, [negate(facts.terms, p) for p in inner.parts])
+    return facts.joined(inner.tag, [facts.terms.negate(p) for p in inner.parts])
 
 
 def string_together(node: Node, facts: Facts) -> Node:
@@ -268,7 +261,7 @@ def days_added(node: Node, facts: Facts) -> Node:
         days = integer(node.parts[2]) if len(node.parts) == 3 else None
         if node.parts[0] != "date_sub" or days is None or days == -(2**31):
             return node
-        return terms.make("call", "date_add", node.parts[1], terms.make("lit", "n", str(-days)))
+        return terms.make("call", "date_add", node.parts[1], terms.number(-days))
     one, two = node.parts
     if node.tag == "add" and facts.type(two) == DATE:
         one, two = two, one
@@ -291,7 +284,7 @@ def _days(node: Node, facts: Facts) -> Node | None:
     if found is None:
         return None
     days = int(found[1]) * (7 if found[2].upper() == "WEEK" else 1)
-    return facts.terms.make("lit", "n", str(days))
+    return facts.terms.number(days)
 
 
 def field_taken(node: Node, facts: Facts) -> Node:

@@ -15,7 +15,6 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Derived, Node, Rel, SetOperation, Terms
-from vde_dagster.semantics.algebra.normalise import boolean
 from vde_dagster.semantics.simplify.booleans import true_where
 from vde_dagster.semantics.simplify.choices import choose
 from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
@@ -71,7 +70,7 @@ def _counted(condition: Node, facts: Facts) -> Node:
     if condition.tag == "bool":
         if condition.parts[0]:
             return facts.terms.make("count rows")
-        condition = boolean(facts.terms, False)
+        condition = facts.terms.boolean(False)
     return facts.terms.make("call", "count_if", condition)
 
 
@@ -80,7 +79,7 @@ def _count(of: Node, body: Node, facts: Facts) -> Node:
     if of.tag == "Distinct":
         return body
     if is_null(of):
-        return _counted(boolean(facts.terms, False), facts)
+        return _counted(facts.terms.boolean(False), facts)
     if facts.never_null(of) and facts.never_fails(of):
         return facts.terms.make("count rows")
     if of.tag == "case" and len(of.parts) == 2:
@@ -258,7 +257,7 @@ def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
             total = _total_of(branch, i)
             if total is not None and _name(total) is not None:
                 body = total.parts[0]
-                of = terms.make("lit", "n", "1") if body.tag == "count rows" else body.parts[1]
+                of = terms.number(1) if body.tag == "count rows" else body.parts[1]
                 kind = value_type(of)
                 output.node, output.type = of, exp.DataType(this=kind) if kind else output.type
         known = {terms.make("ref", grouping, i): node for i, node in enumerate(grouping.columns)}
