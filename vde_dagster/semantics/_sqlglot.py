@@ -68,7 +68,6 @@ def canonical_text(query: str, *, exact: bool = False) -> str:
     """The text without formatting, comments and the case of keywords and names.
 
     Args:
-        query: Spark SQL.
         exact: Keep the case of names, which can be data (names of a struct's fields, keys of a
             map), for a definition that is compared by its text alone.
     """

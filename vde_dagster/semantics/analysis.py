@@ -81,10 +81,9 @@ def analyze(
 
     Args:
         query: Spark SQL; of a tree that SQLGlot parsed, what it writes for that (the tree stays).
-        schema: Table name, as the query writes it, to columns and their types.
-        parents: Table name to version; a table without one is external.
-        scalar_functions: Names of user functions that are deterministic and return one value.
-        functions: Names of other user functions: they are no mistakes.
+        parents: Versions by table name; a table without one is external.
+        scalar_functions: User functions that are deterministic and return one value.
+        functions: Other user functions: they are no mistakes.
         tree: What `sql.reading` made of the text, if it is at hand; it is used up.
         of: Whose query it is, for the log.
 
@@ -146,7 +145,6 @@ def _read(
 
 
 def _checked(reading: Binder, found: Analysis) -> Analysis:
-    """Raise what was mistaken in a query, all of it at once."""
     if not reading.mistakes:
         return found
     mistakes = {str(mistake): mistake for mistake in reading.mistakes}
@@ -201,7 +199,6 @@ def _distinct_names(outputs: list[Output]) -> list[Output]:
 
 
 def _named_keys(rel: Rel, reading: Binder) -> tuple[frozenset[str], ...]:
-    """The query's keys, in terms of its output columns."""
     names = {o.node: o.name for o in reversed(rel.outputs)}
     found = [
         frozenset(names[node] for node in key)
@@ -246,7 +243,6 @@ def _opaque(
 
 
 def _output_names(tree: exp.Expr) -> list[str]:
-    """The names of the output columns, as far as the text tells them."""
     if not isinstance(tree, exp.Query):
         return []
     names = [s.output_name.lower() for s in tree.selects if not s.is_star]

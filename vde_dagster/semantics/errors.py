@@ -18,10 +18,8 @@ class SemanticError(ProjectError):
     """A query names something that does not exist, or cannot be parsed.
 
     Args:
-        message: What is wrong, in one sentence, with the place in the query.
-        hint: What to write instead, when there is a good guess.
-        line: 1-based line within the query's text, or None.
-        column: 1-based column within that line, or None.
+        line: 1-based, within the query's text.
+        column: 1-based, within that line.
         unplaced: What is wrong without the place, for who names another; the message by default.
         word: The name that does not exist or is not clear, as it is written.
     """
@@ -56,12 +54,10 @@ class Finding:
     """A mistake in a query that can be bound all the same.
 
     Args:
-        message: What is wrong, in one sentence without a full stop.
-        hint: What to do next.
         certain: Whether Spark refuses the query, or its meaning is certainly another one;
             otherwise it may be meant so.
-        line: 1-based line within the query's text, or None.
-        column: 1-based column within that line, or None.
+        line: 1-based, within the query's text.
+        column: 1-based, within that line.
     """
 
     rule: str
@@ -115,11 +111,7 @@ Rule = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """One thing that was seen while a query was bound.
-
-    Args:
-        details: What the rule's message needs, see there.
-    """
+    """One thing that was seen while a query was bound, with what the rule's message needs."""
 
     rule: Rule
     where: exp.Expr

@@ -20,7 +20,6 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Lines of ``canonical: alias alias …`` as a mapping from aliases to canonical names."""
     pairs: dict[str, str] = {}
     for line in text.strip().splitlines():
         canonical, _, aliases = line.partition(":")
@@ -202,16 +201,7 @@ _KINDS = {
 
 
 def kind(name: str) -> str | None:
-    """Return which kind of function a name is.
-
-    Args:
-        name: A function's name without a schema, in lower case.
-
-    Returns:
-        ``scalar``, ``session``, ``unsteady``, ``aggregate``, ``ordered aggregate``, ``ranking``,
-        ``tie-breaking``, ``generator``, ``table function``, ``grouping``, ``operator``, ``parsed``
-        (see the lists of this module), or None if Spark has no such function.
-    """
+    """The kind, as in `_KINDS`, of a function in lower case; None for one that Spark has not."""
     return _KINDS.get(name)
 
 
@@ -480,16 +470,7 @@ def _most(part: str) -> float:
 
 
 def unit(function: str, index: int, literal: str) -> str | None:
-    """Return the canonical form of a literal that names a unit.
-
-    Args:
-        function: The function's name in lower case.
-        index: Which argument the literal is, from 0.
-        literal: The text as written.
-
-    Returns:
-        One text for all literals that Spark treats alike, or None: it counts as written.
-    """
+    """The canonical text of a literal that names a unit, or None: it counts as written."""
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())

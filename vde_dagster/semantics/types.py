@@ -298,7 +298,6 @@ def _rounded(name: str, of: exp.Expr) -> Type:
 
 
 def _literal_type(name: str) -> Type:
-    """The type of `DATE '2024-01-01'` and its like."""
     if not name.endswith(" literal"):
         return None
     named = {"x": "BINARY", "date": "DATE", "timestamp_ntz": "TIMESTAMP_NTZ"}
@@ -356,16 +355,12 @@ def type_class(kind: Type) -> str | None:
 
 
 def is_refused(value: str, column: str) -> bool:
-    """Say whether Spark certainly refuses to store values of one type in a column of another.
+    """Whether Spark certainly refuses to store values of one type in a column of another.
 
     >>> is_refused("STRING", "INT"), is_refused("INT", "STRING"), is_refused("UNKNOWN", "INT")
     (True, False, False)
     >>> is_refused("BIGINT", "INT"), is_refused("DATE", "TIMESTAMP"), is_refused("INT", "BOOLEAN")
     (False, False, True)
-
-    Args:
-        value: Spark SQL type of the values.
-        column: Spark SQL type of the column.
     """
     given, taken = (type_class(data_type(text)) for text in (value, column))
     if given is None or taken is None or given == taken or {given, taken} == {"a date", "a time"}:

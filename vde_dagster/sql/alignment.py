@@ -20,22 +20,16 @@ _NAME = 3
 
 
 class Word(NamedTuple):
-    """A word or sign of a query.
-
-    Args:
-        text: As two spellings of one name have it: in lower case, without quotes.
-        start: Offset of its first character.
-    """
+    """A word or sign of a query, in lower case and without quotes."""
 
     text: str
     start: int
 
 
 def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = False) -> int | None:
-    """Return the offset in an author's query of a stretch of what was sent.
+    """The offset in an author's query of a stretch of what was sent.
 
     Args:
-        start: Offset of the stretch in the text that was sent.
         end: Its end; that of its first word at least.
         whole: Whether all of its words have to stand in the query; else a part of them will do.
     """
@@ -54,7 +48,6 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
 
 
 def _words(text: str) -> list[Word]:
-    """Split a query into words, without its comments."""
     return [
         Word(match[0].strip("`").lower(), match.start())
         for match in _WORD.finditer(text)

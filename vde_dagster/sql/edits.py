@@ -114,7 +114,6 @@ def _word(tokens: list[Token], index: int) -> str:
 
 
 def _is_call(tokens: list[Token], bracket: int) -> bool:
-    """Say whether a bracket is that of a function."""
     if not bracket:
         return False
     name = tokens[bracket - 1]

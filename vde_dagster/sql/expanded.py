@@ -20,11 +20,7 @@ Of a piece that a macro wrote, all came from one offset, which is inverted: `~of
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Text without macros.
-
-    Args:
-        runs: Where its pieces came from; the first begins at 0.
-    """
+    """Text without macros, and where its pieces came from; the first begins at 0."""
 
     text: str
     runs: Runs = ((0, ~0),)
@@ -94,11 +90,7 @@ def place_in(runs: Runs, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedSource(SourceText):
-    """Text with variables replaced, whose places are those of the file.
-
-    Args:
-        expanded: Knows where the text came from.
-    """
+    """Text with variables replaced, whose places are those of the file."""
 
     file: SourceText
     expanded: Expanded

@@ -39,11 +39,7 @@ class Expression:
         return tuple(name_of_call(call) for call in self.tree.find_all(exp.Anonymous))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Return the text with columns under other names; those that are not given stay.
-
-        Args:
-            columns: What to write instead, by name in lower case.
-        """
+        """The text with columns, given in lower case, under other names."""
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -52,11 +48,7 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the text with the columns of several tables under other names.
-
-        Args:
-            sides: What to write instead, by name in lower case, by table alias in lower case.
-        """
+        """The text with the columns of several tables, given in lower case, under other names."""
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})

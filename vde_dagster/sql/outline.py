@@ -71,7 +71,6 @@ class SelectPieces:
         return index
 
     def _until(self, index: int, kinds: frozenset[TokenType] | set[TokenType]) -> int:
-        """Return the next place of some kinds of tokens, or where the query's brackets end."""
         depth = 0
         while index < len(self._tokens):
             kind = self._kind(index)
@@ -82,7 +81,6 @@ class SelectPieces:
         return index
 
     def _items(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Split at commas outside brackets."""
         items, depth, begin = [], 0, start
         for index in range(start, end):
             kind = self._kind(index)
@@ -116,9 +114,6 @@ _CONDITION = "`_qualify`"
 def without_qualify(text: str) -> str:
     """Rewrite every QUALIFY of a query.
 
-    Args:
-        text: Spark SQL that may have QUALIFY.
-
     Raises:
         ParseError, TokenError: The text cannot be read.
     """
@@ -133,8 +128,6 @@ def without_qualify(text: str) -> str:
 
 
 class _Select(SelectPieces):
-    """The SELECT that a QUALIFY belongs to, in pieces."""
-
     def __init__(self, text: str, tokens: list[Token], qualify: int) -> None:
         super().__init__(text, tokens, qualify)
         behind = self._until(qualify + 1, ENDS | TAIL | {T.WINDOW})
@@ -222,7 +215,6 @@ class _Select(SelectPieces):
         return last
 
     def _is_output(self, first: int, last: int) -> bool:
-        """Say whether a sort key is a position, ALL, or the name of an output column."""
         if last - first != 1:
             return False
         if self._kind(first) in (T.NUMBER, T.ALL):

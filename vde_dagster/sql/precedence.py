@@ -58,10 +58,9 @@ _CLOSING = frozenset({T.R_PAREN, T.R_BRACKET, T.END})
 
 @dataclass(slots=True)
 class _Run:
-    """An expression of values and operators: where it begins, and its binary operators.
+    """An expression of values and operators.
 
     Args:
-        start: Index of its first token.
         operators: (index, width, level) of each binary operator.
         predicate: Whether a predicate such as LIKE stands before or behind it.
         between: Whether the next AND is that of a BETWEEN.
@@ -75,10 +74,7 @@ class _Run:
 
 
 def with_brackets(tokens: list[Token]) -> list[Token] | None:
-    """Return the tokens with brackets that make SQLGlot group them as Spark does.
-
-    Args:
-        tokens: A query's tokens, as `spark_tokens` makes them.
+    """The tokens with brackets that make SQLGlot group them as Spark does.
 
     Returns:
         The list itself where none are needed; None where too many are.
@@ -112,8 +108,6 @@ def _repeats(tokens: list[Token], kinds: set[TokenType]) -> bool:
 
 
 class _Bracketer:
-    """Finds the expressions of one query and brackets those that need it."""
-
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._before: dict[int, list[Token]] = {}
@@ -251,7 +245,6 @@ class _Bracketer:
         return min(index, limit)
 
     def _skipped(self, index: int) -> int:
-        """Return the index behind the bracket or END that closes the one at an index."""
         depth = 0
         for end in range(index, len(self._tokens)):
             kind = self._kind(end)

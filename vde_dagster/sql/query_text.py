@@ -44,10 +44,6 @@ def one_line(
         text: The query, with placeholders for its time variables.
         prefixes: What to put before the tokens at some offsets.
         qualifiers: Offsets of tokens to leave out, each with the dot behind it.
-
-    Returns:
-        The line, whose pieces came from the text; strings are as they were written, so that one
-        with a line break has it still.
     """
     out: list[str] = []
     runs: list[tuple[int, int]] = []
@@ -96,12 +92,10 @@ def one_line(
 
 
 def _shifts(before: str, piece: str) -> bool:
-    """Say whether adjacent signs may be parts of one operator: `<<`, `>>>`."""
     return piece == before and piece in ("<", ">")
 
 
 def _is_called(word: str) -> bool:
-    """Say whether a bracket behind a token is that of a function or a type."""
     return (word.isidentifier() and word.upper() not in CLAUSE_WORDS) or word[-1:] == "`"
 
 

@@ -24,8 +24,8 @@ class Reading:
     """A query as it was read.
 
     Args:
-        tree: Its tree: calls are `exp.Anonymous`, literals are text as written, and identifiers
-            know their offsets in `meta`. It is for understanding; no SQL is written from it.
+        tree: Calls are `exp.Anonymous`, literals are text as written, and identifiers know their
+            offsets in `meta`. It is for understanding; no SQL is written from it.
     """
 
     text: str
@@ -39,10 +39,7 @@ def name_of_call(e: exp.Expr) -> str:
 
 
 def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
-    """Read a text of statements.
-
-    Returns:
-        Tokens, whose offsets are those of the text, and the trees; None for an empty statement.
+    """Read a text of statements: its tokens, and trees; None for an empty statement.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read it.

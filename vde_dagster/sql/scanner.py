@@ -27,7 +27,6 @@ CLOSING = frozenset(OPENING.values())
 
 
 def _quotes(backslash: bool) -> tuple[str, str]:
-    """Return the patterns of a closed string and of a closed quoted identifier."""
     escape = r"|\\." if backslash else ""
     body = r"[^'\\]" if backslash else r"[^']"
     dbody = r'[^"\\]' if backslash else r'[^"]'
@@ -75,11 +74,10 @@ _BEFORE_AT = {
 
 
 class Token(NamedTuple):
-    """A piece of SQL text.
+    """A piece of SQL text as written.
 
     Args:
         kind: `word`, `string`, `quoted`, `number`, `punct`, `comment` or `hint`.
-        text: The text as written, quotes included.
     """
 
     kind: str
@@ -134,7 +132,6 @@ def scan(
     """Yield the tokens of a part of a text, comments and hints included, blanks left out.
 
     Args:
-        end: Where to stop (exclusive), or None for the end.
         backslash: Whether a backslash escapes the next character inside quotes, as in Spark.
 
     Raises:
@@ -159,10 +156,7 @@ def scan(
 
 
 def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
-    """Find the end of a statement in one go, which is much faster than token by token.
-
-    Args:
-        source: The text.
+    """The end of a statement, found in one go, which is much faster than token by token.
 
     Returns:
         The offset of its semicolon, or of the text's end; None when only `scan` can tell: at
@@ -174,11 +168,7 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
 
 
 def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
-    """Find the next `@` outside strings, quoted identifiers and comments.
-
-    Raises:
-        ProjectError: As `scan`, for what stands before it.
-    """
+    """Find the next `@` outside strings, quoted identifiers and comments; raises as `scan`."""
     found = _BEFORE_AT[backslash].match(source.text, start, end)
     position = found.end() if found else start
     if position == end or source.text[position] == "@":
@@ -211,7 +201,6 @@ def split_top_level(
     """Split tokens at a separator outside brackets; the last empty part is left out.
 
     Args:
-        separator: The text of the token to split at.
         angles: Whether `<` and `>` are brackets too, as in types.
     """
     parts: list[list[Token]] = [[]]
@@ -232,7 +221,7 @@ def split_top_level(
 
 
 def matching(source: SourceText, tokens: list[Token], opening: int) -> int:
-    """Return the index of the bracket that closes the one at `opening`.
+    """The index of the bracket that closes the one at `opening`.
 
     Raises:
         ProjectError: It is never closed, or closed by a bracket of another shape.
@@ -296,11 +285,7 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
-    """Return the place at which a text is nested too deeply for its readers.
-
-    Returns:
-        The offset of the first bracket that is too deep, or None.
-    """
+    """The offset of the first bracket that is nested too deeply for a text's readers, or None."""
     if not _may_be_deep(source.text):
         return None
     try:
@@ -311,7 +296,7 @@ def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
 
 
 def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
-    """Refuse a text that is nested too deeply; arguments as for `too_deep`.
+    """Refuse a text that is nested too deeply.
 
     Raises:
         ProjectError: It is; points at the first bracket that is too deep.
@@ -347,13 +332,10 @@ def deepest(
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """Find the most deeply nested place of a text.
+    """The offset and the level of the most deeply nested place of a text.
 
     Args:
         stop_at: Look no further once this level is reached.
-
-    Returns:
-        Its offset and its level.
     """
     found, most = 0, 0
     levels: list[str] = []

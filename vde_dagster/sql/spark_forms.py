@@ -66,14 +66,7 @@ class NoSparkForm:
 
 
 def spark_forms(text: str) -> list[Edit] | NoSparkForm:
-    """Return the edits that a query needs for Spark to read it.
-
-    Args:
-        text: The query, in SQLGlot's idea of Spark SQL, without macros.
-
-    Returns:
-        The edits, or the first form that Spark has in no way.
-    """
+    """The edits that a query needs for Spark to read it, or a form that Spark has in no way."""
     if _MAYBE.search(text) is None:
         return []
     tokens = tokens_of(text)
@@ -102,7 +95,6 @@ def _word(tokens: list[Token], index: int) -> str:
 
 
 def _close(tokens: list[Token], opening: int) -> int:
-    """Return the index of the bracket that closes one."""
     depth = 0
     for index in range(opening, len(tokens)):
         if tokens[index].kind == "punct":
@@ -284,7 +276,6 @@ def _distinct_on(text: str, tokens: list[Token], index: int) -> list[Edit] | NoS
 
 
 def _order(text: str, tokens: list[Token], index: int) -> str:
-    """Return the text behind an ORDER BY."""
     if _word(tokens, index) != "ORDER":
         return ""
     end = _clause_end(tokens, index + 2, _TAIL)

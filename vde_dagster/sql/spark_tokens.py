@@ -53,7 +53,6 @@ def type_end(tokens: Sequence[Token], index: int) -> int:
 
 
 def _retext(token: Token, kind: TokenType, text: str) -> None:
-    """Let a token be another one in its place."""
     token.token_type = kind
     token.text = text
 
@@ -74,10 +73,9 @@ _BEFORE_SIGN = COMPARISONS | {
 
 
 class AsWritten(NamedTuple):
-    """Tokens for SQLGlot's parser.
+    """Tokens for SQLGlot's parser, with the offsets of the text.
 
     Args:
-        tokens: The tokens; their offsets are those of the text.
         doubt: What they do not tell about the query, if anything: it has to be opaque.
     """
 
@@ -86,17 +84,11 @@ class AsWritten(NamedTuple):
 
 
 def as_written(text: str, tokens: Iterable[Token]) -> AsWritten:
-    """Make tokens that keep what was written.
-
-    Args:
-        tokens: What SQLGlot's tokenizer for Spark makes of it; they are changed.
-    """
+    """Make tokens that keep what was written, of SQLGlot's, which are changed."""
     return _Reader(text, list(tokens)).read()
 
 
 class _Reader:
-    """Reads one query's tokens, once from left to right."""
-
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self._text = text
         self._in = tokens
@@ -260,10 +252,7 @@ def _known_functions() -> frozenset[str]:
 
 
 class Calls:
-    """The calls of one query.
-
-    Args:
-        tokens: Its tokens; names of functions get other texts.
+    """The calls of one query, whose names get other texts.
 
     Attributes:
         changes: What else has to change: by the index of a token that is still to be read.
@@ -327,7 +316,6 @@ class Calls:
         return False
 
     def _end_of_bracket(self, opening: int) -> int:
-        """Return the index of the bracket that closes another."""
         if self._closing is None:
             self._closing = {}
             stack: list[int] = []
@@ -417,11 +405,7 @@ def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
 
 
 def _literal_call(token: Token, name: str, text: str) -> list[Token]:
-    """Write a literal as a call with its text: `DATE '2020-01-01'`, `INTERVAL 1 DAY`.
-
-    Args:
-        text: Its text.
-    """
+    """Write a literal as a call with its text: `DATE '2020-01-01'`, `INTERVAL 1 DAY`."""
     return [
         like(token, T.VAR, f"{name} literal{MARK}"),
         like(token, T.L_PAREN, "("),

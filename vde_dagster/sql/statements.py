@@ -16,7 +16,6 @@ class TemporaryView:
     """A name that a statement gives to a query.
 
     Args:
-        written: The name as written.
         columns: Names for the query's columns, quotes included; empty when it has its own.
         start: Offset in the statement where the query begins; None where it has no query.
         problem: What keeps it from being one query of one model, and what to do, or None.
@@ -138,7 +137,6 @@ def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | No
 
 
 def _chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the words of every name."""
     texts = [token.text for token in tokens] + ["", ""]
     words = [token.kind in ("word", "quoted") for token in tokens] + [False, False]
     index = 0

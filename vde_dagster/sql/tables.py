@@ -68,7 +68,6 @@ class _Withs:
         return False
 
     def _of(self, with_: exp.With) -> tuple[dict[str, int], dict[int, int]]:
-        """The first place of each name, and the place of each definition."""
         known = self._known.get(id(with_))
         if known is None:
             first: dict[str, int] = {}

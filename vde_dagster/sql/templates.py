@@ -73,7 +73,6 @@ def _next_block(
 
 
 def _end_block(source: SourceText, begun: Token, token: Token, found: list[JinjaBlock]) -> int:
-    """Add the block that a word begins, whose semicolon is the token."""
     word = begun.text.upper()
     if token.text != ";":
         raise source.error(f"{word} is a statement of its own", begun.start, f"write {word};")
@@ -118,11 +117,7 @@ def _blanked(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText
 
 
 def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
-    """Find Jinja outside strings, quoted identifiers and comments; SQL has no such brackets.
-
-    Returns:
-        The offset of the first `{{`, `{%` or `{#`, or None.
-    """
+    """The offset of Jinja outside strings, quoted identifiers and comments, or None."""
     text = source.text
     if not any(beginning in text for beginning in _BEGINNINGS):
         return None
@@ -152,7 +147,7 @@ def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
     Where there is no room for the dashes, the comment becomes blanks.
 
     Args:
-        dialect: SQLGlot dialect of a file whose first header names none.
+        dialect: That of a file whose first header names none.
     """
     if "#" not in source.text:
         return source

@@ -60,7 +60,7 @@ def bracketed(text: str, dialect: str) -> str:
 
 @lru_cache(maxsize=16)
 def untranslated(dialect: str) -> Dialect:
-    """Return a dialect that neither translates the formats it reads nor those it writes.
+    """A dialect that neither translates the formats it reads nor those it writes.
 
     SQLGlot translates every format to Python's and back, which makes one of `'y'` and `'yyyy'`,
     though Spark pads the year of the second only.

@@ -228,8 +228,6 @@ class Group:
     """Sources side by side and the conditions on their rows.
 
     Args:
-        sources: In the order in which the query names them.
-        conditions: All must be true.
         joins: Those of the conditions that a join's ON made (for lineage).
         sorts: ORDER BY expressions of dissolved subqueries: they decide nothing but the order,
             which order-sensitive functions see.
@@ -369,9 +367,7 @@ def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node])
     """Replace, from the top, every expression for which the rule has another one.
 
     Args:
-        node: Where to start.
         rule: Returns the replacement, which is not looked into, or None to go on inside.
-        terms: Where new expressions are made.
         memo: Shared between calls with the same rule.
     """
     done = memo.get(node)

@@ -60,7 +60,6 @@ def is_lookup(source: Any) -> bool:
 
 
 def _source_keys(source: Any, terms: Terms) -> list[Key]:
-    """The keys of one source, as references to it."""
     if isinstance(source, Leaf):
         return [frozenset(terms.make("ref", source, c) for c in key) for key in source.keys]
     if not isinstance(source, Derived) or source.op == "left":

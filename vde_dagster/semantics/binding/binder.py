@@ -31,15 +31,7 @@ Handler = Callable[["Binder", Any, Scope], Node]
 
 
 class Binder:
-    """Reads one query.
-
-    Args:
-        schema: Table name to columns and their types.
-        parents: Table name to version.
-        scalar_functions: Functions of the user's that are known to be deterministic and to
-            return one value per row.
-        functions: Other functions of the user's.
-    """
+    """Reads one query; arguments as for `analyze`."""
 
     CTE_BUDGET = 64
     """How many readings of CTEs in one query dissolve them; later ones keep them apart."""
@@ -70,11 +62,7 @@ class Binder:
         self.cte_readings = 0
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """The node of an expression: an unknown one, and a doubt, for what is not understood.
-
-        Args:
-            scope: The names that it sees; the scope's clause decides about aliases.
-        """
+        """The node of an expression: an unknown one, and a doubt, for what is not understood."""
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)
@@ -141,12 +129,7 @@ class Binder:
         self.noted.append(Noted(rule, where, details))
 
     def table(self, parts: tuple[str, ...], written: str) -> NamedSource:
-        """The FROM entry of a table.
-
-        Args:
-            parts: The lower-case parts of its name.
-            written: The name as the query spells it.
-        """
+        """The FROM entry of a table, by the lower-case parts of its name and as written."""
         name = ".".join(parts)
         columns = _lookup(self.schema, written, name)
         version = _lookup(self.parents, written, name)

@@ -102,7 +102,6 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
 
 
 def _word(e: exp.Expr) -> str | None:
-    """The text of a string, or the word that stands for one."""
     if not isinstance(e, exp.Literal):
         return None
     text: str = e.this
@@ -335,7 +334,6 @@ def _bare(e: exp.Expr) -> exp.Expr:
 
 
 def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
-    """The bounds of a window frame; without an end it ends with the current row."""
     parts = [spec.args.get(k) for k in ("start", "start_side", "end", "end_side")]
     return (*parts[:2], parts[2] or "CURRENT ROW", parts[3])
 

@@ -139,7 +139,6 @@ def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
 
 
 def _bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
-    """A query of one column that stands for a value."""
     rel = _subquery(binder, e, scope)
     if len(rel.outputs) != 1:
         binder.note("several columns", e, len(rel.outputs))
@@ -149,14 +148,12 @@ def _bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
 
 
 def _bind_exists(binder: Binder, e: exp.Exists, scope: Scope) -> Node:
-    """EXISTS of a query, or of an array's elements."""
     if isinstance(e.this, exp.Query):
         return binder.terms.make("exists", _subquery(binder, e.this, scope))
     return binder.generic(e, scope)
 
 
 def _bind_quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
-    """ANY and ALL of a query, or of values."""
     inner = e.this.unnest() if isinstance(e.this, exp.Expr) else e.this
     if isinstance(inner, exp.Query):
         return binder.terms.make(e.__class__.__name__, _subquery(binder, inner, scope))
@@ -198,21 +195,18 @@ def _bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
 
 
 def _bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
-    """The parameter of the query that a macro's word stands for."""
     if isinstance(e.this, (exp.Var, exp.Identifier, exp.Literal)):
         return binder.terms.make("symbol", e.this.name.lower())
     return binder.give_up("a macro call")
 
 
 def _bind_placeholder(binder: Binder, e: exp.Placeholder, scope: Scope) -> Node:
-    """A named parameter of a statement."""
     if e.this and isinstance(e.this, str):
         return binder.terms.make("symbol", e.this.lower())
     return binder.give_up("an unnamed parameter")
 
 
 def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
-    """A field of a struct, or a function in a schema."""
     if isinstance(e.expression, exp.Identifier):
         this = binder.bind(e.this, scope)
         return struct_fields(binder.terms, this, (e.expression.name,), None)
@@ -222,7 +216,6 @@ def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
 
 
 def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
-    """A call `schema.function(…)`: one of the user's."""
     arguments = [binder.bind(argument, scope) for argument in e.expression.expressions]
     name, left = name_of_call(e.expression), e.this
     while isinstance(left, exp.Dot):
@@ -234,7 +227,6 @@ def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
 
 
 def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
-    """An element of an array or a map."""
     if len(e.expressions) != 1 or e.args.get("offset") or e.args.get("safe"):
         return binder.give_up("brackets of an unknown form", *binder.parts_of(e, scope))
     key = binder.bind(e.expressions[0], scope)

@@ -30,7 +30,6 @@ def bind_generator(
     """Read a generator call.
 
     Args:
-        binder: The query's context.
         names: The aliases of its columns, or empty.
 
     Raises:

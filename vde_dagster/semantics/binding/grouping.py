@@ -37,9 +37,7 @@ def bind_group_by(
     """Read a GROUP BY; without one, all rows are one group.
 
     Args:
-        binder: The query's context.
         outputs: The SELECT list, for ordinals and GROUP BY ALL.
-        scope: Where names are looked up: columns first, then aliases.
     """
     if e is None:
         return Grouping([[]])
@@ -77,11 +75,7 @@ def bind_group_by(
 
 
 class _KeyReader:
-    """Reads the elements of one GROUP BY.
-
-    Args:
-        binder: The query's context.
-    """
+    """Reads the elements of one GROUP BY."""
 
     def __init__(self, binder: Binder, outputs: list[Output], scope: Scope) -> None:
         self._binder = binder
@@ -163,10 +157,7 @@ def aggregate(
     """Make the grouped source, and say what expressions over the ungrouped rows mean above it.
 
     Args:
-        binder: The query's context.
-        grouping: The keys.
         nodes: Expressions of SELECT, HAVING and ORDER BY.
-        scope: The SELECT's.
     """
     terms = binder.terms
     keys = set(grouping.keys)
@@ -210,7 +201,6 @@ def _names_any(node: Node, sources: set[Any]) -> bool:
 
 
 def _mentions(part: Any, sources: set[Any]) -> bool:
-    """Whether a subquery inside an expression refers to the given sources."""
     from vde_dagster.semantics.algebra.nodes import sources_in
 
     return not isinstance(part, (str, int, type(None))) and bool(sources_in(part) & sources)

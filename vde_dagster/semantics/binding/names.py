@@ -26,10 +26,7 @@ class NamedSource:
 
     Args:
         parts: The alias, or the parts of the table's name.
-        names: Column names in order.
         nodes: Expressions of a dissolved subquery's columns; a leaf's are made on demand.
-        types: Column name to type.
-        leaf: The table, when the entry is one.
         open: The columns are not known: any name may exist.
         rest: Where the columns come from that a subquery has by the star of an open source.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
@@ -117,11 +114,10 @@ class Unclear(Exception):
 
 
 def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
-    """Find the column that a dotted name means.
+    """Find the column that a dotted name means; outer queries are searched after the scope.
 
     Args:
-        parts: The lower-case parts of the name.
-        scope: Where it stands; outer queries are searched after it.
+        parts: In lower case.
 
     Raises:
         NotFound, Ambiguous, Unclear: See there.

@@ -56,12 +56,10 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) 
     """Read a query; it may have columns that nobody knows yet, as its `rest`.
 
     Args:
-        e: SELECT, set operation, VALUES, or one of them in parentheses.
         outer: The scope whose columns a correlated query may name.
 
     Raises:
         Unsupported: Something is not understood.
-        SemanticError: A name does not exist.
     """
     if isinstance(e, exp.Select):
         return _select(binder, e, outer, known)
@@ -266,7 +264,6 @@ def _by_name(branch: Rel, first: Rel) -> Rel:
 
 
 def _common(branches: list[Rel], i: int) -> Any:
-    """The type of a column when all branches agree on it."""
     kinds = [branch.outputs[i].type for branch in branches]
     return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
 

@@ -105,7 +105,6 @@ def _alias_columns(e: exp.Expr) -> list[str]:
 
 
 def _renames(binder: Binder, e: exp.Expr, names: list[str], width: int) -> None:
-    """Refuse a list of names that is no longer one of the columns it is for."""
     if names and len(names) != width:
         binder.note("alias list", e, len(names), width)
         raise Unsupported("a list of names of another length than the columns")
@@ -119,7 +118,6 @@ def _entry(
     names: list[str],
     rest: NamedSource | None = None,
 ) -> NamedSource:
-    """The entry of a subquery's columns, renamed by an alias list."""
     if names and rest is not None:
         raise unknown(rest)
     _renames(binder, e, names, len(outputs))
@@ -371,7 +369,6 @@ def _side(binder: Binder, sources: Sources, name: str) -> tuple[Node, Any]:
 def _semi(
     binder: Binder, kind: str, left: Sources, right: Sources, on: list[Node], scope: Scope
 ) -> None:
-    """SEMI and ANTI joins are EXISTS and NOT EXISTS."""
     right.group.conditions += on
     right.group.joins.update(on)
     exists = binder.terms.make("exists", Rel(right.group, [], scope, local=True))
@@ -430,11 +427,7 @@ def _merge_using(binder: Binder, e: exp.Join, left: Sources, side: str, scope: S
 
 
 def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
-    """The column names in a USING, those that a NATURAL join finds, or None.
-
-    Raises:
-        Unsupported: A NATURAL join of tables whose columns are not known.
-    """
+    """The column names in a USING, those that a NATURAL join finds, or None."""
     using = e.args.get("using")
     if using:
         return [identifier.name.lower() for identifier in using]

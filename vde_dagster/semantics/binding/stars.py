@@ -29,8 +29,6 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
     """The columns that a star stands for, in order.
 
     Args:
-        binder: The query's context.
-        scope: The tables that it stands for.
         partial: Let the scope keep the tables whose columns are not known, as its `rest`.
 
     Raises:
@@ -64,7 +62,6 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
 
 
 def _parts(item: exp.Expr) -> tuple[list[str], Any]:
-    """The names before the star, as written, and the star."""
     if isinstance(item, exp.Column):
         return [part.name for part in item.parts[:-1]], item.this
     names: list[str] = []
@@ -78,7 +75,6 @@ def _parts(item: exp.Expr) -> tuple[list[str], Any]:
 
 
 def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
-    """The fields of a struct: a column, or a field of a column's."""
     text = ".".join(names)
     try:
         # Names that the same SELECT list gives are not seen.

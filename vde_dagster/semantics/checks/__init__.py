@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 
 def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple[Finding, ...]:
-    """Return the mistakes in a bound query.
+    """The mistakes in a bound query, whose columns have their types where they are known.
 
     Args:
-        tree: The query's tree; its columns have their types where they are known.
-        binder: What was noted while it was bound.
         outputs: The names of its output columns, or None where they are not known.
     """
     found: dict[Finding, None] = {}
@@ -41,10 +39,6 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Whether a finding holds of the query's text: the tree does not tell commas from CROSS JOIN.
-
-    Args:
-        query: The text, by whose lines and columns the finding has its place.
-    """
+    """Whether a finding holds of the text: the tree does not tell commas from CROSS JOIN."""
     offset = offset_of(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -116,7 +116,6 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
 
 
 def _is_number(e: exp.Expr) -> bool:
-    """Whether an expression is a text in quotes that is a number."""
     if not isinstance(e, exp.Literal):
         return False
     try:

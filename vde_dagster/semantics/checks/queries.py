@@ -187,11 +187,7 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Look at the SELECT list that names a query's columns.
-
-    Args:
-        names: The names of all output columns with stars expanded, or None.
-    """
+    """Mistakes in the SELECT list that names a query's columns; `names` is None if not known."""
     select = _naming(tree)
     if select is None:
         return

@@ -167,7 +167,6 @@ def _type(e: exp.DataType) -> _Said:
 
 
 def _placed(e: exp.Expr) -> exp.Expr:
-    """The cast around a type, which has a place in the text."""
     return e.find_ancestor(exp.Cast) or e
 
 

@@ -199,11 +199,7 @@ _CONSTANT = ("lit", "bool")
 
 
 def into_branches(node: Node, facts: Facts) -> Node:
-    """A comparison or sum of a CASE and a literal as a CASE, where no branch computes anything.
-
-    Args:
-        node: An operator of two operands.
-    """
+    """A comparison or sum of a CASE and a literal as a CASE, where no branch computes anything."""
     if len(node.parts) != 2:
         return node
     at = 0 if node.parts[0].tag == "case" else 1

@@ -41,7 +41,6 @@ def drop_empty(parts: Parts, *, said: bool) -> None:
 
 
 def _has_none(group: Group) -> bool:
-    """Whether a group says itself that it has no rows."""
     if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
         return True
     return any(map(_takes_none, group.sources))
@@ -199,7 +198,6 @@ class _Emptied:
         parts.replace({terms.make("ref", source, i): node for i, node in enumerate(nodes)})
 
     def _answer(self) -> bool:
-        """Put the answer in the place of questions about no rows."""
         terms, known = self._parts.terms, dict[Node, Node]()
         for node in terms.nodes():
             rel = node.parts[-1] if node.tag in _ASKING and node not in self._replaced else None
@@ -224,7 +222,6 @@ class _Emptied:
     # the form of what is empty
 
     def _null(self, node: Node, kind: Any = None) -> Node | None:
-        """NULL of an expression's type; None if the type is not known."""
         if is_null(node):
             return node
         known = self._facts.type(node) or plain_type(kind)

@@ -95,11 +95,7 @@ def _replace_tests(source: Derived, group: Group, tests: set[Node], parts: Parts
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace inner joins to at most one row whose columns nobody uses.
-
-    Returns:
-        The groups that are asked for rows now.
-    """
+    """Replace inner joins to at most one row whose columns nobody uses, by the questions returned."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:_MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= _MOST_SOURCES]
@@ -115,14 +111,12 @@ def joins_as_exists(parts: Parts) -> set[Group]:
 
 
 def _is_idle(source: Any, group: Group, uses: Uses, parts: Parts) -> bool:
-    """Whether a source may only decide which rows of the others there are."""
     if source in parts.frozen or not uses.only_asked_in(source, group):
         return False
     return isinstance(source, Leaf) or (_has_key(source) and not source.correlation.found)
 
 
 def _has_key(source: Any) -> bool:
-    """Whether a source may have a key at all."""
     if isinstance(source, Leaf):
         return bool(source.keys)
     return isinstance(source, Derived) and source.op == "agg"
@@ -211,7 +205,6 @@ def _asked_of(group: Group) -> Any:
 
 
 def _keys_of(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
-    """The grouping's keys behind the compared columns; None if not all are keys."""
     known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
     if any(value_type(node) is None for node in known.values()):
         return None  # Grouping makes 0.0 of -0.0, and texts of them differ.
@@ -232,11 +225,7 @@ def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
 
 
 def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
-    """Rewrite the IN (query) that conditions ask for.
-
-    Args:
-        conditions: All must be true; the queries in them stand in no other expression.
-    """
+    """Rewrite the IN (query) that conditions, which all must be true, ask for."""
     return [_asked(condition, conditions, terms) for condition in conditions]
 
 

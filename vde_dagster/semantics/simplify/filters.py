@@ -74,7 +74,6 @@ def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
 
 
 def _asked_for(group: Group) -> list[Group]:
-    """The groups of EXISTS and NOT EXISTS among a group's conditions."""
     asked = [c.parts[0] if c.tag == "not" else c for c in group.conditions]
     return [c.parts[0].group for c in asked if c.tag == "exists"]
 
@@ -204,7 +203,6 @@ def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
 
 
 def _one_type(column: Node, literal: Node) -> bool:
-    """Whether a column equal to the literal has its value, and its type."""
     kind = value_type(column)
     return kind in (exp.DType.INT, exp.DType.TEXT) and kind == value_type(literal)
 

@@ -90,7 +90,6 @@ def _of_one_row_each(source: Derived, uses: Uses, parts: Parts) -> dict[Node, No
 
 
 def _is_unique(source: Derived, parts: Parts) -> bool:
-    """Whether every group of a grouping is of one row."""
     keys = set(source.keys[0].parts)
     return any(key <= keys for key in group_keys(source.group, parts.terms))
 
@@ -135,13 +134,7 @@ def is_exact(key: Node, facts: Facts) -> bool:
 
 
 def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Whether somebody may see that a grouping's key has one of several equal values.
-
-    Args:
-        key: The key, inside the grouping.
-        reference: The column that it is outside of it.
-        facts: What is known of its expressions.
-    """
+    """Whether somebody may see that a grouping's key has one of several equal values."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())

@@ -62,7 +62,6 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
     """Conditions with all that follows from them, and without what follows from stronger ones.
 
     Args:
-        conditions: All must be true.
         given: Conditions of the rows around that are true as well; they are not returned, and
             nothing is said of columns that only they have.
     """
@@ -174,7 +173,6 @@ def _within_bounds(
 
 
 def _literal(condition: Node, column: Node) -> Node | None:
-    """The literal that a comparison compares the column with."""
     if condition.tag not in COMPARED:
         return None
     one: Node
@@ -240,7 +238,6 @@ def one_for_another(conditions: Iterable[Node]) -> Classes:
 
 
 def _alike(one: Node, two: Node) -> bool:
-    """Whether two columns that are equal have one value."""
     return one.tag == two.tag == "ref" and value_type(one) == value_type(two) is not None
 
 

@@ -91,7 +91,6 @@ def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
 
 
 def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
-    """Whether the conditions leave only rows that have one of this side."""
     sides = _sides_of_columns(join, parts)
     if sides is None:
         return False
@@ -148,7 +147,6 @@ def _any_table_twice(parts: Parts) -> bool:
 
 
 def _merge_all(group: Group, parts: Parts) -> None:
-    """Merge the readings beside each other in one group."""
     leaves = _leaves(group, parts)
     changed = False
     for i, kept in enumerate(leaves):
@@ -161,7 +159,6 @@ def _merge_all(group: Group, parts: Parts) -> None:
 
 
 def _merge_asked(group: Group, parts: Parts) -> None:
-    """Merge what EXISTS asks for with the rows around it."""
     changed = False
     for condition in list(group.conditions):
         rel = condition.parts[0] if condition.tag == "exists" else None

@@ -27,13 +27,10 @@ class Parts:
     """The parts of a query by kind.
 
     Args:
-        groups: All groups, inner ones first; those that windows look at are not among them.
-        rels: The query and all queries in it that have outputs.
-        seen: Groups and sources with no duplicates, by identity.
+        groups: Inner ones first; those that windows look at are not among them.
         frozen: Sources that a window is computed over. What reads the window's result is not
             what the window read, so these sources take nothing from the groups they are in.
         shared: Groups that several sources stand for, or that a window's rows are asked for.
-        windowed: Groups as windows look at them.
     """
 
     terms: Terms
@@ -94,12 +91,7 @@ class Parts:
         return self.rels[-1]
 
     def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
-        """Put the rows that a source is made of in its place in a group.
-
-        Args:
-            source: One of the group's sources.
-            columns: What stands for references to it from now on.
-        """
+        """Put the rows that a source is made of in its place in a group."""
         at = group.sources.index(source)
         behind = group.sources[at + 1 :]
         del group.sources[at:]
@@ -179,7 +171,6 @@ def _different(keys: tuple[Node, ...]) -> int:
 
 
 def _asked_for(group: Group) -> Iterator[Group]:
-    """The groups of the queries in a group's conditions."""
     for node in walk(group.conditions):
         yield from (part.group for part in node.parts if part.__class__ is Rel)
 
@@ -189,8 +180,6 @@ class Uses:
     """The uses of sources' columns in a query, found by walking it from its outputs.
 
     Args:
-        groups: The groups that are part of the query, outer ones first.
-        columns: Per source, the keys of the columns that are asked for.
         asked_in: Per source, the groups whose conditions name it, and None for any other place.
         tests: Per source, the expressions ``x IS NULL`` of its columns x.
         values: The sources whose columns stand in more than such tests.

@@ -31,12 +31,7 @@ _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
 
 
 def total(body: Node, facts: Facts) -> Node:
-    """An aggregate function in its canonical form.
-
-    Args:
-        body: The function with its arguments and FILTER, or what counts rows.
-        facts: What is known of the rows.
-    """
+    """An aggregate function, with its arguments and FILTER, in its canonical form."""
     if body.tag == "Filter":
         return _filtered(total(body.parts[0], facts), true_where(body.parts[-1], facts), facts)
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
@@ -268,7 +263,6 @@ def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
 
 
 def _only_grouping(branch: Rel) -> Derived | None:
-    """The grouping that a query consists of."""
     source = branch.group.sources[0] if len(branch.group.sources) == 1 else None
     if not isinstance(source, Derived) or source.op != "agg" or len(source.keys) != 1:
         return None
@@ -276,7 +270,6 @@ def _only_grouping(branch: Rel) -> Derived | None:
 
 
 def _total_of(branch: Rel, i: int) -> Node | None:
-    """The total that a branch of a union returns in a column."""
     node, source = branch.outputs[i].node, branch.group.sources[0]
     if node.tag != "ref" or node.parts[0] is not source or not isinstance(source, Derived):
         return None

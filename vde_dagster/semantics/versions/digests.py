@@ -189,7 +189,6 @@ class Digester:
         return closed
 
     def _rows(self, source: Any, frame: Frame) -> bytes:
-        """The row version of a source, as seen from the frame that it is in."""
         if source.__class__ is Leaf:
             rows: bytes = source.rows
             return rows
@@ -263,7 +262,6 @@ class Digester:
         return Closed(digest_all("full", [*(side.rows for side in sides), *where]), inside)
 
     def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
-        """The version of one column of a source."""
         if source.__class__ is Leaf:
             column: bytes = source.columns[key]
             return column
@@ -405,7 +403,6 @@ def _is_dependent(source: Any) -> bool:
 
 
 def _ways_of(classes: Iterable[list[int]]) -> int:
-    """In how many orders the members of all classes can be named."""
     return prod(factorial(len(members)) for members in classes)
 
 

@@ -43,12 +43,7 @@ class IndirectSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Column-level lineage of a query (the kinds are those of OpenLineage).
-
-    Args:
-        columns: Output name to its direct sources.
-        indirect: What the query as a whole depends on.
-    """
+    """Column-level lineage of a query (the kinds are those of OpenLineage)."""
 
     columns: dict[str, tuple[Source, ...]]
     indirect: tuple[IndirectSource, ...]

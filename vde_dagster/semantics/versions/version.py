@@ -25,14 +25,13 @@ def canonicaliser() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SemanticVersion:
-    """A semantic version: the hashes of a query's rows and of its columns.
+    """The hashes of a query's rows and of its columns.
 
     Two models with equal `rows` hold the same rows in the sense that, for any columns whose
     versions are equal too, the multisets of values of those columns are equal on any data.
 
     Args:
-        rows: Hex digest of everything that decides which rows exist.
-        columns: Output name (lower case) to the hex digest of how its value is made, in order.
+        columns: Output name (lower case) to the digest of how its value is made, in order.
         opaque: Why the query was not understood and is versioned as a whole, or None.
         unique_keys: Sets of output columns whose values no two rows share (NULLs compared as
             equal), known from the query itself or added by `with_unique_keys`.
@@ -50,12 +49,7 @@ class SemanticVersion:
 
 
 def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
-    """The version of an external table: its name, and (name, column, type) per column.
-
-    Args:
-        name: The table as queries write it, compared without case.
-        columns: Column name to type text.
-    """
+    """The version of an external table: its name, and (name, column, type) per column."""
     table = name.lower()
     return SemanticVersion(
         rows=leaf_rows(table).hex(),
@@ -82,8 +76,8 @@ def values_version(
     """The version of a seed: rows are the number of rows, each column its values in order.
 
     Args:
-        values: Column name to normalised CSV values, all of one length (None is a NULL).
-        types: Column name to declared type, where there is one.
+        values: Normalised CSV values by column, all of one length (None is a NULL).
+        types: Declared types by column, where there are some.
     """
     lengths = {len(column) for column in values.values()}
     if len(lengths) > 1:
@@ -111,8 +105,6 @@ def opaque_version(
     Args:
         parents: What it reads, by the names it uses; narrow a parent's columns to the declared
             ones where they are known (`restrict`).
-        columns: The names of its output columns, in order.
-        why: Shown to people.
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):
@@ -140,16 +132,10 @@ _WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILIN
 
 
 def version_of(package: str) -> str:
-    """Return the version of an installed package whose folder and distribution have one name.
+    """The version of an installed package whose folder and distribution have one name.
 
-    `importlib.metadata` knows it too, and brings the parsers of e-mails with it, for a tenth of
-    the time that a short command takes; it is asked where the package does not say it itself.
-
-    Args:
-        package: The package, such as `sqlglot`.
-
-    Raises:
-        importlib.metadata.PackageNotFoundError: It is not installed.
+    `importlib.metadata` brings the parsers of e-mails with it, for a tenth of the time of a short
+    command; it is asked where the package does not say its version itself.
 
     >>> version_of("sqlglot").split(".")[0].isdigit()
     True

@@ -41,23 +41,14 @@ _ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _GETS = (
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A predicate that is a Boolean field or method, or its opposite.
-
-    Args:
-        name: The name of the field or method.
-        negated: Whether the predicate holds where the field does not.
-    """
+    """A predicate that is a Boolean field or method, or its opposite."""
 
     name: str
     negated: bool
 
 
 class ClassFile:
-    """A class as `javac` wrote it.
-
-    Args:
-        data: The bytes of the `.class` file.
-    """
+    """A class as `javac` wrote it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -76,11 +67,7 @@ class ClassFile:
             self._method()
 
     def tests(self, suffix: str) -> dict[int, Test]:
-        """Return the predicates of the methods whose names end so, by their numbers.
-
-        Args:
-            suffix: How the methods' names end; each is one `switch` over numbers.
-        """
+        """The predicates, by their numbers, of methods (each one `switch`) whose names end so."""
         found: dict[int, Test] = {}
         for name, code in self._methods.items():
             if name.endswith(suffix):
@@ -194,9 +181,9 @@ class Edge(NamedTuple):
 
     Args:
         target: The state that it leads to; of a call, the one behind the call.
-        first: A number that the kind gives meaning: the called rule's start, a predicate's rule.
-        second: Another: the called rule, the predicate.
-        third: Another: the precedence that is asked of the called rule.
+        first: Of a call, the called rule's start; of a predicate, its rule.
+        second: Of a call, the called rule; of a predicate, its number.
+        third: Of a call, the precedence that is asked of the rule.
         symbols: Ranges of the tokens or characters that it takes, both ends included.
     """
 
@@ -209,15 +196,7 @@ class Edge(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A grammar's states.
-
-    Args:
-        edges: The edges that leave each state.
-        stops: The states at which a rule ends.
-        rule_of: Each state's rule.
-        starts: Each rule's first state.
-        token_types: The token that each rule of a lexer makes.
-    """
+    """A grammar's states: their edges, rules' starts and ends, and tokens of a lexer's rules."""
 
     edges: list[list[Edge]]
     stops: set[int]
@@ -232,10 +211,7 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Read a network.
-
-    Args:
-        text: The constant in which Java's parsers carry it.
+    """Read a network from the constant in which Java's parsers carry it.
 
     Raises:
         UnknownFormat: It is of another version.
@@ -294,7 +270,6 @@ def _long_numbers(units: Iterator[int]) -> Iterator[int]:
 
 
 def _rows(numbers: Iterator[int], count: int) -> Iterator[tuple[int, ...]]:
-    """Read rows of six."""
     return islice(zip(*[numbers] * 6, strict=False), count)
 
 

@@ -64,12 +64,7 @@ _FROM_TO = {
 
 
 class Malformed(NamedTuple):
-    """A literal that cannot be read, by the numbers of its words.
-
-    Args:
-        end: The number of the word behind its last.
-        example: What could stand there.
-    """
+    """A literal that cannot be read, by the numbers of its words, and what could stand there."""
 
     start: int
     end: int
@@ -77,11 +72,7 @@ class Malformed(NamedTuple):
 
 
 def malformed(words: Sequence[str]) -> Malformed | None:
-    """Find the first literal whose text is none of its type.
-
-    Args:
-        words: The words and signs of a query that the grammar takes.
-    """
+    """Find the first literal, among the words of a query, whose text is none of its type."""
     for at, word in enumerate(words[:-1]):
         name = word.upper()
         found = None

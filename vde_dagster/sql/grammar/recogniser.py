@@ -80,10 +80,7 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Return the furthest token that a rule accepts; None if it accepts all.
-
-        Args:
-            kinds: The tokens' numbers.
+        """The furthest token that a rule accepts; None if it accepts all.
 
         Returns:
             The token that no text of the rule has there, len(kinds) for the end, and a mask of
@@ -211,7 +208,6 @@ class Recogniser:
         return move
 
     def _is_empty(self, call: _Call) -> bool:
-        """Whether a rule takes a text without tokens."""
         known = self._empty.get(call)
         if known is None:
             self._empty[call] = False  # It calls itself only behind a token.

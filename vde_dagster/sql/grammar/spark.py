@@ -55,7 +55,6 @@ class Refusal:
     """The place at which Spark's grammar refuses a text.
 
     Args:
-        start: The offset of the token that it does not take; that of the end of the text.
         text: The token; "" at the end.
         expected: What could stand there; all names are one of them.
     """
@@ -205,7 +204,6 @@ def _go_on(network: Network, rule: int, last: int, *, called: bool) -> None:
 
 
 def _spelled(network: Network) -> dict[int, str]:
-    """The spelling of tokens that have only one."""
     found: dict[int, str] = {}
     for token, start in zip(network.token_types, network.starts, strict=True):
         at, word = start, ""
@@ -238,13 +236,7 @@ _GUARDS: Mapping[str, Guard] = {
 
 
 class Lexeme(NamedTuple):
-    """A token.
-
-    Args:
-        kind: Its number.
-        start: Its first character's offset.
-        end: The offset behind its last.
-    """
+    """A token by its number, and its offsets."""
 
     kind: int
     start: int
@@ -384,7 +376,6 @@ class Lexer:
 
 
 def _comment_end(text: str, at: int) -> int | None:
-    """The end of a comment that may nest others."""
     depth = 0
     while True:
         opening, closing = text.find(_COMMENT, at), text.find(_END_OF_COMMENT, at)

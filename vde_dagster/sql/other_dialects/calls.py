@@ -144,7 +144,6 @@ def _made_json(node: exp.Expr) -> exp.Expr | None:
 
 
 def _with_nulls(value: exp.Expr) -> exp.Expr:
-    """Write TO_JSON so that it keeps fields without a value."""
     words = [exp.Literal.string("ignoreNullFields"), exp.Literal.string("false")]
     options = exp.Anonymous(this="MAP", expressions=words)
     return exp.Anonymous(this="TO_JSON", expressions=[value, options])

@@ -48,13 +48,7 @@ _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "c
 
 
 def query_sql(tree: exp.Expr) -> str:
-    """Write a query as one line of Spark SQL without comments, parameters as `@name`.
-
-    SQLGlot's generator would write them as `${name}`, which is another thing in Spark.
-
-    Args:
-        tree: The query as SQLGlot's own dialects read it, with time formats of Python's.
-    """
+    """Write a query as one line of Spark SQL without comments, parameters as `@name`."""
     tree = with_variables(tree)
     for select in reversed(list(tree.find_all(exp.Select))):
         if select.args.get("qualify"):
