@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
-from vde_dagster.semantics.checks.queries import SAYERS, output_findings, ungrouped
+from vde_dagster.semantics.checks.queries import finding_of, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding, offset_of
 
@@ -31,7 +31,7 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
         if noted.rule == "ungrouped":
             found.update(dict.fromkeys(ungrouped(binder, noted)))
         else:
-            found[SAYERS[noted.rule](binder, noted)] = None
+            found[finding_of(noted, binder)] = None
     found.update(dict.fromkeys(refused_forms(tree)))
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(binder.to_check)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -12,7 +12,7 @@ from vde_dagster.base.texts import closest
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.binding.binder import Unsupported
-from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics.errors import Finding, Noted, finding
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.sql.reading import name_of_call
 
@@ -20,84 +20,66 @@ if TYPE_CHECKING:
     from vde_dagster.semantics.algebra.nodes import Node
     from vde_dagster.semantics.binding.binder import Binder
     from vde_dagster.semantics.binding.names import Scope
-    from vde_dagster.semantics.errors import Noted
 
 
 _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having": "HAVING"}
 
 
-def _unknown(binder: Binder, noted: Noted) -> Finding:
-    name = name_of_call(noted.where)
-    near = closest(name, [*spark_functions.names(), *binder.functions])
-    hint = f"did you mean '{near}'? " if near else ""
-    return finding(
-        noted.rule,
-        noted.where,
-        f"Spark has no function '{name}'",
-        f"{hint}Functions that your session registers are declared in pyproject.toml: "
-        f'functions = ["{name}"] under [tool.vde]',
-    )
+def finding_of(noted: Noted, binder: Binder) -> Finding:
+    """What is said of one thing that was noted while a query was bound."""
+    where, details, name = noted.where, noted.details, name_of_call(noted.where)
+    match noted.rule:
+        case "unknown function":
+            near = closest(name, [*spark_functions.names(), *binder.functions])
+            told = f"Spark has no function '{name}'"
+            hint = (
+                "Functions that your session registers are declared in pyproject.toml: "
+                f'functions = ["{name}"] under [tool.vde]'
+            )
+            hint = f"did you mean '{near}'? {hint}" if near else hint
+        case "number of arguments":
+            taken = spark_functions.arguments_text(name)
+            told = f"'{name}' is given {_counted(details[0], 'argument')} and takes {taken}"
+            hint = f"DESCRIBE FUNCTION {name} says in Spark which they are"
+        case "aggregate in clause":
+            what = f"the aggregate function '{name}'" if name else "an aggregate function"
+            told = f"{what} cannot stand in {_CLAUSES[details[0]]}"
+            hint = "aggregate in a subquery or a CTE first"
+            if details[0] == "where":
+                hint = "put the condition into HAVING, which sees the groups"
+        case "nested aggregate":
+            told = f"the aggregate function '{name}' stands inside another one"
+            hint = "aggregate in a subquery or a CTE first"
+        case "window in clause":
+            told = f"a window function cannot stand in {_CLAUSES[details[0]]}"
+            hint = "put the condition into QUALIFY, or compute the window in a subquery first"
+        case "no window":
+            told = f"'{name}' is a window function and has no OVER"
+            hint = f"write {name}(…) OVER (PARTITION BY … ORDER BY …)"
+        case "window without order":
+            told = f"the window of '{name_of_call(where.this)}' has no ORDER BY"
+            hint = "say in OVER (… ORDER BY …) by what the rows are ordered"
+        case "different widths":
+            operation = where.__class__.__name__.upper()
+            what = "rows" if operation == "VALUES" else "queries"
+            counts = " and ".join(str(width) for width in dict.fromkeys(details[0]))
+            told = f"the {what} of this {operation} have {counts} columns"
+            hint = "give all of them the same columns in the same order"
+        case "several columns":
+            told = f"a subquery that stands for one value returns {details[0]} columns"
+            hint = "let it return one, or join it"
+        case "position":
+            told = f"there is no column {where.this} in the SELECT list, which has {details[0]}"
+            hint = "write a position that is there, or the column's name"
+        case _:
+            names, columns = _counted(details[0], "name"), _counted(details[1], "column")
+            told = f"'{where.alias_or_name}' has {columns} and is given {names}"
+            hint, where = "name all of its columns, or none", where.args.get("alias") or where
+    return finding(noted.rule, where, told, hint)
 
 
-def _number_of_arguments(binder: Binder, noted: Noted) -> Finding:
-    (given,) = noted.details
-    name = name_of_call(noted.where)
-    taken = spark_functions.arguments_text(name)
-    return finding(
-        noted.rule,
-        noted.where,
-        f"'{name}' is given {given} argument{'' if given == 1 else 's'} and takes {taken}",
-        f"DESCRIBE FUNCTION {name} says in Spark which they are",
-    )
-
-
-def _aggregate_in_clause(binder: Binder, noted: Noted) -> Finding:
-    (clause,) = noted.details
-    what = name_of_call(noted.where)
-    hint = "put the condition into HAVING, which sees the groups"
-    if clause != "where":
-        hint = "aggregate in a subquery or a CTE first"
-    called = f"the aggregate function '{what}'" if what else "an aggregate function"
-    return finding(noted.rule, noted.where, f"{called} cannot stand in {_CLAUSES[clause]}", hint)
-
-
-def _nested(binder: Binder, noted: Noted) -> Finding:
-    return finding(
-        noted.rule,
-        noted.where,
-        f"the aggregate function '{name_of_call(noted.where)}' stands inside another one",
-        "aggregate in a subquery or a CTE first",
-    )
-
-
-def _window_in_clause(binder: Binder, noted: Noted) -> Finding:
-    (clause,) = noted.details
-    return finding(
-        noted.rule,
-        noted.where,
-        f"a window function cannot stand in {_CLAUSES[clause]}",
-        "put the condition into QUALIFY, or compute the window in a subquery first",
-    )
-
-
-def _no_window(binder: Binder, noted: Noted) -> Finding:
-    name = name_of_call(noted.where)
-    return finding(
-        noted.rule,
-        noted.where,
-        f"'{name}' is a window function and has no OVER",
-        f"write {name}(…) OVER (PARTITION BY … ORDER BY …)",
-    )
-
-
-def _without_order(binder: Binder, noted: Noted) -> Finding:
-    name = name_of_call(noted.where.this)
-    return finding(
-        noted.rule,
-        noted.where,
-        f"the window of '{name}' has no ORDER BY",
-        "say in OVER (… ORDER BY …) by what the rows are ordered",
-    )
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 _RULE = "ungrouped"
@@ -110,24 +92,15 @@ def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
     select = noted.where
     wrong = set(scope.ungrouped)
     told: set[Node] = set()
-    for clause, items in _clauses(select):
-        scope.clause = clause
-        for item in items:
+    for clause in ("select", "having", "qualify", "order"):
+        scope.clause, part = clause, select if clause == "select" else select.args.get(clause)
+        if part is None:
+            continue
+        for item in part.expressions or [part.this]:
             for column, node in _alone(binder, item, scope, wrong):
                 if node not in told:
                     told.add(node)
                     yield _finding(select, column)
-
-
-def _clauses(select: exp.Expr) -> Iterator[tuple[str, list[exp.Expr]]]:
-    yield "select", select.expressions
-    for clause in ("having", "qualify"):
-        found = select.args.get(clause)
-        if found is not None:
-            yield clause, [found.this]
-    order = select.args.get("order")
-    if order is not None:
-        yield "order", order.expressions
 
 
 def _alone(
@@ -188,12 +161,15 @@ _MOST = 20
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
     """Mistakes in the SELECT list that names a query's columns; `names` is None if not known."""
-    select = _naming(tree)
-    if select is None:
-        return
-    items = select.expressions
+    while not isinstance(tree, exp.Select):
+        if not isinstance(tree, exp.Subquery | exp.SetOperation):
+            return
+        tree = tree.this
+    items = tree.expressions
     for item in [item for item in items if not _has_name(item)][:_MOST]:
-        yield finding(UNNAMED, item, f"the column {_shown(item)} has no name", "name it: … AS name")
+        name = called(item)
+        shown = f"{name}(…)" if name and " " not in name else "of an expression"
+        yield finding(UNNAMED, item, f"the column {shown} has no name", "name it: … AS name")
     if names is None:
         names = [item.alias_or_name.lower() for item in items if _has_name(item)]
     if len(set(names)) < len(names):
@@ -209,14 +185,6 @@ def _repeated(items: list[exp.Expr], name: str) -> Finding:
     from_star = star is not None and len(same) < 2
     hint = f"leave one out of the star: * EXCEPT ({name})" if from_star else "rename one: … AS name"
     return finding(REPEATED, where, f"two output columns are called '{name}'", hint)
-
-
-def _naming(e: exp.Expr) -> exp.Select | None:
-    while not isinstance(e, exp.Select):
-        if not isinstance(e, exp.Subquery | exp.SetOperation) or not isinstance(e.this, exp.Query):
-            return None
-        e = e.this
-    return e
 
 
 def _is_star(e: exp.Expr) -> bool:
@@ -236,68 +204,3 @@ def _has_name(e: exp.Expr) -> bool:
     if isinstance(e, exp.Literal):
         return not e.is_string and e.this[-1:] not in "'\""
     return called(e) in GENERATOR_KINDS
-
-
-def _shown(e: exp.Expr) -> str:
-    name = called(e)
-    return f"{name}(…)" if name and " " not in name else "of an expression"
-
-
-def _different(binder: Binder, noted: Noted) -> Finding:
-    (widths,) = noted.details
-    operation = noted.where.__class__.__name__.upper()
-    what = "rows" if operation == "VALUES" else "queries"
-    counts = " and ".join(str(width) for width in dict.fromkeys(widths))
-    return finding(
-        noted.rule,
-        noted.where,
-        f"the {what} of this {operation} have {counts} columns",
-        "give all of them the same columns in the same order",
-    )
-
-
-def _several(binder: Binder, noted: Noted) -> Finding:
-    (width,) = noted.details
-    return finding(
-        noted.rule,
-        noted.where,
-        f"a subquery that stands for one value returns {width} columns",
-        "let it return one, or join it",
-    )
-
-
-def _position(binder: Binder, noted: Noted) -> Finding:
-    (width,) = noted.details
-    return finding(
-        noted.rule,
-        noted.where,
-        f"there is no column {noted.where.this} in the SELECT list, which has {width}",
-        "write a position that is there, or the column's name",
-    )
-
-
-def _names(binder: Binder, noted: Noted) -> Finding:
-    names, width = noted.details
-    return finding(
-        noted.rule,
-        noted.where.args.get("alias") or noted.where,
-        f"'{noted.where.alias_or_name}' has {width} column{'' if width == 1 else 's'} and is given "
-        f"{names} name{'' if names == 1 else 's'}",
-        "name all of its columns, or none",
-    )
-
-
-SAYERS: dict[str, Callable[[Binder, Noted], Finding]] = {
-    "unknown function": _unknown,
-    "number of arguments": _number_of_arguments,
-    "aggregate in clause": _aggregate_in_clause,
-    "nested aggregate": _nested,
-    "window in clause": _window_in_clause,
-    "no window": _no_window,
-    "window without order": _without_order,
-    "different widths": _different,
-    "several columns": _several,
-    "position": _position,
-    "alias list": _names,
-}
-"""What is said of what was noted while a query was bound, by rule."""

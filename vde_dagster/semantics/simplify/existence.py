@@ -95,7 +95,7 @@ def _replace_tests(source: Derived, group: Group, tests: set[Node], parts: Parts
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace inner joins to at most one row whose columns nobody uses, by the questions returned."""
+    """Replace inner joins to at most one row whose columns nobody uses; return the questions."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:_MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= _MOST_SOURCES]
