@@ -24,7 +24,9 @@ from pathlib import Path
 import duckdb
 import sqlglot
 
-from vde_dagster.semantics import SemanticError, SemanticVersion, leaf_version, semantic_version
+from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 
 _TABLES = {
     "EMP": """EMPNO INT, ENAME STRING, JOB STRING, MGR INT, HIREDATE INT, SAL INT, COMM INT,

@@ -47,7 +47,7 @@ from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn,
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.state.db import schema
 from vde_dagster.state.fills.fills import FillRecord
 

@@ -21,7 +21,8 @@ import sqlglot
 import yaml
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.semantics import SemanticError, analyze
+from vde_dagster.semantics.analysis import analyze
+from vde_dagster.semantics.errors import SemanticError
 
 _TYPES = {"INTEGER": "BIGINT", "INT64": "BIGINT", "FLOAT": "DOUBLE", "FLOAT64": "DOUBLE"}
 _TYPES |= {"BYTES": "BINARY", "NUMERIC": "DECIMAL(38, 9)", "BIGNUMERIC": "DECIMAL(38, 9)"}

@@ -16,7 +16,8 @@ from pathlib import Path
 
 START = time.process_time()
 
-from vde_dagster.semantics import SemanticVersion, analyze  # noqa: E402
+from vde_dagster.semantics.analysis import analyze  # noqa: E402
+from vde_dagster.semantics.versions.version import SemanticVersion  # noqa: E402
 
 CORE = {"id": "INT", "event_date": "DATE", "grp": "STRING", "amount": "DOUBLE", "qty": "INT"}
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster import semantics
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
@@ -18,9 +17,14 @@ from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn,
 from vde_dagster.project.kinds.base import InPlace
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.problem import Problem
+from vde_dagster.semantics.errors import SemanticError, offset_of
+from vde_dagster.semantics.versions.lineage import ColumnLineage
+from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from vde_dagster.semantics.analysis import Analysis
 
 
 _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
@@ -97,10 +101,10 @@ def checked_snapshot(
 
 
 _Meaning = tuple[
-    semantics.SemanticVersion,
+    SemanticVersion,
     tuple[OutputColumn, ...],
     tuple[Read, ...],
-    "semantics.Analysis | None",
+    "Analysis | None",
 ]
 
 
@@ -118,18 +122,20 @@ def _meaning(
     if own is not None:
         return own, _columns(model, own, {}), (), None
     if model.python is not None:
-        version = semantics.opaque_version(
+        version = opaque_version(
             _python_text(model.python), parent_versions, list(declared), "a Python model"
         )
         return version, _columns(model, version, {}), _python_reads(parents), None
     assert model.query is not None
+    from vde_dagster.semantics.analysis import analyze
+
     schema = {
         str(name): {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
         for name, snapshot in parents.items()
         if snapshot.columns
     }
     try:
-        analysis = semantics.analyze(
+        analysis = analyze(
             model.query,
             schema,
             parents=parent_versions,
@@ -138,7 +144,7 @@ def _meaning(
             tree=tree,
             of=str(model.name),
         )
-    except semantics.SemanticError as error:
+    except SemanticError as error:
         raise ProjectError.of(_located(one, model) for one in error.mistakes) from error
     version = analysis.version
     if declared:
@@ -148,8 +154,8 @@ def _meaning(
 
 
 def _in_session(
-    model: Model, version: semantics.SemanticVersion, columns: tuple[OutputColumn, ...]
-) -> tuple[semantics.SemanticVersion, tuple[OutputColumn, ...]]:
+    model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
+) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
     """Let the settings by which Spark reads and computes take part in all versions."""
     settings = [part for pair in model.session for part in pair]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
@@ -157,7 +163,7 @@ def _in_session(
     return version, tuple(column._replace(version=made[column.name]) for column in columns)
 
 
-def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
+def _reads(lineage: ColumnLineage) -> tuple[Read, ...]:
     direct = [
         Read(source.table, source.column, output, source.kind)
         for output, sources in lineage.columns.items()
@@ -185,7 +191,7 @@ def _parts(values: Mapping[str, Any]) -> list[str]:
     return [part for pair in sorted(values.items()) for part in map(repr, pair)]
 
 
-def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:
+def _declared_versions(model: Model, version: SemanticVersion) -> dict[str, str]:
     """Let declared types, which the write casts to, take part in the columns' versions."""
     types = {column.name.lower(): column.type for column in model.columns}
     return {
@@ -195,7 +201,7 @@ def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict
 
 
 def _columns(
-    model: Model, version: semantics.SemanticVersion, inferred: Mapping[str, str]
+    model: Model, version: SemanticVersion, inferred: Mapping[str, str]
 ) -> tuple[OutputColumn, ...]:
     declared = {column.name.lower(): column for column in model.columns}
     out = []
@@ -304,7 +310,7 @@ def as_seen(snapshot: Snapshot) -> str:
 
 def _located(error: ProjectError, model: Model) -> ProjectError:
     """Turn a mistake in a query into one with the file and line of the offending name."""
-    if not isinstance(error, semantics.SemanticError):
+    if not isinstance(error, SemanticError):
         return error
-    location = model.place(semantics.offset_of(model.query or "", error))
+    location = model.place(offset_of(model.query or "", error))
     return ProjectError(f"{model.name}: {error.unplaced}", hint=error.hint, location=location)

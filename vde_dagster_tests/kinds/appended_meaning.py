@@ -6,7 +6,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds import register
 from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster_tests.kinds.appended import Appended
 
 

@@ -7,7 +7,7 @@ from vde_dagster.planning.kinds import register
 from vde_dagster.planning.kinds.base import version_of
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster_tests.kinds.newest_rows import NewestRows
 
 

@@ -12,12 +12,9 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from vde_dagster.semantics import (
-    SemanticError,
-    SemanticVersion,
-    leaf_version,
-    semantic_version,
-)
+from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 from vde_dagster_tests.semantics.dense_queries import NO_KEYS, DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate
 from vde_dagster_tests.semantics.other_types import retyped

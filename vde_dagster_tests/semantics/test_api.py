@@ -9,15 +9,13 @@ from dataclasses import replace
 import pytest
 from sqlglot import parse_one
 
-from vde_dagster.semantics import (
+from vde_dagster.semantics._sqlglot import canonical_text
+from vde_dagster.semantics.analysis import analyze, column_lineage, semantic_version
+from vde_dagster.semantics.versions.version import (
     SemanticVersion,
-    analyze,
-    canonical_text,
-    column_lineage,
     leaf_version,
     opaque_version,
     restrict,
-    semantic_version,
     values_version,
 )
 from vde_dagster_tests.semantics.corpus import QUERIES

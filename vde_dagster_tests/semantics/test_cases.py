@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.semantics import SemanticError, SemanticVersion, leaf_version, semantic_version
+from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"

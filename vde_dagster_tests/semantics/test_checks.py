@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.semantics import SemanticError, analyze
+from vde_dagster.semantics.analysis import analyze
+from vde_dagster.semantics.errors import SemanticError
 from vde_dagster_tests.semantics import corpus, random_queries
 from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
 from vde_dagster_tests.yaml_files import read_yaml

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vde_dagster.semantics import analyze
+from vde_dagster.semantics.analysis import analyze
 
 SCHEMA = {"a": {"id": "INT", "v": "INT"}, "b": {"id": "INT", "w": "INT"}}
 

@@ -13,8 +13,9 @@ from vde_dagster.errors import VdeError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.semantics import SemanticError, analyze, leaf_version
-from vde_dagster.semantics.analysis import Analysis
+from vde_dagster.semantics.analysis import Analysis, analyze
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.version import leaf_version
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.semantics import corpus, random_queries
 from vde_dagster_tests.semantics.mutations import mutate

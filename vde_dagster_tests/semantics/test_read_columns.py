@@ -11,14 +11,10 @@ import duckdb
 import pytest
 import sqlglot
 
-from vde_dagster.semantics import ColumnLineage, SemanticError, analyze
-from vde_dagster.semantics.versions.lineage import Tracer
-from vde_dagster_tests.semantics.random_queries import (
-    DUCKDB_TYPES,
-    SCHEMA,
-    Queries,
-    random_rows,
-)
+from vde_dagster.semantics.analysis import analyze
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.lineage import ColumnLineage, Tracer
+from vde_dagster_tests.semantics.random_queries import DUCKDB_TYPES, SCHEMA, Queries, random_rows
 
 Rows = dict[str, list[tuple[object, ...]]]
 Column = tuple[str, str]

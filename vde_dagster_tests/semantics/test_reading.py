@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from vde_dagster.semantics import semantic_version
+from vde_dagster.semantics.analysis import semantic_version
 from vde_dagster.sql.reading import DOUBT, read_query
 from vde_dagster_tests.spark.our_grouping import our_grouping
 

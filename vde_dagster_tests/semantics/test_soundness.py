@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from vde_dagster.semantics import semantic_version
+from vde_dagster.semantics.analysis import semantic_version
 from vde_dagster.semantics.simplify import empty_relations, joins
 from vde_dagster_tests.semantics import mutations
 from vde_dagster_tests.semantics.random_queries import SCHEMA, Queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.semantics import semantic_version
+from vde_dagster.semantics.analysis import semantic_version
 from vde_dagster_tests.semantics.optimizer_pairs import PAIRS, SCHEMA, Pair
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.errors import VdeError
-from vde_dagster.semantics import SemanticVersion, leaf_version, semantic_version
+from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 from vde_dagster_tests.semantics import random_queries
 from vde_dagster_tests.semantics.dense_queries import DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate

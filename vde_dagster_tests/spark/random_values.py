@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vde_dagster.semantics import semantic_version
+from vde_dagster.semantics.analysis import semantic_version
 from vde_dagster_tests.semantics.random_expressions import Expressions
 from vde_dagster_tests.spark.answers import ask
 

@@ -16,7 +16,7 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Column, Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.spark import SparkEngine
 
 START = datetime(2013, 1, 1, tzinfo=timezone.utc)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.planning.rendering.render import replace_tables
-from vde_dagster.semantics import SemanticVersion, semantic_version
+from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.semantics.test_cases import PARENTS, SCHEMA, TABLES
 from vde_dagster_tests.spark.answers import Answer, ask, make_views, plain

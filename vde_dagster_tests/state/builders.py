@@ -25,7 +25,7 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 
 T0 = datetime(2024, 1, 1, tzinfo=timezone.utc)
 

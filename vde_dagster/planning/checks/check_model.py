@@ -348,7 +348,8 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return
-    from vde_dagster.semantics import SemanticError, analyze
+    from vde_dagster.semantics.analysis import analyze
+    from vde_dagster.semantics.errors import SemanticError
 
     types = {column.name: column.type or "UNKNOWN" for column in known.columns}
     shown = ", ".join(f"{text} AS {_name(i)}" for i, (_, text) in enumerate(kind.assignments))

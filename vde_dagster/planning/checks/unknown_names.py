@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from vde_dagster import semantics
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.planning.checks.diagnostics import NAMES, Known, place_in_header
@@ -14,6 +13,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.problem import Problem
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
+from vde_dagster.semantics.errors import SemanticError
 
 _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
 """A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
@@ -148,6 +148,8 @@ def _words(query: str) -> set[str]:
 def _read(
     known: Known, audit: Audit, columns: dict[str, str], parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
+    from vde_dagster.semantics.analysis import analyze
+
     model = known.model
     schema = {
         str(name): {column.name: column.type or "UNKNOWN" for column in parent.columns}
@@ -156,16 +158,16 @@ def _read(
     }
     schema[str(model.name)] = columns
     try:
-        found = semantics.analyze(
+        found = analyze(
             audit.query.replace("@this_model", str(model.name)),
             schema,
             functions=known.functions,
             of=f"audit {audit.name} of {model.name}",
         )
-    except semantics.SemanticError as error:
+    except SemanticError as error:
         for mistake in error.mistakes:
-            what = mistake.unplaced if isinstance(mistake, semantics.SemanticError) else ""
-            word = mistake.word if isinstance(mistake, semantics.SemanticError) else None
+            what = mistake.unplaced if isinstance(mistake, SemanticError) else ""
+            word = mistake.word if isinstance(mistake, SemanticError) else None
             yield Problem(
                 f"{model.name}: audit {audit.name}: {what or mistake.message}",
                 mistake.hint,

@@ -10,7 +10,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, Kind
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class Meaning:

@@ -14,7 +14,7 @@ from vde_dagster.planning.kinds.base import Meaning, version_of
 from vde_dagster.project.kinds import Custom, IncrementalByTimeRange, IncrementalUnmanaged, Kind
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 
 if TYPE_CHECKING:
     from vde_dagster.sql.expressions import Expression

@@ -12,7 +12,7 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, IncrementalByUniqueKey, ScdType2
 from vde_dagster.project.kinds.scd_type_2 import ALL, columns_of, part_column
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import read_expression
 
 _SIDES = ("source", "target")

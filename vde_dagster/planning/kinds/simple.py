@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from vde_dagster import semantics
 from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -60,9 +59,9 @@ class QueryMeaning(Meaning):
 class ExternalMeaning(QueryMeaning):
     """A table that others write: its name and its columns' types are all that is known of it."""
 
-    def own_version(self, model: Model) -> semantics.SemanticVersion:
+    def own_version(self, model: Model) -> SemanticVersion:
         """Return the version of a leaf of the graph."""
-        return semantics.leaf_version(
+        return leaf_version(
             ".".join(model.table) or str(model.name),
             {c.name: c.type or "UNKNOWN" for c in model.columns},
         )
@@ -71,9 +70,9 @@ class ExternalMeaning(QueryMeaning):
 class AuditMeaning(QueryMeaning):
     """A standalone audit: nobody reads it, so that all of it is metadata."""
 
-    def own_version(self, model: Model) -> semantics.SemanticVersion:
+    def own_version(self, model: Model) -> SemanticVersion:
         """Return the version of what has no rows."""
-        return semantics.SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
+        return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return its metadata: `depends_on`, and the marks that make it new."""

@@ -22,7 +22,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import NamedTuple
 
-from vde_dagster import semantics
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.tables.table import table_version
 from vde_dagster.project.model import Model
-from vde_dagster.semantics import SemanticVersion
+from vde_dagster.semantics.versions.version import SemanticVersion, canonicaliser
 
-CANONICALISER = semantics.canonicaliser()
+CANONICALISER = canonicaliser()
 """Version of the code that makes the hashes."""
 
 
