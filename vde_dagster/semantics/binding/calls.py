@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type, type_key
 from vde_dagster.semantics.algebra.nodes import Node, Terms, is_plain_date, plain_string
+from vde_dagster.semantics.binding.binder import Binder
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
+from vde_dagster.semantics.binding.stars import expand
 from vde_dagster.sql.reading import name_of_call
 from vde_dagster.sql.spark_tokens import WITH_UNIT
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.binding.binder import Binder
-
 
 _NAMING = frozenset({"struct", "arrays_zip"})
 """Functions that make names of fields from the names of their arguments."""
@@ -189,7 +187,6 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
     """Arguments with the names that Spark gives their fields, in their case; None where none."""
-    from vde_dagster.semantics.binding.stars import expand
 
     parts: list[Any] = []
     for item in e.expressions:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.algebra.nodes import Constant, Generator, Output
-from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.calls import note_arguments
 from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.semantics.types import infer
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.binding.binder import Binder
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Derived, Group, Node, Output, rewrite
-from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Scope
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.binding.binder import Binder
-
 
 _MAX_CUBE = 6
 

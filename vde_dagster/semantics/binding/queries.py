@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -18,7 +18,7 @@ from vde_dagster.semantics.algebra.nodes import (
     integer,
     rewrite,
 )
-from vde_dagster.semantics.binding.binder import Unsupported, only
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
 from vde_dagster.semantics.binding.calls import define_windows, sort_key
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
 from vde_dagster.semantics.binding.grouping import aggregate, bind_group_by, ordinal
@@ -32,10 +32,6 @@ from vde_dagster.semantics.binding.relations import (
 )
 from vde_dagster.semantics.binding.stars import expand, unknown
 from vde_dagster.semantics.types import infer
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.binding.binder import Binder
-
 
 _SELECT_ARGS = {
     *("with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -18,16 +18,12 @@ from vde_dagster.semantics.algebra.nodes import (
     conjuncts,
 )
 from vde_dagster.semantics.algebra.uniqueness import at_most_one
-from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.stars import unknown
 from vde_dagster.semantics.simplify.existence import memberships_as_exists
 from vde_dagster.semantics.types import infer
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.binding.binder import Binder
-
 
 _TABLE_ARGS = {"this", "db", "catalog", "alias", "joins", "hints", "only"}
 _JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Output
-from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import (
     Ambiguous,
     NamedSource,
@@ -20,9 +20,6 @@ from vde_dagster.semantics.binding.names import (
     struct_fields,
 )
 from vde_dagster.semantics.types import infer
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.binding.binder import Binder
 
 
 def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
