@@ -247,7 +247,7 @@ def missing_json(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     """Return `missing` of the JSON form of a plan: what an empty one leaves undone."""
     if not plan.is_empty:
         return {"missing": {"models": {}, "commands": []}}
-    from vde_dagster.execution.plans.pending_work import pending_work
+    from vde_dagster.execution.plans.due_work import pending_work
 
     return {"missing": pending_work(workspace, plan).to_json()}
 
@@ -259,7 +259,7 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
         plan: An empty plan.
         selected: Whether only the changes of some models were asked for.
     """
-    from vde_dagster.execution.plans.pending_work import pending_work
+    from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.planning.plan.plan import PlanKind
 
     if plan.kind is PlanKind.RESTATEMENT:

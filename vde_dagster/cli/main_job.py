@@ -46,7 +46,7 @@ def run_main_job(
     """
     from rich.console import Console as Out
 
-    from vde_dagster.execution.plans.pending_work import pending_work
+    from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.warehouse import current_user
     from vde_dagster.execution.workspace import Workspace
 

@@ -96,7 +96,7 @@ class Workspace(Warehouse):
         else:
             from vde_dagster.execution.apply.apply import Applier
             from vde_dagster.execution.apply.plan_tests import PlanTests
-            from vde_dagster.execution.plans.preflight import require_engine_for
+            from vde_dagster.execution.plans.finish_plan import require_engine_for
 
             tests = None if skip_tests else PlanTests.of(self, plan)
             require_engine_for(plan, self, tests)

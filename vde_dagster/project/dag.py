@@ -89,6 +89,15 @@ def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
     return _reach(names, children(models))
 
 
+def needed_models(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
+    """Return models with everything that they and their audits read, directly or not."""
+    edges = {
+        name: [one for one in (*model.depends_on, *model.audited_against) if one in models]
+        for name, model in models.items()
+    }
+    return {*names} | _reach(names, edges)
+
+
 def _reach(
     names: Iterable[ModelName], edges: Mapping[ModelName, Sequence[ModelName]]
 ) -> set[ModelName]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.execution.plans.pending_work import pending_work
+from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import open_fake

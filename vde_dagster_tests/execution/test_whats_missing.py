@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.execution.plans.pending_work import pending_work
+from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

@@ -197,7 +197,7 @@ def check_intervals(
     patterns = models or ()
     made = workspace.plans.due(environment, options, save=False, of=patterns)
     from vde_dagster.base.texts import count
-    from vde_dagster.execution.plans.pending_work import pending_work
+    from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.project.selection import select
     from vde_dagster.reports.texts import short_time
 

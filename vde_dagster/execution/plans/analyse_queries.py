@@ -1,8 +1,7 @@
 """Analysis of a plan's queries by an engine before anybody approves it; writes nothing.
 
-Queries are rendered as the apply renders them, over the tables that exist. A table that is not made
-yet is stood in for by a query without rows, of the columns that its own model was found to have, so
-models are looked at in the order of the DAG.
+Queries are rendered as the apply renders them, over the tables that exist. A query without rows
+stands in for a table that is not made yet, so models are looked at in the order of the DAG.
 """
 
 from __future__ import annotations
@@ -66,9 +65,7 @@ class Analysis:
 def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
     """Let the engine analyse every query that a plan changes, and the audits of these models.
 
-    Args:
-        warehouse: Its engine is started only when there is something to analyse.
-        plan: The plan; it need not be stored.
+    It is started only when there is something to analyse; the plan need not be stored.
 
     Raises:
         StoreError: Spark cannot be had.
@@ -80,7 +77,7 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
         for model in plan.models
         if model.snapshot_id is not None
         and (model.change is not Change.UNCHANGED or _is_missing(model, tables))
-        and not plan.snapshots[model.snapshot_id].model.kind.is_external
+        and not plan.snapshot_of(model).model.kind.is_external
     }
     order = audits_of(plan)
     work = _Analyser(warehouse, plan, tables, {name: [] for name in wanted}, order)
@@ -123,13 +120,13 @@ class _Analyser:
 
     def has_queries(self, planned: PlannedModel) -> bool:
         """Say whether the engine is needed for a model."""
-        model = self._snapshot(planned).model
+        model = self.plan.snapshot_of(planned).model
         return bool(model.query is not None or model.audits)
 
     def look_at(self, planned: PlannedModel) -> None:
         """Analyse one model's query and audits, and note what its table will look like."""
-        snapshot = self._snapshot(planned)
-        why = self._unknown_parent(snapshot)
+        snapshot = self.plan.snapshot_of(planned)
+        why = self._unknown(snapshot.parents)
         if why is not None:
             self.left_out[snapshot.name] = why
             return
@@ -154,18 +151,12 @@ class _Analyser:
 
     def look_at_late_audits(self, planned: PlannedModel) -> None:
         """Analyse the audits that need what waits for the model itself."""
-        snapshot = self._snapshot(planned)
+        snapshot = self.plan.snapshot_of(planned)
         if snapshot.name in self._made:
             self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)
 
-    def _snapshot(self, planned: PlannedModel) -> Snapshot:
-        return self.plan.snapshots[planned.snapshot_id or ""]
-
-    def _unknown_parent(self, snapshot: Snapshot) -> str | None:
-        """Say why nothing can be said of a model: what it reads is not known."""
-        return self._unknown(snapshot.parents)
-
     def _unknown(self, names: Iterable[ModelName]) -> str | None:
+        """Say why nothing can be said of who reads models: these are not known."""
         for parent in names:
             if self.mistakes.get(parent):
                 return f"it reads {parent}, which has a mistake"
@@ -175,7 +166,7 @@ class _Analyser:
             if entry.table_id is None:
                 if parent in self.left_out:
                     return f"it reads {parent}, which was left out"
-                why = self._unknown_parent(self.plan.snapshots[entry.snapshot_id])
+                why = self._unknown(self.plan.snapshots[entry.snapshot_id].parents)
                 if why is not None:
                     return why
             elif not self.tables[entry.table_id].created and entry.table_id not in self._stand_ins:
@@ -185,7 +176,7 @@ class _Analyser:
     def _query(self, snapshot: Snapshot) -> Columns | None:
         """Analyse a model's query and what the fill makes of it."""
         engine = self.warehouse.engine()
-        sql, before = self._rendered(snapshot), self._before(snapshot)
+        sql, before = self._rendered(snapshot)
         try:
             found = engine.analyze(sql, before)
         except ExecutionError as error:
@@ -221,9 +212,10 @@ class _Analyser:
         late: bool,
     ) -> None:
         model, resolver = snapshot.model, self._resolver()
+        catalog = self.warehouse.settings.catalog
         known = {name.lower(): type_ for name, type_ in types or ()}
         apart = model.kind.interval_column
-        rows = relation(snapshot.name, resolver, self.warehouse.settings.catalog)
+        rows = relation(snapshot.name, resolver, catalog)
         if not model.kind.is_read:
             rows = ""
         if rows is None or (table and not self._exists(table) and table.id not in self._stand_ins):
@@ -245,15 +237,7 @@ class _Analyser:
                 self.left_out.setdefault(model.name, f"its audit {audit.label}: {why}")
                 continue
             try:
-                sql = render_audit(
-                    audit,
-                    snapshot,
-                    rows,
-                    resolver,
-                    self.warehouse.settings.catalog,
-                    slot,
-                    time_type,
-                )
+                sql = render_audit(audit, snapshot, rows, resolver, catalog, slot, time_type)
                 self.warehouse.engine().analyze(sql)
             except SqlglotError:
                 continue  # It has types that no grammar of SQLGlot's knows.
@@ -271,17 +255,12 @@ class _Analyser:
     def _exists(self, table: PhysicalTable) -> bool:
         return self.tables[table.id].created
 
-    def _rendered(self, snapshot: Snapshot) -> str:
-        slot = snapshot.cadence.latest_slot(self.plan.created_at)
-        catalog = self.warehouse.settings.catalog
-        return render_query(snapshot.model, self._resolver(), catalog, slot, self.plan.created_at)
-
-    def _before(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Render the statements before a query; they change only the session."""
+    def _rendered(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
+        """Render a query, and the statements before it, which change only the session."""
         resolver, catalog = self._resolver(), self.warehouse.settings.catalog
         now = self.plan.created_at
         slot = snapshot.cadence.latest_slot(now)
-        return render_statements(
+        return render_query(snapshot.model, resolver, catalog, slot, now), render_statements(
             snapshot.model.pre_statements,
             relations(resolver, catalog, slot, now),
             resolver.views.quoted(snapshot.name, catalog),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -45,10 +44,14 @@ def gather_state(
     """
     target = store.environments.get(environment)
     production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
-    read = partial(_read, store, snapshots)
-    state = read(target, production) if among is None else _part(read, target, production, among)
-    if state is None:
-        state = read(target, production)
+
+    def read(target: Environment | None, production: Environment | None) -> WarehouseState:
+        if snapshots is None:
+            return complete_state(store, target, production, ())
+        return _with_what_can_be_read(store, target, production, snapshots)
+
+    part = _part(read, target, production, among) if among is not None else None
+    state = part or read(target, production)
     state, changed = rehash(state, CANONICALISER, build)
     kept = {table.id: table for table in changed if not store.tables.rehash(table)}
     if kept:
@@ -63,17 +66,6 @@ def gather_state(
         view_types=_view_types(store, state, snapshots),
         previews=find_previews(store, snapshots) if production is not None else {},
     )
-
-
-def _read(
-    store: StateStore,
-    snapshots: Mapping[ModelName, Snapshot] | None,
-    target: Environment | None,
-    production: Environment | None,
-) -> WarehouseState:
-    if snapshots is None:
-        return complete_state(store, target, production, ())
-    return _with_what_can_be_read(store, target, production, snapshots)
 
 
 def _part(
@@ -156,12 +148,7 @@ def _with_what_can_be_read(
     A damaged definition that the project still has is written again: its id says that it is the
     same. Of another one nothing is known, and its model is planned as changed.
     """
-    shown = {
-        entry.snapshot_id
-        for environment in (target, production)
-        if environment is not None
-        for entry in environment.entries.values()
-    }
+    shown = WarehouseState(target, production).shown_ids
     mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)
     unreadable: set[str] = set()
     state = complete_state(store, target, production, snapshots.values(), unreadable)
@@ -199,7 +186,6 @@ def complete_state(
     What the target has is not read from the store: a snapshot's id covers all that plans compare.
 
     Args:
-        target: The environment that is planned, or None.
         snapshots: The target's snapshots.
         unreadable: Gets the ids of stored snapshots that cannot be read, which is no error then.
 
@@ -280,9 +266,7 @@ def what_decides(
 ) -> frozenset[ModelName]:
     """Return models with all that they are made of, and those that share a table with one of them.
 
-    Args:
-        store: Has the definitions, which are read generation by generation.
-        names: The models; those that it does not show are left out.
+    Definitions are read generation by generation.
 
     Raises:
         StoreError: A definition cannot be read.

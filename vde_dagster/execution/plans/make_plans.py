@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -17,21 +16,27 @@ from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.early_fills import without_early
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.execution.events import UnitTestFinished
-from vde_dagster.execution.plans.gather_state import gather_state, what_decides
-from vde_dagster.execution.plans.preflight import doubts, require_engine_for
-from vde_dagster.execution.plans.restatements import (
+from vde_dagster.execution.plans.due_work import (
     showing,
     shown_tables,
     with_auto_restatement,
     with_outdated,
 )
+from vde_dagster.execution.plans.finish_plan import (
+    change_in_a_word,
+    damages,
+    doubts,
+    readable_id,
+    require_engine_for,
+    with_statements,
+)
+from vde_dagster.execution.plans.gather_state import gather_state, what_decides
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
-    ViewNames,
     environment_name,
     protected_tables,
     require_changeable,
@@ -44,14 +49,7 @@ from vde_dagster.planning.plan.forward_only import (
     require_known,
     require_used,
 )
-from vde_dagster.planning.plan.plan import (
-    NO_STATEMENTS,
-    Change,
-    EnvironmentStatements,
-    Plan,
-    PlanKind,
-    Proposal,
-)
+from vde_dagster.planning.plan.plan import Plan, PlanKind, Proposal
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
 from vde_dagster.planning.plan.planner import make_plan
@@ -63,6 +61,7 @@ from vde_dagster.planning.plan.restatement import (
 )
 from vde_dagster.planning.plan.restatement import restate as restated
 from vde_dagster.planning.snapshots.snapshot import in_order
+from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
 
@@ -98,7 +97,6 @@ class Plans:
 
         Args:
             environment: The environment's name; it need not exist.
-            options: What is to be filled, and by whose clock; see `PlanOptions`.
             save: Whether to store the plan, so that it can be applied by its id.
             author: Who proposes it, for somebody to approve; None for a plan that is only looked
                 at, or applied at once.
@@ -120,16 +118,13 @@ class Plans:
         else:
             models = self.warehouse.project.models
             made = self._of_files(environment, options, models, save=save)
-        proposal = None
         if author is not None:
             proposal = Proposal(self.warehouse.project.files_hash, author)
-        return self._kept(*made, proposal, save=save, at_once=at_once)
+            made = replace(made[0], proposal=proposal), made[1]
+        return self._kept(*made, save=save, at_once=at_once)
 
     def of_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
-        """Plan some models with all that they are made of, to look at: of others nothing is read.
-
-        Nothing is filled or stored.
-        """
+        """Plan some models with all that they are made of, only to look; no others are read."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
         return self._of_files(environment, options, models, save=False, part=True)[0]
 
@@ -146,11 +141,8 @@ class Plans:
         """Plan a run: what is due in an environment as it was published, whatever the files say.
 
         Args:
-            options: By whose clock, and what of it; see `PlanOptions`.
-            save: Whether to store the plan.
-            at_once: Whether it is applied here and now, as in `make`.
+            options: By whose clock, and what of it; `save`, `at_once` and `said` are as in `make`.
             of: Patterns of the models that are looked at, and of no others; nothing is stored then.
-            said: Single fields of `PlanOptions`, instead of those in `options`.
 
         Raises:
             UsageError: The environment does not exist.
@@ -158,7 +150,7 @@ class Plans:
         environment, save = environment_name(environment), save and not of
         options = replace(options, **said)
         made = self._published(environment, options, save=save, ticks=True, of=of)
-        return self._kept(*made, None, save=save, at_once=at_once)
+        return self._kept(*made, save=save, at_once=at_once)
 
     def as_published(self, environment: str) -> Plan:
         """Plan a run of an environment, frozen ones included, only to look at it.
@@ -171,10 +163,10 @@ class Plans:
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
         """Plan to fill ranges of the table that serves a stored snapshot, and store the plan.
 
-        It is made against the environment that shows the snapshot, production first; what is
-        written becomes visible in one publication. Restating a range restates it in every
-        descendant, but for the tables that production shows when another environment's are
-        restated. A model that may not be restated is filled where it misses something.
+        It is made against the environment that shows the snapshot, production first. Restating a
+        range restates it in every descendant, but for the tables that production shows when
+        another environment's are restated. A model that may not be restated is filled where it
+        lacks something.
 
         Args:
             intervals: The ranges (UTC), widened to whole units.
@@ -196,7 +188,7 @@ class Plans:
             plan = fill_chosen(plan, name, intervals)
         plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
         plan = with_batches(warehouse, plan)
-        return self._kept(plan, frozenset(), None, save=True, at_once=False)
+        return self._kept(plan, frozenset(), save=True)
 
     def reject(self, plan_id: str, why: str = "", *, who: str | None = None) -> PlanRecord:
         """Reject a stored plan, so that nobody can apply it.
@@ -212,9 +204,7 @@ class Plans:
         return self.warehouse.store.plans.reject(plan_id, who or current_user(), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
-        """Run the unit tests that an apply of a plan begins with, and return how they ended.
-
-        What passes is not run again by the apply. Nothing is computed or published.
+        """Run the unit tests that an apply of a plan begins with, which need not run them again.
 
         Raises:
             StoreError: There is a test to run, and Spark cannot be had.
@@ -232,17 +222,8 @@ class Plans:
         asks = name == PRODUCTION or self.warehouse.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
 
-    def _kept(
-        self,
-        plan: Plan,
-        held: Set[str],
-        proposal: Proposal | None,
-        *,
-        save: bool,
-        at_once: bool,
-    ) -> Plan:
+    def _kept(self, plan: Plan, held: Set[str], *, save: bool, at_once: bool = False) -> Plan:
         """Store a plan that does something, if that is wanted and it can be applied."""
-        plan = replace(plan, proposal=proposal)
         if at_once and not plan.is_empty:
             require_engine_for(plan, self.warehouse, None)
         if save and not plan.is_empty:
@@ -294,12 +275,11 @@ class Plans:
         )
         state = gather(snapshots)
         about = (*config_warnings(warehouse.settings), *(() if part else doubts(warehouse)))
-        said = (*map(str, (*about, *warnings)), *_damages(state, environment))
+        said = (*map(str, (*about, *warnings)), *damages(state, environment))
         resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
         require_known(options, snapshots)
         if is_concerned(snapshots, state, options):
-            # Whoever reads what goes on with a table of production's is hashed over what that
-            # shows.
+            # Readers of what goes on with a table of production's are hashed over what that shows.
             snapshots = warehouse.snapshots_of(models, None, [], revise=resolved.revise)
             if resolved.mistakes:
                 raise ProjectError.of(resolved.mistakes)
@@ -309,7 +289,7 @@ class Plans:
             snapshots,
             state,
             options,
-            partial(_with_statements, warehouse),
+            partial(with_statements, warehouse),
             resolved=resolved,
             warnings=(*said, *resolved.warnings),
             save=save,
@@ -433,59 +413,10 @@ class Plans:
             plan = with_batches(warehouse, plan)
         if kind is PlanKind.PLAN and not options.remove_models:
             require_meant(plan, state, settings.max_removed)
-        plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))
+        plan = replace(plan, id=readable_id(plan, change_in_a_word(plan, state)))
         if options.no_gaps:
             require_no_gaps(plan, state.target, state.tables)
         return plan
-
-
-def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
-    """Add the statements `before_all` and `after_all` of the settings."""
-    settings = warehouse.settings
-    before = warehouse.store.statements.around_runs(plan.environment)
-    made = NO_STATEMENTS
-    if settings.before_all or settings.after_all:
-        from vde_dagster.planning.rendering.views import over_views
-        from vde_dagster.project.loading.environment_statements import environment_statements
-
-        names = ViewNames(plan.environment, settings.environment_suffix_target)
-        shown = {
-            name
-            for name, entry in plan.entries.items()
-            if plan.snapshots[entry.snapshot_id].model.kind.is_shown
-        }
-        refs = [names.ref(name) for name in shown]
-        made = EnvironmentStatements(
-            *environment_statements(
-                settings,
-                plan.environment,
-                schemas=sorted({ref.namespace for ref in refs}),
-                views=sorted(f"{settings.catalog}.{ref.namespace}.{ref.name}" for ref in refs),
-            )
-        ).map(
-            lambda text: over_views(
-                text,
-                lambda name: names.quoted(name, settings.catalog) if name in shown else None,
-                settings.catalog,
-            )
-        )
-    if made == before:
-        return replace(plan, statements=made) if made else plan
-    return replace(plan, statements=made, other_statements=True)
-
-
-def _damages(state: WarehouseState, environment: str) -> Iterator[str]:
-    """Return the warnings on damaged definitions and their repair."""
-    for name in state.mended:
-        yield (
-            f"the stored definition of {name} was damaged; it is written again from the "
-            "project's files, which still have it"
-        )
-    for name in state.left_out:
-        yield (
-            f"the definition of {name} that '{environment}' shows, or would take over, cannot be "
-            "read in the state store; the plan counts the model as changed"
-        )
 
 
 def stored_builder(warehouse: Warehouse) -> Build:
@@ -499,43 +430,6 @@ def _real_types(warehouse: Warehouse, table: PhysicalTable) -> dict[str, str]:
     return {name: type_ for name, type_, _ in columns}
 
 
-MAX_ID = 64
-"""Characters of a plan's id that the state keeps."""
-
-
-def readable_id(plan: Plan, change: str) -> str:
-    """Name a plan by its environment, when it was made (UTC), what changes, and chance.
-
-    It is also the name of branches and files, so it has letters, digits, `-` and `_` only.
-    """
-    head, tail = plan.environment, uuid.uuid4().hex[:10]
-    when = f"{plan.created_at:%d%b-%H%M}"
-    room = MAX_ID - len(f"{head}-{when}--{tail}")
-    word = re.sub(r"\W+", "_", change, flags=re.ASCII).strip("_")[: max(room, 0)].rstrip("_")
-    return "-".join(part for part in (head, when, word, tail) if part)[-MAX_ID:]
-
-
-def _change_in_a_word(plan: Plan, state: WarehouseState) -> str:
-    """Return a plan's subject in words: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
-    if plan.kind is not PlanKind.PLAN:
-        return str(plan.kind.value)
-    edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]
-    edited += [model for model in plan.models if model.change is Change.ADDED]
-    if not plan.base_version or not edited:
-        return "" if plan.base_version else "new"
-    first, *others = edited
-    if others:
-        return f"{first.name.name}_and_{len(others)}_more"
-    if first.change is not Change.MODIFIED:
-        return f"{first.name.name}_{first.change.value}"
-    old = state.snapshots.get(first.previous_snapshot_id or "")
-    new = plan.snapshots.get(first.snapshot_id or "")
-    known = {column.name.lower() for column in old.columns} if old and old.columns else set()
-    added = [c.name for c in new.columns or () if c.name.lower() not in known] if new else []
-    name = str(first.name.name)
-    return f"{name}_with_{added[0]}" if known and len(added) == 1 else name
-
-
 def select_models(
     warehouse: Warehouse,
     environment: str,
@@ -547,34 +441,16 @@ def select_models(
     A model that is not selected keeps the definition that the environment (or, for a new one,
     production) has; one that exists in neither is left out unless a selected model reads it.
 
-    Args:
-        warehouse: Has the state store, and the project's folder.
-        patterns: See `project.selection`.
-
     Raises:
         UsageError: A pattern selects nothing.
     """
     store = warehouse.store
     base = store.environments.get(environment) or store.environments.get(PRODUCTION)
-    stored = (
-        store.snapshots.load([entry.snapshot_id for entry in base.entries.values()]) if base else {}
-    )
-    old = (
-        {name: stored[entry.snapshot_id].model for name, entry in base.entries.items()}
-        if base
-        else {}
-    )
+    entries = base.entries if base else {}
+    stored = store.snapshots.load([entry.snapshot_id for entry in entries.values()])
+    old = {name: stored[entry.snapshot_id].model for name, entry in entries.items()}
     chosen = select({**old, **models}, patterns, warehouse.changed_files)
     out = {name: model for name, model in models.items() if name in chosen}
     out |= {name: model for name, model in old.items() if name not in chosen}
-    waiting = [name for model in out.values() for name in _named(model)]
-    while waiting:
-        name = waiting.pop()
-        if name not in out and name in models:
-            out[name] = models[name]
-            waiting += _named(models[name])
-    return out
-
-
-def _named(model: Model) -> tuple[ModelName, ...]:
-    return *model.depends_on, *model.audited_against
+    needed = needed_models({**models, **out}, out)
+    return out | {name: model for name, model in models.items() if name in needed - out.keys()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION, environmen
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.rendering.render import relation, render_audit, render_query
+from vde_dagster.project.dag import needed_models
 from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ class Evaluated:
     """The rows that a model's query returns for a range.
 
     Args:
-        interval: The range (UTC).
         columns: (name, Spark SQL type) in order.
         left_out: How many statements before the query were not run.
     """
@@ -45,10 +45,6 @@ class _Planned:
     resolver: Resolver
     now: datetime
 
-    @property
-    def model(self) -> Model:
-        return self.snapshot.model
-
     def interval(self, start: datetime | None, end: datetime | None) -> Interval:
         slot = self.snapshot.cadence.latest_slot(self.now)
         return Interval(start or slot.start, end or slot.end)
@@ -56,10 +52,7 @@ class _Planned:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Models of the files, as Spark runs them over an environment's tables.
-
-    A model's parents are those that a plan for the environment would give it.
-    """
+    """Models of the files, as Spark runs them over the tables that a plan would give them."""
 
     warehouse: Warehouse
 
@@ -142,22 +135,12 @@ class Models:
 
     def _plan(self, name: ModelName, environment: str) -> _Planned:
         environment = environment_name(environment)
-        models = _made_of(self.warehouse.project.models, name)
-        plan = Plans(self.warehouse).of_part(models, environment)
+        models = self.warehouse.project.models
+        needed = needed_models(models, [name])
+        part = {one: model for one, model in models.items() if one in needed}
+        plan = Plans(self.warehouse).of_part(part, environment)
         now = self.warehouse.store.database.clock.now()
         return _Planned(plan.target[name], plan.resolver(), now)
-
-
-def _made_of(models: Mapping[ModelName, Model], name: ModelName) -> dict[ModelName, Model]:
-    """Return a model with all that it is made of, and what the audits of these read."""
-    found: set[ModelName] = set()
-    waiting = {name}
-    while waiting:
-        found |= waiting
-        read = (models[one] for one in waiting)
-        near = {one for model in read for one in (*model.depends_on, *model.audited_against)}
-        waiting = (near & models.keys()) - found
-    return {one: model for one, model in models.items() if one in found}
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:

@@ -34,11 +34,7 @@ Pair = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Batch(Sequence[Pair]):
-    """The intervals of a range, made when they are looked at: a range may have millions.
-
-    Args:
-        interval: The range (UTC), of whole units.
-    """
+    """The intervals of a range of whole units (UTC), made when looked at: there may be millions."""
 
     unit: IntervalUnit
     interval: Interval
@@ -66,12 +62,10 @@ def signals_of(
 ) -> Ready:
     """Return the caller of signals for a plan.
 
-    They are asked while planning, once. An apply fills what was ready then, for that is what was
-    approved, however much later: what has arrived stays, and what arrives since is for the next
-    run.
+    They are asked once, while planning. An apply fills what was ready then, for that is what was
+    approved: what has arrived stays, and what arrives since is for the next run.
 
     Args:
-        now: The plan's instant (UTC).
         context: Makes the argument `context` of a model's signals.
     """
 
@@ -135,10 +129,6 @@ class SignalContext:
 
     Models mean what the environment shows while the plan is made, or what production shows where
     there is no such environment yet.
-
-    Args:
-        execution_time: The plan's instant (UTC).
-        model: The model whose intervals are asked about.
     """
 
     warehouse: Warehouse
@@ -158,11 +148,7 @@ class SignalContext:
 
     @property
     def spark(self) -> SparkSession:
-        """A Spark session in which models see nothing of what a signal changes.
-
-        Raises:
-            UsageError: The project's engine is not Spark.
-        """
+        """A Spark session in which models see nothing of what a signal changes."""
         from vde_dagster.spark import SparkEngine
 
         engine = self.warehouse.engine()

@@ -9,7 +9,7 @@ import dagster as dg
 
 from vde_dagster.base.times import parse_duration
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.pending_work import pending_work
+from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.published_version import likely_meant
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.execution.workspace import Workspace

@@ -1,21 +1,92 @@
-"""What plans that compute again need of the state: shown tables, what gets outdated, due ticks."""
+"""Work that is due: what an environment misses, and what plans compute again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Environment,
+    protected_tables,
+)
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import Changed
+from vde_dagster.planning.plan.missing_intervals import Window
+from vde_dagster.planning.plan.parent_coverage import due_intervals
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.restatement import Tick, due_again, restate, wishes
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Missing ranges, by the environment whose run computes them.
+
+    Args:
+        by_environment: Ranges (UTC) by model; production's tables are production's to fill.
+        units: How many intervals each model misses.
+    """
+
+    by_environment: Mapping[str, Mapping[ModelName, IntervalSet]] = field(default_factory=dict)
+    units: Mapping[ModelName, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.units)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "models": {
+                str(name): ranges.to_json()
+                for models in self.by_environment.values()
+                for name, ranges in models.items()
+            },
+            "commands": [f"vde run {name}" for name in self.by_environment],
+        }
+
+    def sentence(self) -> str:
+        """Return the missing work and its command."""
+        parts = []
+        for environment, models in self.by_environment.items():
+            intervals = sum(self.units[name] for name in models)
+            parts.append(
+                f"{count(len(models), 'model')} with {count(intervals, 'interval')}, "
+                f"computed by: vde run {environment}"
+            )
+        return "missing or due: " + "; ".join(parts)
+
+
+def pending_work(warehouse: Warehouse, plan: Plan, *, ignore_cron: bool = False) -> Missing:
+    """Return the work that a plan without changes leaves undone.
+
+    Args:
+        ignore_cron: Whether whole intervals are due before the cron has ticked.
+    """
+    window = Window(
+        plan.created_at, default_start=warehouse.settings.start_time, ignore_cron=ignore_cron
+    )
+    due = due_intervals(plan, window)
+    if not due:
+        return Missing()
+    shown = protected_tables(plan.environment, warehouse.store.environments.get(PRODUCTION))
+    tables = {model.name: model.table.id for model in plan.models if model.table}
+    found: dict[str, dict[ModelName, IntervalSet]] = {}
+    units: dict[ModelName, int] = {}
+    for name, ranges in due.items():
+        environment = PRODUCTION if tables[name] in shown else plan.environment
+        found.setdefault(environment, {})[name] = ranges
+        snapshot = plan.snapshots[plan.entries[name].snapshot_id]
+        unit = snapshot.cadence.unit
+        units[name] = sum(map(unit.count, ranges)) if snapshot.is_incremental else 1
+    return Missing(found, units)
 
 
 def shown_tables(warehouse: Warehouse, environment: str) -> dict[ModelName, PhysicalTable]:
@@ -92,7 +163,7 @@ def _ticks(warehouse: Warehouse, plan: Plan) -> dict[str, tuple[ModelName, Tick]
     for model in plan.models:
         if model.table is None or model.snapshot_id is None or model.table.id in found:
             continue
-        snapshot = plan.snapshots[model.snapshot_id]
+        snapshot = plan.snapshot_of(model)
         asked = wishes(snapshot, plan.created_at)
         if not asked or not model.table.intervals or not snapshot.model.kind.restatable:
             continue

@@ -1,0 +1,186 @@
+"""The finish of a plan: warnings, statements around it, a readable id, and the engine it needs."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from vde_dagster.execution.apply.plan_tests import PlanTests
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.planning.environments.environment import ViewNames
+from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.plan.plan import (
+    NO_STATEMENTS,
+    Change,
+    EnvironmentStatements,
+    Plan,
+    PlanKind,
+    PlannedModel,
+)
+
+
+def doubts(warehouse: Warehouse) -> tuple[str, ...]:
+    """Return warnings for a plan of the project's files.
+
+    Raises:
+        UsageError: The state certainly belongs to another project.
+    """
+    return (*_other_name(warehouse), *_new_beside_old(warehouse))
+
+
+def _other_name(warehouse: Warehouse) -> Iterator[str]:
+    """Doubt a state elsewhere that was written from a folder of another name."""
+    owner, own = warehouse.store.project.require_own(), warehouse.settings.identity
+    if owner is None or warehouse.settings.state_url is None or not own.may_be_other(owner):
+        return
+    yield (
+        f"the state store was written by a project in a folder '{owner.name}', and this is "
+        f"{own}; if they are two, give this one a state of its own (state_url); if they are one, "
+        "let the settings say so in every checkout: an id (or a name) below [tool.vde]"
+    )
+
+
+def _new_beside_old(warehouse: Warehouse) -> Iterator[str]:
+    """Doubt a state in which nothing is, where the warehouse has tables."""
+    if not warehouse.store.project.is_new():
+        return
+    found: list[str] = []
+    with suppress(OSError):  # What cannot be listed says nothing; who writes there says why.
+        found = warehouse.lakehouse.left_by_others()
+    if found:
+        from vde_dagster.state.db.database import without_password
+
+        settings = warehouse.settings
+        yield (
+            f"the state store {without_password(settings.resolved_state_url)} is new, but the "
+            f"warehouse {settings.resolved_warehouse} has tables and views already (in "
+            f"{', '.join(found[:3])}{', …' if found[3:] else ''}): if they are this project's, "
+            "the state is the wrong one, and all would be computed again: look at state_url and "
+            "VDE_STATE_URL, or import the state (vde state import)"
+        )
+
+
+def require_engine_for(plan: Plan, warehouse: Warehouse, tests: PlanTests | None) -> None:
+    """Make sure that an engine can be had, where applying a plan needs one.
+
+    Args:
+        tests: The unit tests that run first, or None for none.
+
+    Raises:
+        NoSparkError: Java or the Spark master is not there.
+    """
+    if (
+        any(map(_works, plan.models))
+        or plan.statements
+        or _unknown_views(plan, warehouse)
+        or (tests is not None and tests.need_an_engine(plan))
+    ):
+        warehouse.require_engine()
+
+
+def _works(model: PlannedModel) -> bool:
+    """Say whether an engine works on a model; what a run skips it leaves alone."""
+    computes = model.builds and not model.records_only and model.skips is None
+    new = model.table is not None and not model.table.created and model.snapshot_id is not None
+    return computes or new or model.audits or model.layout or model.deploys
+
+
+def _unknown_views(plan: Plan, warehouse: Warehouse) -> bool:
+    """Say whether a query is shown whose types nobody has asked an engine for."""
+    shown = {
+        entry.snapshot_id
+        for entry in plan.entries.values()
+        if entry.table_id is None
+        and plan.snapshots[entry.snapshot_id].model.kind.is_shown
+        and plan.snapshots[entry.snapshot_id].model.query is not None
+    }
+    return bool(shown) and len(warehouse.store.snapshots.view_types(shown)) < len(shown)
+
+
+def damages(state: WarehouseState, environment: str) -> Iterator[str]:
+    """Return the warnings on damaged definitions and their repair."""
+    for name in state.mended:
+        yield (
+            f"the stored definition of {name} was damaged; it is written again from the "
+            "project's files, which still have it"
+        )
+    for name in state.left_out:
+        yield (
+            f"the definition of {name} that '{environment}' shows, or would take over, cannot be "
+            "read in the state store; the plan counts the model as changed"
+        )
+
+
+def with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
+    """Add the statements `before_all` and `after_all` of the settings."""
+    settings = warehouse.settings
+    before = warehouse.store.statements.around_runs(plan.environment)
+    made = NO_STATEMENTS
+    if settings.before_all or settings.after_all:
+        from vde_dagster.planning.rendering.views import over_views
+        from vde_dagster.project.loading.environment_statements import environment_statements
+
+        names = ViewNames(plan.environment, settings.environment_suffix_target)
+        shown = {
+            name
+            for name, entry in plan.entries.items()
+            if plan.snapshots[entry.snapshot_id].model.kind.is_shown
+        }
+        refs = [names.ref(name) for name in shown]
+        made = EnvironmentStatements(
+            *environment_statements(
+                settings,
+                plan.environment,
+                schemas=sorted({ref.namespace for ref in refs}),
+                views=sorted(f"{settings.catalog}.{ref.namespace}.{ref.name}" for ref in refs),
+            )
+        ).map(
+            lambda text: over_views(
+                text,
+                lambda name: names.quoted(name, settings.catalog) if name in shown else None,
+                settings.catalog,
+            )
+        )
+    if made == before:
+        return replace(plan, statements=made) if made else plan
+    return replace(plan, statements=made, other_statements=True)
+
+
+MAX_ID = 64
+"""Characters of a plan's id that the state keeps."""
+
+
+def readable_id(plan: Plan, change: str) -> str:
+    """Name a plan by its environment, when it was made (UTC), what changes, and chance.
+
+    It is also the name of branches and files, so it has letters, digits, `-` and `_` only.
+    """
+    head, tail = plan.environment, uuid.uuid4().hex[:10]
+    when = f"{plan.created_at:%d%b-%H%M}"
+    room = MAX_ID - len(f"{head}-{when}--{tail}")
+    word = re.sub(r"\W+", "_", change, flags=re.ASCII).strip("_")[: max(room, 0)].rstrip("_")
+    return "-".join(part for part in (head, when, word, tail) if part)[-MAX_ID:]
+
+
+def change_in_a_word(plan: Plan, state: WarehouseState) -> str:
+    """Return a plan's subject in words: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
+    if plan.kind is not PlanKind.PLAN:
+        return str(plan.kind.value)
+    edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]
+    edited += [model for model in plan.models if model.change is Change.ADDED]
+    if not plan.base_version or not edited:
+        return "" if plan.base_version else "new"
+    first, *others = edited
+    if others:
+        return f"{first.name.name}_and_{len(others)}_more"
+    if first.change is not Change.MODIFIED:
+        return f"{first.name.name}_{first.change.value}"
+    old = state.snapshots.get(first.previous_snapshot_id or "")
+    new = plan.snapshots.get(first.snapshot_id or "")
+    known = {column.name.lower() for column in old.columns} if old and old.columns else set()
+    added = [c.name for c in new.columns or () if c.name.lower() not in known] if new else []
+    name = str(first.name.name)
+    return f"{name}_with_{added[0]}" if known and len(added) == 1 else name
