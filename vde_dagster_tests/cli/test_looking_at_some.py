@@ -82,7 +82,7 @@ def test_a_model_is_rendered_as_if_all_others_had_been_planned_too(
         workspace.apply(workspace.plan("dev", skip_backfill=True))
         names = [str(n) for n, model in workspace.project.models.items() if model.query]
         some = {name: workspace.models.render(name, environment=environment) for name in names}
-        monkeypatch.setattr(render_model, "_made_of", lambda models, name: dict(models))
+        monkeypatch.setattr(render_model, "needed_models", lambda models, names: set(models))
         assert some == {
             name: workspace.models.render(name, environment=environment) for name in names
         }
