@@ -80,9 +80,14 @@ def split_identifier(text: str) -> list[str]:
     return parts
 
 
-def quote(identifier: str) -> str:
-    """Quote one identifier for Spark SQL (back quotes, doubled inside)."""
-    return "`" + identifier.replace("`", "``") + "`"
+def quote(*parts: str) -> str:
+    """Quote a name of one or more parts for Spark SQL (back quotes, doubled inside)."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def quote_as(column: str, name: str) -> str:
+    """Select a column under a name, in Spark SQL."""
+    return quote(column) if column == name else f"{quote(column)} AS {quote(name)}"
 
 
 def string_literal(text: str) -> str:

@@ -16,7 +16,6 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     environment_name,
 )
-from vde_dagster.planning.environments.resolver import qualified
 from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
@@ -196,5 +195,5 @@ def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:
             name, environment, known.views.quoted(name, catalog) if shown else None, None
         )
     table = warehouse.store.tables.get(entry.table_id)
-    quoted = qualified(table.ref, catalog)
+    quoted = table.ref.quoted(catalog)
     return TableName(name, environment, known.views.quoted(name, catalog), quoted, table.branch)

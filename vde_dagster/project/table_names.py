@@ -54,7 +54,7 @@ class TableNames:
             raise UsageError(
                 f"'{'.'.join(parts)}' has more than three parts", hint="write schema.table"
             )
-        quoted = ".".join(quote(part) for part in parts[-2:])
+        quoted = quote(*parts[-2:])
         name = ModelName.parse(quoted, self.default_namespace)
         if len(parts) < 3 or parts[0].lower() == self.catalog.lower():
             return name
@@ -89,7 +89,7 @@ class TableNames:
         meant = self.catalogs.get(parts[0].lower())
         if meant is None or meant.lower() not in ("", self.catalog.lower()):
             return None
-        return ".".join(quote(part) for part in (self.catalog, *parts[1:]))
+        return quote(self.catalog, *parts[1:])
 
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
         """Return catalog, schema and name of a table of another catalog; None for all others."""

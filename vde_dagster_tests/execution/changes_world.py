@@ -30,7 +30,7 @@ from vde_dagster.execution.changes.compare_versions import (
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnEvent, ViewColumn
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.planning.tables.pinned_reads import pinned_query
+from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.environments.pins import Pin
 
@@ -260,12 +260,9 @@ class Shown:
         types = columns_of(metadata, pin.schema_id)
         found = (s for s in metadata["snapshots"] if s["snapshot-id"] == pin.snapshot_id)
         written = next(found)["schema-id"] if pin.snapshot_id else None
-        inner = pinned_query(
-            f"`lake`.`{self.table.name}`",
-            pin.snapshot_id,
-            types.items(),
-            columns_of(metadata, written),
-        )
+        state = PinnedTable(pin.snapshot_id, types, columns_of(metadata, written))
+        own = [(name, name) for name in types]
+        inner = pinned_select(f"`lake`.`{self.table.name}`", state, own)
         listed = ", ".join(f"`{place}` AS `{name}`" for name, place, _ in self.columns)
         columns = tuple(
             ViewColumn(name, types[place], version, place) for name, place, version in self.columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.planning.rendering.view_dialects import trino_query, trino_select
-from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_query
+from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.sql.outline import without_qualify
 
@@ -142,7 +142,9 @@ def test_a_held_state_of_a_table_is_read_under_the_columns_that_it_had() -> None
 
 
 def test_a_query_over_a_held_state_is_translated() -> None:
-    rows = pinned_query("`lakehouse`.`n`.`t`", 7, [("a", "INT")], {"a": "INT"})
+    rows = pinned_select(
+        "`lakehouse`.`n`.`t`", PinnedTable(7, {"a": "INT"}, {"a": "INT"}), [("a", "a")]
+    )
     query = trino_query(f"SELECT a FROM ({rows}) AS t", [("a", "INT")], "lakehouse", "iceberg")
     assert query is not None
     assert '(SELECT "a" FROM "iceberg"."n"."t" FOR VERSION AS OF 7) AS t' in query

@@ -15,7 +15,6 @@ from vde_dagster.planning.environments.resolver import (
     TableRead,
     column_map,
     fill_map,
-    qualified,
     select_physical,
     tables_read,
 )
@@ -90,7 +89,7 @@ class PlanTasks:
             own = (model.name,) if model.reads_itself else ()
             known = {parent: relation_of(parent) for parent in (*model.depends_on, *own)}
             sources = {parent: sql for parent, sql in known.items() if sql is not None}
-        name = qualified(table.ref, self.catalog)
+        name = table.ref.quoted(self.catalog)
         before, after = (
             render_statements(statements, relation_of, name, interval, self.plan.created_at)
             for statements in (model.pre_statements, model.post_statements)
@@ -182,7 +181,7 @@ class PlanTasks:
         before = render_statements(
             tuple(filter(only_of_session, snapshot.model.pre_statements)),
             relations(resolver, self.catalog, interval, self.plan.created_at),
-            qualified(named, self.catalog),
+            named.quoted(self.catalog),
             interval,
             self.plan.created_at,
         )

@@ -33,7 +33,7 @@ from vde_dagster.planning.changes.query import (
     of_lineage,
     of_versions,
 )
-from vde_dagster.planning.environments.resolver import column_map, qualified
+from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -240,7 +240,7 @@ class _Comparison:
     def _by_table(
         self, way: ByCommits | ByLineage, pinned: TableAtPin, pairs: Sequence[ColumnPair]
     ) -> tuple[Method, str]:
-        table = qualified(pinned.table.ref, self.catalog)
+        table = pinned.table.ref.quoted(self.catalog)
         if isinstance(way, ByCommits):
             columns = [pair.after for pair in pairs]
             types = columns_of(pinned.metadata, None)

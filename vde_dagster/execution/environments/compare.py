@@ -229,7 +229,7 @@ def table_in_spark(warehouse: Warehouse, text: str) -> str:
             f"'{text}' is no table's name",
             hint="write schema.table, catalog.schema.table, or two environments as dev:prod MODEL",
         )
-    return ".".join(map(quote, parts))
+    return quote(*parts)
 
 
 def compare_tables(

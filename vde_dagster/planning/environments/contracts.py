@@ -38,8 +38,8 @@ class Reader(NamedTuple):
     """A model that reads what breaks.
 
     Args:
-        columns: Its columns that are made of it; none where it decides the rows, or where it is
-            not known what is made of it.
+        columns: Its columns that are made of it; none where it decides the rows, or where that is
+            not known.
     """
 
     model: ModelName
@@ -51,15 +51,15 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContractBreak:
-    """Something that an environment shows and its readers will not find as it was.
+    """A column, or a whole model, that readers of an environment will not find as it was.
 
     Args:
-        column: The column; None when the model is no longer shown at all.
+        column: None when the model is no longer shown at all.
         was: The column's Spark SQL type, as far as it is known.
         becomes: Its new type; None when it goes.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment as it is now.
-        renamed: The name that a column has then, where only that changes.
+        renamed: The new name of a column that changes nothing else.
     """
 
     model: ModelName
@@ -110,11 +110,7 @@ class ContractBreak:
 
 
 class Shown(NamedTuple):
-    """A model as an environment shows it, or will.
-
-    Args:
-        table: The table that serves it, if it owns one.
-    """
+    """A model as an environment shows it, or will, with the table that serves it."""
 
     snapshot: Snapshot
     table: PhysicalTable | None
@@ -129,10 +125,8 @@ def contract_breaks(
     of a view that is not understood.
 
     Args:
-        old: The model as the environment shows it.
-        new: The model as it will; None when it is removed.
-        view_types: What Spark made of views that were published.
-        among: What the environment shows now: who reads the model is looked for there.
+        new: None when the model is removed.
+        among: The models that the environment shows now, among which readers are looked for.
     """
     name = old.snapshot.name
     if not old.snapshot.model.kind.is_shown:
@@ -185,7 +179,7 @@ def widens(was: str, becomes: str) -> bool:
 
 
 def widens_in_place(was: str, becomes: str) -> bool:
-    """Say whether Iceberg reads what was written as one type as another, wider one.
+    """Say whether Iceberg reads a written type as another, wider one.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -196,7 +190,7 @@ def widens_in_place(was: str, becomes: str) -> bool:
 
 
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
-    """Return the types of the columns that are shown, by name, as far as they are known.
+    """Return the Spark SQL types of the columns that are shown, as far as they are known.
 
     A table's are those that were written; a view's those that Spark analysed when it was
     published; of what was not built yet, those that follow from the query.

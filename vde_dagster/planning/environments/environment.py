@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
@@ -19,9 +20,8 @@ class ViewNames:
     """Names of an environment's views: `db.model` in production, else with its name.
 
     Args:
-        environment: The environment's name.
-        suffix: Which part of a view's name ends with it; means nothing in production.
-        mode: Whether production has tables where its models have some; means nothing elsewhere.
+        suffix: Which part of a view's name ends with the environment's; not in production.
+        mode: Whether production has tables where its models have some.
     """
 
     environment: str
@@ -43,14 +43,10 @@ class ViewNames:
 
     def quoted(self, name: ModelName, catalog: str) -> str:
         """Quote the full name of a model's view for Spark SQL."""
-        ref = self.ref(name)
-        return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+        return self.ref(name).quoted(catalog)
 
     def require_free(self, shown: Iterable[ModelName], taken: Iterable[ModelName]) -> None:
-        """Make sure that no view has the name of a model or table of production's.
-
-        Args:
-            taken: Names of production's views and of tables that others write.
+        """Make sure that no view has the name of one of production's, or of a table of others.
 
         Raises:
             UsageError: One has: the environment needs another name.
@@ -80,9 +76,8 @@ class HeldState:
     """A state of a table that an environment goes on showing, whatever becomes of the table.
 
     Args:
-        snapshot_id: The Iceberg snapshot; None for a table that had none, and so no rows.
+        snapshot_id: The Iceberg snapshot; None for a table without rows.
         schema_id: The table's schema at that time, whose columns readers may name.
-        rows: Rows in it, when known.
     """
 
     snapshot_id: int | None
@@ -110,16 +105,12 @@ class Environment:
     """One version of an environment as it was published.
 
     Args:
-        name: The environment's name.
         version: Counts publications, from 1.
-        entries: One per model, by name.
-        publication_id: Unique id of the publication that made this version.
+        publication_id: Id of the publication that made this version.
         plan_id: The plan that was applied, or None for a rollback.
         published_at: When (UTC).
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
-        suffix: Which part of its views' names has the environment's.
-        mode: Whether it has tables where its models have some, if it is production.
         frozen: The version that it shows for ever (`prod@41`); None for one that may change.
     """
 
@@ -149,7 +140,7 @@ class Environment:
 
     @property
     def held(self) -> dict[str, HeldState]:
-        """By table id, the states that it holds tables at."""
+        """The states that it holds tables at, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
@@ -179,11 +170,8 @@ class Environment:
 def require_changeable(name: str, frozen: str | None) -> None:
     """Make sure that an environment may change.
 
-    Args:
-        frozen: The version that it shows for ever, or None.
-
     Raises:
-        UsageError: It is frozen.
+        UsageError: It shows a frozen version.
     """
     if frozen is not None:
         raise UsageError(
@@ -193,11 +181,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of the tables that an environment may not write: production reads them.
-
-    Args:
-        production: Production's current version; None when it does not exist.
-    """
+    """Return the ids of the tables that only production may write, as it reads them."""
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
 
@@ -208,11 +192,7 @@ def environment_name(text: str) -> str:
         UsageError: It has characters other than letters, digits and `_`, or is too long.
     """
     name = text.strip().lower()
-    if (
-        not name
-        or len(name) > 60
-        or not all(c.isascii() and (c.isalnum() or c == "_") for c in name)
-    ):
+    if not re.fullmatch("[a-z0-9_]{1,60}", name):
         raise UsageError(
             f"'{text}' is not an environment's name",
             hint="use up to 60 letters, digits and underscores, for example dev_anna",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName, quote, quote_as
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
@@ -18,12 +18,10 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 class Binding:
     """The relation that a model's name stands for in an environment.
 
-    Exactly one of `table` and `external` is set, or neither: then the model is a query that its
-    readers inline.
+    At most one of `table` and `external` is set; a model without either is a query that its readers
+    inline.
 
     Args:
-        snapshot: The model's snapshot.
-        table: The physical table that serves it.
         columns: (output column, physical column) in output order, when there is a table.
         branch: The Iceberg branch to read, or None for `main`.
         stand_in: A subquery in place of the table, which is not there yet.
@@ -46,15 +44,12 @@ class Resolver:
     """Resolves names over one (target) version of an environment.
 
     Args:
-        environment: The environment's name.
-        snapshots: Snapshots by id.
-        tables: Physical tables by id.
-        branches: Branch by table id, for tables that are being written beside `main`.
+        snapshots: By id.
+        tables: By id.
+        branches: By table id, for tables that are being written beside `main`.
         production: Ids of the tables that production reads.
         stand_ins: A subquery by table id, in place of tables that are not there yet.
-        commits: What to read of models of which not all rows are read.
-        suffix: Which part of its views' names has the environment's.
-        mode: Whether it has tables where its models have some, if it is production.
+        commits: The commits to read, of models of which not all rows are read.
         pinned: By table id, the state of it to read; has what entries hold if views are made.
     """
 
@@ -218,24 +213,18 @@ def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
 
-def qualified(ref: TableRef, catalog: str) -> str:
-    """Quote a table's full name for Spark SQL."""
-    return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
-
-
 def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None = None) -> str:
     """Return the query that reads a bound table under the model's own column names.
 
     Args:
-        catalog: The Spark catalog's name.
         only: Output columns to read, or None for all.
     """
     assert binding.table is not None
     if binding.pinned is not None:
         listed = (pair for pair in binding.columns if only is None or pair[0] in only)
-        return pinned_select(qualified(binding.table.ref, catalog), binding.pinned, listed)
+        return pinned_select(binding.table.ref.quoted(catalog), binding.pinned, listed)
     columns = ", ".join(
-        quote(physical) if physical == name else f"{quote(physical)} AS {quote(name)}"
+        quote_as(physical, name)
         for name, physical in binding.columns
         if only is None or name in only
     )
@@ -245,7 +234,7 @@ def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None
     elif binding.branch:
         escaped = binding.branch.replace("'", "\\'")
         at = f" VERSION AS OF '{escaped}'"
-    source = binding.stand_in or qualified(binding.table.ref, catalog)
+    source = binding.stand_in or binding.table.ref.quoted(catalog)
     return f"SELECT {columns} FROM {source}{at}"
 
 
@@ -256,7 +245,6 @@ Outputs = frozenset[str] | None
 """Columns that a query returns, in lower case; None for all of them."""
 
 _Asked = tuple[str, Outputs]
-"""A snapshot's id, and what is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +253,6 @@ class TableRead:
 
     Args:
         key: The physical table's id, or `namespace.name` of one that others write.
-        ref: Its place in the project's catalog.
         branch: The Iceberg branch that is read, or None for `main`.
         foreign: The other catalog that it lies in, or None.
     """
@@ -279,12 +266,7 @@ class TableRead:
 
 
 def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[TableRead, ...]:
-    """Return the tables that filling a snapshot's table reads, each once, in order of their keys.
-
-    Args:
-        snapshot: The definition that fills the table.
-        catalog: The Spark catalog's name.
-    """
+    """Return the tables that filling a snapshot's table reads, each once, by their keys."""
     found: dict[str, TableRead] = {}
     for read in _reads(snapshot, resolver, catalog, None, set()):
         known = found.get(read.key)

@@ -32,7 +32,6 @@ class Previewed:
     """A definition that an environment shows as a change in place, on a branch.
 
     Args:
-        forward: What the definition goes on with, and what it means on its own.
         anew: Environments that show the same definition with a table of its own.
     """
 
@@ -49,18 +48,16 @@ class WarehouseState:
         target: The environment's current version; None when it does not exist.
         production: Production's current version, with which a new environment is compared.
         snapshots: Snapshots that these two and the tables name, by id.
-        tables: Physical tables that these two name, and all those whose fill version is that of a
-            snapshot of the project, by id.
-        view_types: What Spark made of the VIEW models that the plan may change, as far as it is
-            known, by snapshot id.
-        left_out: What the environment that changes are told against shows of models whose stored
-            definitions cannot be read; neither that environment's entries have them.
+        tables: By id, those that these two name, and all whose fill version is that of a snapshot
+            of the project.
+        view_types: Columns of the VIEW models that the plan may change, by snapshot id.
+        left_out: Entries of `base` whose stored definitions cannot be read; it lacks them.
         guarded: Ids of the tables that production shows for such definitions.
-        mended: Names of the models whose stored definitions were damaged and are written again.
-        pinned: The tables that models went on with under the physical versions that they name,
-            where production shows another one, by model.
-        previews: What environments preview of models that can change in place, by model.
-        audited: The ends of what the environment's standalone audits have looked at (UTC), by name.
+        mended: Models whose damaged stored definitions are written again.
+        pinned: The table that a model had under the physical version that it names, where
+            production shows another one.
+        previews: Previews, by environments, of models that can change in place.
+        audited: The ends of what the environment's standalone audits have looked at (UTC).
     """
 
     target: Environment | None = None
@@ -118,7 +115,7 @@ class WarehouseState:
 
     @property
     def base(self) -> Environment | None:
-        """The environment that the plan's changes are told against."""
+        """The environment with which a plan is compared."""
         return self.target or self.production
 
     @property
@@ -140,11 +137,7 @@ Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, S
 def rehash(
     state: WarehouseState, canonicaliser: str, build: Build
 ) -> tuple[WarehouseState, list[PhysicalTable]]:
-    """Hash what the environments hold again, where another canonicaliser hashed it.
-
-    Args:
-        state: The state as it is stored.
-        canonicaliser: Today's.
+    """Hash what the environments show again, where another canonicaliser hashed it.
 
     Returns:
         The state in today's hashes (its snapshots under their stored ids), and the tables whose
@@ -181,7 +174,7 @@ def rehash(
 def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
     """Return the revision of hashed-anew snapshots that go on with another's table.
 
-    What they inherited names a mixture, and goes on to name it; children compare nothing else.
+    The hashes that they inherited name a mixture, and go on to name it.
     """
 
     def revise(plain: Snapshot) -> Snapshot:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName, quote, quote_as
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.resolver import Binding, Resolver
 from vde_dagster.planning.rendering.render import replace_tables
@@ -100,11 +100,8 @@ def served_query(
 
 
 def _select_once(doubled: Doubled) -> str:
-    columns = ", ".join(
-        quote(column) if column == name else f"{quote(column)} AS {quote(name)}"
-        for name, column in doubled.columns
-    )
-    return f"SELECT {columns} FROM {_quoted(*doubled.table)}"
+    columns = ", ".join(quote_as(column, name) for name, column in doubled.columns)
+    return f"SELECT {columns} FROM {quote(*doubled.table)}"
 
 
 def _relation(
@@ -114,15 +111,11 @@ def _relation(
     if external is not None:
         place = (external.namespace, external.name)
         parts = place if external.catalog is None else (external.catalog, *place)
-        return f"SELECT * FROM {_quoted(*parts)}"
+        return f"SELECT * FROM {quote(*parts)}"
     if binding.table is not None:
         columns = ", ".join(quote(name) for name, _ in binding.columns)
-        return f"SELECT {columns} FROM {_quoted(*model.name)}"
+        return f"SELECT {columns} FROM {quote(*model.name)}"
     return served_query(model, resolver, doubled) if model.query is not None else None
-
-
-def _quoted(*parts: str) -> str:
-    return ".".join(quote(part) for part in parts)
 
 
 _KEPT = 10_000

@@ -37,6 +37,9 @@ class PinnedTable:
 def pinned_select(table: str, pinned: PinnedTable, columns: Iterable[tuple[str, str]]) -> str:
     """Return the Spark SQL that reads columns of a table as of a snapshot.
 
+    Engines read a snapshot with the schema that it was written with. A column that the table got
+    later is NULL in all of its rows, and one whose type was widened later has that type.
+
     Args:
         table: The table's full name, quoted for Spark SQL.
         columns: (output column, physical column), in order.
@@ -57,31 +60,6 @@ def _column(pinned: PinnedTable, output: str, physical: str) -> str:
     if type_ is not None:
         value = f"CAST({value} AS {type_})"
     return value if value == quote(output) else f"{value} AS {quote(output)}"
-
-
-def pinned_query(
-    table: str,
-    snapshot_id: int | None,
-    wanted: Iterable[tuple[str, str]],
-    there: Mapping[str, str],
-) -> str:
-    """Return the query that reads a table's columns as of a snapshot.
-
-    Engines read a snapshot with the schema that it was written with. A column that the table got
-    later is NULL in all of its rows, and one whose type was widened later has that type.
-
-    Args:
-        table: The table's full name, quoted for Spark SQL.
-        snapshot_id: The Iceberg snapshot; None for a table that had none, and so no rows.
-        wanted: (column, Spark SQL type), as the table had them when it was published.
-        there: Spark SQL type by column, of the snapshot's own schema.
-
-    >>> pinned_query("`c`.`n`.`t`", 7, [("a", "BIGINT"), ("b", "INT")], {"a": "INT"})
-    'SELECT CAST(`a` AS BIGINT) AS `a`, CAST(NULL AS INT) AS `b` FROM `c`.`n`.`t` VERSION AS OF 7'
-    """
-    columns = dict(wanted)
-    pinned = PinnedTable(snapshot_id, columns, there)
-    return pinned_select(table, pinned, ((name, name) for name in columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,10 @@ class TableRef:
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}"
 
+    def quoted(self, catalog: str) -> str:
+        """Quote its full name for Spark SQL."""
+        return quote(catalog, self.namespace, self.name)
+
 
 class PhysicalColumn(NamedTuple):
     """A column of a physical table.
@@ -184,8 +188,7 @@ class ExternalTable:
         Args:
             own_catalog: The project's catalog in Spark.
         """
-        parts = (self.catalog or own_catalog, self.namespace, self.name)
-        return ".".join(quote(part) for part in parts)
+        return quote(self.catalog or own_catalog, self.namespace, self.name)
 
 
 def external_table(model: Model) -> ExternalTable:

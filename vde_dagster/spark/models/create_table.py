@@ -64,7 +64,7 @@ def create_physical_table(
                 location=snapshot.model.location,
             )
     layout = _TableLayout.of(table, snapshot, columns)
-    target = ".".join(map(quote, (settings.catalog, table.ref.namespace, table.ref.name)))
+    target = table.ref.quoted(settings.catalog)
     if layout.is_plain:
         location = lakehouse.table_location(table.ref, table.id)
         created = lakehouse.create_table(layout.new_table(table.ref, location, branch))
@@ -72,7 +72,7 @@ def create_physical_table(
         statement = layout.statement(
             target, table_location(settings.warehouse, table.ref, table.id)
         )
-        namespace = f"{quote(settings.catalog)}.{quote(table.ref.namespace)}"
+        namespace = quote(settings.catalog, table.ref.namespace)
         created = _create_by_statement(session, statement, namespace)
     if not created:
         found = lakehouse.table_metadata(table.ref).get("properties", {}).get(TABLE_KEY)

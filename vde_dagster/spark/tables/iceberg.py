@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError, UnknownOutcomeError
 from vde_dagster.lakehouse.catalogs.catalog import PointerMovedError
 from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -71,7 +70,7 @@ class IcebergTable:
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
     ) -> None:
         self.session = session
-        self.quoted = ".".join(map(quote, (catalog, ref.namespace, ref.name)))
+        self.quoted = ref.quoted(catalog)
         self._catalog = catalog
         self._lakehouse = lakehouse
         self.ref = ref
