@@ -21,7 +21,7 @@ from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_block
 from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:
-    from vde_dagster.project.reading.sql_models import FileContext
+    from vde_dagster.project.reading.file_context import FileContext
 
 
 def environment_statements(

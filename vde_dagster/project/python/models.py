@@ -34,9 +34,8 @@ from vde_dagster.project.python.decorators import (
 from vde_dagster.project.python.files import execute, parse_python
 from vde_dagster.project.python.reads import CodeOfModel, tables_read_by
 from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call, read_signals
-from vde_dagster.project.reading.completion import completed
+from vde_dagster.project.reading.file_context import FileContext, completed, name_of
 from vde_dagster.project.reading.model_defaults import default_statements
-from vde_dagster.project.reading.sql_models import FileContext, name_of
 from vde_dagster.sql.scanner import SourceText, scan
 
 
@@ -67,7 +66,8 @@ def load_python_file(
     for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
         location = SourceLocation(path, definition.line)
         for variables in python_blueprints(definition, location, context):
-            here = context.with_variables(texts_of(variables), _collections(variables))
+            texts, collections = texts_of(variables), _collections(variables)
+            here = replace(context, variables=texts, values=collections)
             asked = asked_variables(definition.function, files, context.settings.variables)
             python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
             made = filled_in(definition, location, here)

@@ -13,8 +13,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.model import PythonSource
+from vde_dagster.project.reading.file_context import FileContext
 from vde_dagster.project.reading.rendering import render
-from vde_dagster.project.reading.sql_models import FileContext
 from vde_dagster.sql.scanner import SourceText
 
 _TABLE_METHODS = ("table", "resolve_table")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +23,14 @@ from vde_dagster.project.reading.statements import Block, Statement
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 
-AUDIT_PROPERTIES = (
+_PROPERTIES = (
     *("name", "blocking", "dialect", "defaults", "skip", "standalone", "description", "formatting"),
 )
-NODE_PROPERTIES = (
+_NODE_PROPERTIES = (
     *("owner", "tags", "stamp", "depends_on", "project"),
     *("cron", "cron_tz", "interval_unit", "start", "end"),
 )
-"""What only standalone audits have beside these."""
+"""Properties of standalone audits alone."""
 _NON_BLOCKING = "_non_blocking"
 
 
@@ -43,7 +44,6 @@ class AuditDefinition:
         before: The definitions of macros (`@DEF`) before its query.
         blocking: Whether failing rows stop the publication, unless a call says otherwise.
         defaults: SQL text of arguments that a call leaves out.
-        skip: Whether it is not to be run.
         standalone: Whether it is a node of the graph by itself, and no model can call it.
     """
 
@@ -61,12 +61,7 @@ class AuditDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AuditCall:
-    """A call as a model makes it.
-
-    Args:
-        name: The audit's name as written.
-        arguments: SQL text by argument.
-    """
+    """A model's call of an audit or signal, with SQL text by argument."""
 
     name: str
     arguments: dict[str, str]
@@ -75,12 +70,7 @@ class AuditCall:
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """Everything that decides what a call means.
-
-    Args:
-        definitions: Custom audits by name.
-        scope: Macros and variables of the project.
-    """
+    """The context of audit calls: custom audits by name, macros, variables and names of tables."""
 
     definitions: Mapping[str, AuditDefinition]
     scope: MacroScope
@@ -97,13 +87,13 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
     given = header.properties
     standalone = given["standalone"].boolean() if "standalone" in given else False
     for name, value in given.items():
-        if name in NODE_PROPERTIES and not standalone:
+        if name in _NODE_PROPERTIES and not standalone:
             raise value.error(
                 f"'{name}' is a property of standalone audits",
                 f"remove '{name}', or write standalone true",
             )
-        if name not in AUDIT_PROPERTIES and name not in NODE_PROPERTIES:
-            known = (*AUDIT_PROPERTIES, *(NODE_PROPERTIES if standalone else ()))
+        if name not in _PROPERTIES and name not in _NODE_PROPERTIES:
+            known = (*_PROPERTIES, *(_NODE_PROPERTIES if standalone else ()))
             raise header.source.error(
                 f"unknown property '{name}' of an audit", value.start, suggest(name, known)
             )
@@ -157,7 +147,7 @@ def read_audits(
     audits: list[Audit] = []
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
-        audit, read = resolve_audit(call, context)
+        audit, read = _resolved(call, context)
         if audit is None or audit in audits:
             continue
         audits.append(audit)
@@ -166,16 +156,13 @@ def read_audits(
     return tuple(audits), reads
 
 
-def resolve_audit(
+def _resolved(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
     """Turn a call into a query.
 
     Returns:
         The audit (None when it is switched off) and the tables that it reads beyond the model.
-
-    Raises:
-        ProjectError: The audit is unknown, an argument is wrong, or its query is.
     """
     name = call.name.lower()
     arguments = dict(call.arguments)
@@ -192,11 +179,11 @@ def resolve_audit(
         default = True
     else:
         known = [*context.definitions, *PLUGINS.names()]
-        raise ProjectError(
+        raise _error(
+            call,
             f"unknown audit '{call.name}'",
-            hint=suggest(base, known, "audits"),
-            location=call.location,
-            unknown=Unknown("audit", call.name),
+            suggest(base, known, "audits"),
+            Unknown("audit", call.name),
         )
     if definition is not None and definition.skip:
         return None, {}
@@ -256,14 +243,9 @@ def _render_builtin(
     expander = _argument_expander(call, context)
     items: Items = {}
     for key, text in {**builtin.optional, **arguments}.items():
-        try:
+        with _at_call(call):
             expanded = expander.expand_text(text)
-        except ProjectError as error:
-            raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
-        if key == "condition":
-            items[key] = (expanded,)
-        else:
-            items[key] = tuple(list_items(expander, expanded))
+        items[key] = (expanded,) if key == "condition" else tuple(list_items(expander, expanded))
         if not items[key]:
             raise _error(call, f"argument '{key}' of {name} is empty")
         if context.scope.dialect != "spark" and key in arguments and key not in _NO_EXPRESSIONS:
@@ -279,10 +261,8 @@ def _in_spark(text: str, call: AuditCall, context: AuditContext) -> str:
     head = "SELECT "
     expander = Expander(SourceText(call.location.path, head + text), context.scope)
     expanded = expander.expand(0, len(head) + len(text))
-    try:
+    with _at_call(call):
         return render(expander, expanded, context.names, what="argument").sql[len(head) :]
-    except ProjectError as error:
-        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
 
 
 def _argument_expander(call: AuditCall, context: AuditContext) -> Expander:
@@ -294,10 +274,8 @@ def _render_text(
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
     source = SourceText(call.location.path, text)
     expander = Expander(source, dataclasses.replace(context.scope, dialect="spark"))
-    try:
+    with _at_call(call):
         rendered = render(expander, expander.expand(0, len(text)), context.names, what="audit")
-    except ProjectError as error:
-        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
     return rendered.sql, dict.fromkeys(rendered.reads, call.location)
 
 
@@ -308,10 +286,8 @@ def _render_custom(
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
     expander = _argument_expander(call, context)
-    try:
+    with _at_call(call):
         given = {key: expander.expand_text(text) for key, text in arguments.items()}
-    except ProjectError as error:
-        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
     try:
         sql, reads = expanded_query(definition, given, context)
     except ProjectError as error:
@@ -335,7 +311,7 @@ def _render_custom(
 def expanded_query(
     definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Expand a custom audit's query, with SQL text by argument; also return the tables it reads.
+    """Expand a custom audit's query with SQL text by argument; also return the tables it reads.
 
     Raises:
         ProjectError: Something in it is unknown or wrong; points at the place.
@@ -358,11 +334,22 @@ def expanded_query(
     return rendered.sql, dict(rendered.reads)
 
 
-def _error(call: AuditCall, message: str, hint: str | None = None) -> ProjectError:
-    return ProjectError(message, hint=hint, location=call.location)
+def _error(
+    call: AuditCall, message: str, hint: str | None = None, unknown: Unknown | None = None
+) -> ProjectError:
+    return ProjectError(message, hint=hint, location=call.location, unknown=unknown)
 
 
-GIVEN = ("batch", "execution_time", "environment", "model", "context")
+@contextmanager
+def _at_call(call: AuditCall) -> Iterator[None]:
+    """Raise errors of an audit's text at the place of its call."""
+    try:
+        yield
+    except ProjectError as error:
+        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
+
+
+_GIVEN = ("batch", "execution_time", "environment", "model", "context")
 """Parameters of signals that nobody writes in a call."""
 
 
@@ -375,53 +362,44 @@ class SignalDefinition:
 
 
 def read_signals(
-    calls: Sequence[AuditCall], known: Mapping[str, SignalDefinition]
+    calls: Iterable[AuditCall], known: Mapping[str, SignalDefinition]
 ) -> tuple[Signal, ...]:
     """Turn calls into signals.
 
     Raises:
         ProjectError: A signal or an argument is unknown, or a value is not a plain one.
     """
-    return tuple(_read(call, known) for call in calls)
+    return tuple(_signal(call, known) for call in calls)
 
 
-def _read(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
+def _signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
     name = call.name.lower()
     definition = known.get(name)
     if definition is None:
-        raise ProjectError(
-            f"unknown signal '{call.name}'",
-            hint=suggest(call.name, known, "signals")
-            if known
-            else "write it in signals/, a Python function under @signal()",
-            location=call.location,
-            unknown=Unknown("signal", name),
-        )
-    arguments = tuple(
-        (key, _value(text, key, call)) for key, text in sorted(call.arguments.items())
-    )
+        hint = "write it in signals/, a Python function under @signal()"
+        if known:
+            hint = suggest(call.name, known, "signals")
+        raise _error(call, f"unknown signal '{call.name}'", hint, Unknown("signal", name))
+    arguments = {key: _value(text, key, call) for key, text in sorted(call.arguments.items())}
     parameters = list(inspect.signature(definition.function).parameters.values())[1:]
     open_ended = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-    names = [one.name for one in parameters if one.name not in GIVEN]
-    for key, _ in arguments:
+    names = [one.name for one in parameters if one.name not in _GIVEN]
+    for key in arguments:
         if key not in names and not open_ended:
-            raise ProjectError(
-                f"signal '{call.name}' has no argument '{key}'",
-                hint=suggest(key, names, "arguments") if names else "it takes none",
-                location=call.location,
-            )
+            hint = suggest(key, names, "arguments") if names else "it takes none"
+            raise _error(call, f"signal '{call.name}' has no argument '{key}'", hint)
     for one in parameters:
         needed = one.default is inspect.Parameter.empty and one.kind in (
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             inspect.Parameter.KEYWORD_ONLY,
         )
-        if needed and one.name in names and one.name not in dict(arguments):
-            raise ProjectError(
+        if needed and one.name in names and one.name not in arguments:
+            raise _error(
+                call,
                 f"signal '{call.name}' needs the argument '{one.name}'",
-                hint=f"write {call.name}({one.name} := …)",
-                location=call.location,
+                f"write {call.name}({one.name} := …)",
             )
-    return Signal(name, arguments, definition.python)
+    return Signal(name, tuple(arguments.items()), definition.python)
 
 
 def _value(text: str, key: str, call: AuditCall) -> object:
@@ -437,8 +415,8 @@ def _value(text: str, key: str, call: AuditCall) -> object:
             return kind(words)
         except ValueError:
             continue
-    raise ProjectError(
+    raise _error(
+        call,
         f"argument '{key}' of signal '{call.name}' is not a plain value: {words}",
-        hint="write a text in quotes, a number, true, false or null",
-        location=call.location,
+        "write a text in quotes, a number, true, false or null",
     )

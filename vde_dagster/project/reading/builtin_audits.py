@@ -19,7 +19,7 @@ class BuiltinAudit:
         required: Arguments that have to be given.
         build: Makes the query from the arguments' SQL texts.
         optional: Arguments with their defaults (`condition` is always allowed).
-        also: Other names of arguments, which SQLMesh's documentation has.
+        also: Other names of arguments, from SQLMesh's documentation.
     """
 
     required: tuple[str, ...]
@@ -33,14 +33,14 @@ Items = dict[str, tuple[str, ...]]
 Build = Callable[[Items], str]
 
 
-def rows_where(items: Items, failing: str) -> str:
-    """Return the query of rows that fail, of those that `condition` holds for."""
+def _rows_where(items: Items, failing: str) -> str:
+    """Return the query of failing rows, among those for which `condition` holds."""
     condition = items.get("condition")
     narrowed = f"({condition[0]}) AND ({failing})" if condition else failing
     return f"SELECT * FROM @this_model WHERE {narrowed}"
 
 
-def narrowed_by(items: Items) -> str:
+def _where(items: Items) -> str:
     """Return ` WHERE condition`, or nothing where the call has no condition."""
     condition = items.get("condition")
     return f" WHERE {condition[0]}" if condition else ""
@@ -49,7 +49,7 @@ def narrowed_by(items: Items) -> str:
 def _filled(template: str, items: Items, more: Mapping[str, Build]) -> str:
     texts = {name: ", ".join(given) for name, given in items.items()}
     texts |= {name: build(items) for name, build in more.items()}
-    return template.format(where=narrowed_by(items), **texts)
+    return template.format(where=_where(items), **texts)
 
 
 def _query(template: str, **more: Build) -> Build:
@@ -59,15 +59,15 @@ def _query(template: str, **more: Build) -> Build:
 
 def _rows(test: str, **more: Build) -> Build:
     """Build the query of rows that a test holds for."""
-    return lambda items: rows_where(items, _filled(test, items, more))
+    return lambda items: _rows_where(items, _filled(test, items, more))
 
 
 def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Build the query of rows for one of whose columns, criteria or patterns `{c}` a test holds."""
+    """Build the query of rows where a test `{c}` holds for a column, criterion or pattern."""
 
     def build(items: Items) -> str:
         tests = (_filled(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]
-        return rows_where(items, joined.join(tests))
+        return _rows_where(items, joined.join(tests))
 
     return build
 
@@ -114,7 +114,7 @@ def _partition(items: Items) -> str:
 def _unique_values(items: Items) -> str:
     parts = [
         f"SELECT '{_name(column)}' AS column_name, CAST({column} AS STRING) AS duplicated_value, "
-        f"COUNT(*) AS row_count FROM @this_model{narrowed_by(items)} "
+        f"COUNT(*) AS row_count FROM @this_model{_where(items)} "
         f"GROUP BY {column} HAVING COUNT(*) > 1"
         for column in items["columns"]
     ]

@@ -1,11 +1,10 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
-Only names, and the types that are declared: what an expression's type is only Spark knows for
-sure. Stars are written out by what the tables behind them have.
+Only names, and the types that are declared: an expression's type only Spark knows for sure.
 
-Spark has none of these forms. They are written with the names of the columns, which the files of
-the project tell; where they do not, the first two are refused, and an alias is left to Spark, for
-which a column of that name comes first.
+Spark has none of these forms, so they are written with the names of the columns, as far as the
+project's files tell them. Where they do not, the first two are refused, and an alias in WHERE is
+left to Spark, for which a column of that name comes first.
 """
 
 from __future__ import annotations
@@ -51,11 +50,7 @@ def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
 
 
 class QueryColumns:
-    """Names of columns in one query.
-
-    Args:
-        columns_of: Tells the columns of a table.
-    """
+    """Names of columns in one query."""
 
     def __init__(self, columns_of: ColumnsOf) -> None:
         self._columns_of = columns_of
@@ -65,9 +60,7 @@ class QueryColumns:
         from sqlglot import exp
 
         known = self.with_ctes(query, ctes)
-        if isinstance(query, exp.Subquery | exp.Paren):
-            return self.of(query.this, known)
-        if isinstance(query, exp.SetOperation):
+        if isinstance(query, exp.Subquery | exp.Paren | exp.SetOperation):
             return self.of(query.this, known)
         if not isinstance(query, exp.Select):
             raise NotToldError
@@ -155,15 +148,12 @@ class QueryColumns:
 
 
 _HALVES = ("SEMI", "ANTI")
-
-
 _STAR = re.compile(r"\*\s*(?:EXCEPT\s*\([^)]*\)\s*)?REPLACE\b", re.IGNORECASE)
 _BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
 _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 
 
 def may_have_column_forms(text: str) -> bool:
-    """Say whether a text may have such a form."""
     return any(form.search(text) for form in (_STAR, _BY_NAME, _WHERE))
 
 
@@ -175,22 +165,21 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit] | NoSparkForm:
-    """Return the edits, with names of columns, that a query needs for Spark to read it.
+    """Return edits that write forms with names of columns; none where no form is left.
 
-    One kind of form is written at a time; call it again for what is left.
+    One kind of form is written at a time: call it again for the rest.
 
     Args:
-        tree: Its tree; identifiers know their offsets.
-        columns_of: Tells the columns of a table.
-
-    Returns:
-        The edits, none where nothing is left; or a form that cannot be written.
+        tree: The text's tree; identifiers know their offsets.
     """
+    from sqlglot import exp
+
     names = QueryColumns(columns_of)
     try:
         if _STAR.search(text):
-            for star in _stars(tree):
-                return [_replaced(text, tokens, star, names)]
+            for star in tree.find_all(exp.Star):
+                if star.args.get("replace"):
+                    return [_replaced(text, tokens, star, names)]
         if _BY_NAME.search(text):
             edits = list(_by_name(tokens, tree, names))
             if edits:
@@ -203,14 +192,6 @@ def column_forms(
             "name the columns, or declare those of the tables that are read",
         )
     return list(_aliases(text, tokens, tree, names)) if _WHERE.search(text) else []
-
-
-def _stars(tree: exp.Expr) -> Iterator[exp.Star]:
-    from sqlglot import exp
-
-    for star in tree.find_all(exp.Star):
-        if star.args.get("replace"):
-            yield star
 
 
 def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
@@ -278,7 +259,7 @@ def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterat
         columns = [names.of(branch, known) for branch in branches]
         every = list({name.lower(): name for branch in columns for name in branch}.values())
         for own, inside in zip(columns, starts, strict=True):
-            begin, end = _Branch(tokens, inside).extent
+            begin, end = _Branch("", tokens, inside).extent
             here = {name.lower() for name in own}
             written = ", ".join(
                 _quoted(name) if name.lower() in here else f"NULL AS {_quoted(name)}"
@@ -311,9 +292,6 @@ def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
 
 class _Branch(SelectPieces):
     """A SELECT of which only the extent is wanted."""
-
-    def __init__(self, tokens: list[Token], inside: int) -> None:
-        super().__init__("", tokens, inside)
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.texts import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.errors import SourceLocation, UsageError
 from vde_dagster.project.kinds import External
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.project.reading.audits import AuditCall, AuditContext, read_audits
-from vde_dagster.project.yaml_text import YamlDocument, load_yaml
+from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
 
 _KEYS = (
-    "name",
-    "columns",
-    "description",
-    "column_descriptions",
-    "owner",
-    "tags",
-    "start",
-    "audits",
+    *("name", "columns", "description", "column_descriptions"),
+    *("owner", "tags", "start", "audits"),
 )
 _IGNORED = ("gateway", "dialect", "grains")
 
@@ -36,9 +30,7 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
 
     Args:
         path: The file, relative to the project's root.
-        text: Its text.
-        context: The project's audits, what names mean, macros and variables that values may have,
-            and the SQLGlot dialect of types and of audits' arguments.
+        context: Its scope has the SQLGlot dialect of types and of audits' arguments.
 
     Raises:
         ProjectError: It is not such a list; points at the entry.
@@ -51,13 +43,7 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
     models = []
     names, scope = context.names, context.scope
     for index, entry in _of_gateway(document.value, scope.settings.get("gateway")):
-        location = document.location((index,))
-
-        def fail(
-            message: str, hint: str | None = None, location: SourceLocation = location
-        ) -> ProjectError:
-            return ProjectError(message, hint=hint, location=location)
-
+        location, fail = document.location((index,)), partial(document.error, (index,))
         if not isinstance(entry, dict) or "name" not in entry:
             raise fail("an external model has no name", "write - name: schema.table")
         for key in entry:
@@ -69,7 +55,7 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
         except UsageError as error:
             raise fail(error.message, error.hint) from None
         columns = _columns(entry, scope.dialect, fail)
-        calls = _audit_calls(entry, partial(_place, document, index))
+        calls = _audit_calls(entry, document, (index, "audits"))
         own = dataclasses.replace(context, scope=dataclasses.replace(scope, model=name))
         audits, reads = read_audits(calls, own)
         model = Model(
@@ -89,27 +75,26 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
 
 
 def _of_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
-    """Leave out what is said of other gateways, and what the own one says otherwise."""
+    """Leave out entries of other gateways, and those that the own gateway replaces."""
 
-    def told(entry: Any) -> str | None:
-        given = entry.get("gateway") if isinstance(entry, dict) else None
-        return None if given is None or gateway is None else str(given).lower()
+    def text(entry: Any, key: str) -> str | None:
+        given = entry.get(key) if isinstance(entry, dict) else None
+        return None if given is None else str(given).lower()
 
+    if gateway is None:
+        return list(enumerate(entries))
     own = str(gateway).lower()
-    replaced = {str(entry.get("name")).lower() for entry in entries if told(entry) == own}
+    replaced = {text(entry, "name") for entry in entries if text(entry, "gateway") == own}
     return [
         (index, entry)
         for index, entry in enumerate(entries)
-        if told(entry) == own or (told(entry) is None and _name_of(entry) not in replaced)
+        if text(entry, "gateway") == own
+        or (text(entry, "gateway") is None and text(entry, "name") not in replaced)
     ]
 
 
-def _name_of(entry: Any) -> str | None:
-    return str(entry.get("name")).lower() if isinstance(entry, dict) else None
-
-
 def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
-    """Replace variables and macros in what an entry says; in its name each has to be known."""
+    """Replace variables and macros in an entry; in its name each has to be known."""
     if isinstance(value, str):
         return expanded_text(value, scope, location, strict=key == "name")
     if isinstance(value, dict):
@@ -123,32 +108,23 @@ def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str 
 
 
 def _audit_calls(
-    entry: dict[str, Any], place: Callable[..., SourceLocation]
+    entry: dict[str, Any], document: YamlDocument, keys: KeyPath
 ) -> Iterator[AuditCall]:
     """Read `audits`: a list of names, or of a `name` with arguments, whose texts are SQL."""
+    message = "'audits' is a list of audits with their arguments"
+    hint = 'write - {name: not_null, columns: "[id]"}'
     given = entry.get("audits") or []
     if not isinstance(given, list):
-        raise _no_audit(place())
+        raise document.error(keys, message, hint)
     for number, item in enumerate(given):
         one = {"name": item} if isinstance(item, str) else item
+        place = (*keys, number)
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
-            raise _no_audit(place(number))
+            raise document.error(place, message, hint)
         arguments = {
             str(key).lower(): _argument(value) for key, value in one.items() if key != "name"
         }
-        yield AuditCall(one["name"], arguments, place(number))
-
-
-def _place(document: YamlDocument, index: int, *path: int) -> SourceLocation:
-    return document.location((index, "audits", *path))
-
-
-def _no_audit(location: SourceLocation) -> ProjectError:
-    return ProjectError(
-        "'audits' is a list of audits with their arguments",
-        hint='write - {name: not_null, columns: "[id]"}',
-        location=location,
-    )
+        yield AuditCall(one["name"], arguments, document.location(place))
 
 
 def _argument(value: Any) -> str:

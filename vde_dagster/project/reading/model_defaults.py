@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
@@ -28,11 +27,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text made of a setting: its places are those of the settings' file.
-
-    Args:
-        root: The project's folder.
-    """
+    """Text made of a setting, with places in the settings' file; `root` is the project's folder."""
 
     root: Path
 
@@ -49,7 +44,7 @@ class _Setting(SourceText):
 
 
 def names_kinds(settings: Settings) -> bool:
-    """Say whether the defaults are others for models of other kinds."""
+    """Say whether the defaults differ for models of other kinds."""
     given = {key: value for key, value in settings.model_defaults.items() if key in PROPERTIES}
     return KIND_NAME in json.dumps(given, default=str).lower()
 
@@ -60,9 +55,7 @@ def default_properties(
     """Return the defaults of a header's properties, as if they stood in one.
 
     Args:
-        settings: The project's settings.
-        scope: Macros and variables that they may have.
-        header: The header that they are for; it says the kind, where it has one.
+        header: The model's header, for the kind that it names.
 
     Raises:
         ProjectError: One cannot be read.
@@ -74,7 +67,7 @@ def default_properties(
     ]
     if not given:
         return {}
-    source = _Setting(Path(_file(settings)), f"MODEL ({', '.join(given)})", settings.root)
+    source = _Setting(_file(settings), f"MODEL ({', '.join(given)})", settings.root)
     defaults = parse_header(source, list(scan(source)))
     kind = written_kind(defaults.properties, f"'{View().name}'")
     if header is not None:
@@ -91,12 +84,11 @@ def default_statements(settings: Settings, key: str) -> list[SourceText]:
 
 
 def setting_text(settings: Settings, statement: str) -> SourceText:
-    """Return a statement of the settings as a text of their file."""
-    return _Setting(Path(_file(settings)), statement.rstrip().rstrip(";"), settings.root)
+    return _Setting(_file(settings), statement.rstrip().rstrip(";"), settings.root)
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Return the mistake in each default, as a model without properties would find it."""
+    """Return the error in each default, as a model without properties would meet it."""
     found = []
     known = (*PROPERTIES, *STATEMENTS)
     for key, value in settings.model_defaults.items():
@@ -104,10 +96,11 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
             hint = suggest(key, known, "defaults")
             found.append((key, ProjectError(f"unknown default '{key}' of models", hint=hint)))
         elif key in STATEMENTS:
-            if not _is_statements(value):
+            listed = value if isinstance(value, list) else [value]
+            if not all(isinstance(one, str) for one in listed):
                 message = f"setting 'model_defaults.{key}' is no list of statements"
                 found.append((key, ProjectError(message, hint="write a list of texts")))
-        elif not _with_macros(value):
+        elif "@" not in json.dumps(value, default=str):
             try:
                 text = f"{key} {property_text(key, value, macros=True)}"
                 if key in OF_KINDS:
@@ -124,15 +117,5 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
     return found
 
 
-def _file(settings: Settings) -> str:
-    return settings.config_file or str(PYPROJECT)
-
-
-def _is_statements(value: Any) -> bool:
-    return isinstance(value, str) or (
-        isinstance(value, list) and all(isinstance(one, str) for one in value)
-    )
-
-
-def _with_macros(value: Any) -> bool:
-    return "@" in json.dumps(value, default=str)
+def _file(settings: Settings) -> Path:
+    return Path(settings.config_file or PYPROJECT)

@@ -1,7 +1,7 @@
 """From a stretch of a SQL file to one line of Spark SQL and the tables it reads.
 
-A query in Spark's dialect keeps its author's words. Those of other dialects are written by SQLGlot,
-if it can write them so that it reads the same again.
+A query in Spark's dialect keeps its author's words. SQLGlot writes those of other dialects, if it
+can write them so that it reads the same again.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Rendered:
     """A rendered query.
 
     Args:
-        sql: Spark SQL without comments and formatting; time variables are still there.
-        origins: Where its pieces came from.
+        sql: Spark SQL without comments and formatting, with its time variables.
+        origins: Places of its pieces.
         reads: The tables it reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
-        tree: What reading `sql` gives, but for comments and positions.
+        tree: The tree of `sql`, but for comments and positions.
     """
 
     sql: str
@@ -63,12 +63,7 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and write it in one line of Spark SQL.
-
-    Args:
-        expander: Knows the file and the dialect.
-        expanded: The text.
-        what: What the text is, for messages.
+    """Parse expanded text and write it in one line of Spark SQL; `what` names the text in errors.
 
     Raises:
         ProjectError: It cannot be parsed, or reads a table of another catalog.
@@ -89,8 +84,10 @@ def render(
     reads: dict[ModelName, SourceLocation] = {}
     words = _Words()
     for table in list(tables_read(tree)):
-        start = _start(table)
-        offset = expanded.origin(_looked_for(table, expanded.text) if start is None else start)
+        start = table.parts[0].meta.get("start")
+        if start is None:
+            start = max(expanded.text.lower().find(table.name.lower()), 0)
+        offset = expanded.origin(start)
         written = table.parts
         name = _qualify(table, names, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
@@ -106,7 +103,7 @@ def render(
 
 
 def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Expanded:
-    """Tell where the words of a translated query came from: SQLGlot does not.
+    """Give the words of a translated query their origins, which SQLGlot does not.
 
     The same words in the same number have the same order; others came from where the first of them
     stands, or from the word before.
@@ -127,11 +124,10 @@ def _word_by_word(sql: str, expander: Expander, expanded: Expanded) -> Expanded:
 
 
 def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
-    """Blank out what macros returned as nothing, with the operator or comma beside it."""
+    """Blank out the nothing that macros returned, with the operator or comma beside it."""
     if NOTHING not in expanded.text:
         return expanded
-    tokens = expander.tokens(expanded.text)
-    text, offset = without_nothing(expanded.text, tokens)
+    text, offset = without_nothing(expanded.text, expander.tokens(expanded.text))
     if offset is not None:
         raise expander.source.error(
             "a macro returned nothing where something is needed",
@@ -152,7 +148,7 @@ def _in_spark_forms(expander: Expander, expanded: Expanded) -> Expanded:
 
 
 _MOST_FORMS = 50
-"""How often a query is written anew; aliases that mean each other would do so without end."""
+"""Aliases that mean each other would be written anew without end."""
 
 
 def _in_column_forms(
@@ -164,7 +160,7 @@ def _in_column_forms(
     *,
     of_other_dialect: bool = False,
 ) -> tuple[Expanded, list[Token], exp.Expr]:
-    """Parse Spark SQL, and write what needs the names of columns until nothing of that is left.
+    """Parse Spark SQL, and rewrite forms that need the names of columns until none is left.
 
     Args:
         needed: Says whether a text may have such forms.
@@ -186,7 +182,7 @@ def _in_column_forms(
 
 
 def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
-    """Tell columns of tables by the names that the file writes."""
+    """Return a function of the columns of tables, by the names that the file writes."""
     known = expander.scope.known_columns
 
     def found(name: ModelName) -> Columns:
@@ -201,7 +197,6 @@ def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
 
 
 def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
-    """Write a query or statement of another dialect in Spark SQL."""
     text, problem = spark_text(tree, expander.scope.dialect)
     if problem is not None:
         raise expander.source.error(
@@ -262,18 +257,14 @@ def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: s
 
 
 def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
-    """Make sure that a text is one query.
-
-    Raises:
-        ProjectError: It is not; calls it `what`.
-    """
+    """Raise an error, which calls the text `what`, unless it is one query."""
     expanded = _without_nothing(expander, expanded)
     _, tree = _parse(expander, expanded, what)
     _check_query(tree, expander, expanded, what)
 
 
 _RESOURCE = re.compile(r"\s*ADD\s+(JAR|FILE|ARCHIVE)S?\s", re.IGNORECASE)
-"""Spark's statements that load code or files: whatever the dialect, nobody else has them."""
+"""Statements that load code or files, which only Spark has."""
 
 
 def render_statement(expander: Expander, expanded: Expanded) -> str:
@@ -373,15 +364,6 @@ def _syntax_error(
         expanded.origin(offset),
         f"look at: {context[:120]}" if context else None,
     )
-
-
-def _start(table: exp.Table) -> int | None:
-    start = table.parts[0].meta.get("start")
-    return start if isinstance(start, int) else None
-
-
-def _looked_for(table: exp.Table, text: str) -> int:
-    return max(text.lower().find(table.name.lower()), 0)
 
 
 def _qualify(table: exp.Table, names: TableNames, expander: Expander, offset: int) -> ModelName:

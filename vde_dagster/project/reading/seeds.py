@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_INT = r"[+-]?\d{1,18}"
 _PATTERNS: tuple[tuple[str, str], ...] = (
     ("BOOLEAN", r"(?i:true|false)"),
-    ("BIGINT", _INT),
+    ("BIGINT", r"[+-]?\d{1,18}"),
     ("DOUBLE", r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?"),
     ("DATE", r"\d{4}-\d{2}-\d{2}"),
     ("TIMESTAMP", r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"),
@@ -42,15 +42,14 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     around a value change nothing.
 
     Args:
-        settings: The project's settings.
-        model: The seed model, its kind's path as written in the model file.
+        model: The seed, its kind's path as written in the model file.
         model_path: The model's file, relative to the root.
 
     Raises:
         ProjectError: The file is missing or malformed, or a declared column is not in it.
     """
     assert isinstance(model.kind, Seed)
-    path = resolve_seed_path(settings, model.kind.path, model_path, model.location.line)
+    path = _seed_path(settings, model.kind.path, model_path, model.location.line)
     content = (settings.root / path).read_bytes()
     location = SourceLocation(Path(path))
     table = read_csv(content, model.kind, location)
@@ -62,7 +61,8 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
         path=path,
         content_hash=hashlib.sha256(content).hexdigest(),
         row_count=table.num_rows,
-        rows_hash=_digest("rows", str(table.num_rows)),
+        # Over what Python writes for the values, as all seeds that exist were hashed.
+        rows_hash=content_digest(repr(("rows", str(table.num_rows))).encode()),
         column_hashes=_column_hashes(table, columns),
     )
     return dataclasses.replace(model, kind=kind, columns=columns)
@@ -73,9 +73,6 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
 
     Values of columns that are not text have no blanks around them, so that a cast to the
     column's type reads them.
-
-    Args:
-        root: The project's folder.
 
     Raises:
         UsageError: The file is not the one that was planned, or was read by other rules then.
@@ -97,29 +94,19 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     return pa.table(arrays, names=[column.name for column in model.columns])
 
 
-def resolve_seed_path(
-    settings: Settings, written: str, model_path: Path, line: int | None = None
-) -> str:
+def _seed_path(settings: Settings, written: str, model_path: Path, line: int | None) -> str:
     """Find a seed's CSV file; return it relative to the root, with forward slashes.
 
     `$root/x.csv` is relative to the project, other paths to the model's file, the seeds folder or
     the project, whichever is there first.
-
-    Raises:
-        ProjectError: There is no such file.
     """
     root = settings.root
     plain = written.removeprefix("$root/")
-    models = Path(settings.models_dir)
-    candidates = [Path(plain)]
+    folders = [Path()]
     if plain == written:
-        candidates = [
-            model_path.parent / plain,
-            Path(settings.seeds_dir) / plain,
-            models / settings.seeds_dir / plain,
-            Path(plain),
-        ]
-    for candidate in candidates:
+        seeds = Path(settings.seeds_dir)
+        folders = [model_path.parent, seeds, settings.models_dir / seeds, Path()]
+    for candidate in (folder / plain for folder in folders):
         # By a string first: pathlib raises for a name that is longer than any file's.
         if os.path.isfile(root / candidate):
             target = (root / candidate).resolve()
@@ -166,19 +153,19 @@ def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tu
             dataclasses.replace(
                 column,
                 name=by_name[column.name.lower()],
-                type=column.type or infer_type(table[by_name[column.name.lower()]]),
+                type=column.type or _inferred_type(table[by_name[column.name.lower()]]),
             )
             for column in model.columns
         )
     texts = {name.lower(): text for name, text in model.column_descriptions.items()}
     return tuple(
-        Column(name, infer_type(table[name]), texts.get(name.lower()))
+        Column(name, _inferred_type(table[name]), texts.get(name.lower()))
         for name in table.column_names
     )
 
 
-def infer_type(values: pyarrow.ChunkedArray) -> str:
-    """Return the narrowest Spark type that every value of a column has the form of.
+def _inferred_type(values: pyarrow.ChunkedArray) -> str:
+    """Return the narrowest Spark type whose form every value of a column has.
 
     Numbers with leading zeros are text; a column without values is text.
     """
@@ -244,17 +231,12 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
     return state.hexdigest()
 
 
-def _digest(*parts: Sequence[str] | str) -> str:
-    """Hash what Python writes for values, as all seeds that exist were hashed."""
-    return content_digest(repr(parts).encode())
-
-
 _BLANK_END = re.compile(r"(?<=[\r\n]) [ \r\n]*\Z")
-"""Lines of blanks at the end, which are no rows."""
+"""Blank lines at the end, which are no rows."""
 _ASIDE = {"\n": "\ue000", "\r": "\ue001"}
 """Stand-ins for the ends of lines while something else ends the rows."""
 _ROWS = 1 << 16
-"""Rows that are Python's texts at one time."""
+"""Rows that Python holds as texts at one time."""
 _LONGEST_FIELD = (1 << 31) - 1
 _LONGEST_NAME = 1_000
 _FIRST = "its first line names the columns"
@@ -262,10 +244,6 @@ _FIRST = "its first line names the columns"
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
     """Read every column as text, its missing values as NULL.
-
-    Args:
-        content: The file's bytes.
-        kind: Says how they are read.
 
     Raises:
         ProjectError: It is malformed; names the line.
@@ -381,11 +359,19 @@ _SHOWN = 80
 """Most characters of a wrong value that a message shows."""
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _DAY = r"[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[ T].*)?)?)?"
+_BITS = {
+    "TINYINT": 7,
+    "BYTE": 7,
+    "SMALLINT": 15,
+    "SHORT": 15,
+    "INT": 31,
+    "INTEGER": 31,
+    "BIGINT": 63,
+    "LONG": 63,
+}
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _FORMS = {
-    **dict.fromkeys(("TINYINT", "BYTE"), r"[+-]?\d+"),
-    **dict.fromkeys(("SMALLINT", "SHORT"), r"[+-]?\d+"),
-    **dict.fromkeys(("INT", "INTEGER"), r"[+-]?\d+"),
-    **dict.fromkeys(("BIGINT", "LONG"), r"[+-]?\d+"),
+    **dict.fromkeys(_BITS, r"[+-]?\d+"),
     **dict.fromkeys(
         ("FLOAT", "REAL", "DOUBLE"), rf"(?:{_NUMBER}[dDfF]?|[+-]?(?i:nan|inf|infinity))"
     ),
@@ -393,13 +379,11 @@ _FORMS = {
     "BOOLEAN": r"(?i:t|true|y|yes|1|f|false|n|no|0)",
     "DATE": _DAY,
     # A time alone is one of today.
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"), rf"(?:{_DAY}|T?\d{{1,2}}:.*)"),
+    **dict.fromkeys(_TIMES, rf"(?:{_DAY}|T?\d{{1,2}}:.*)"),
 }
-"""What a cast to a type reads, or more: blanks around a value are taken off before."""
-_BITS = {"TINYINT": 7, "BYTE": 7, "SMALLINT": 15, "SHORT": 15, "INT": 31, "INTEGER": 31}
-_LONGEST = 63
+"""The forms that a cast to a type reads, or more: blanks around a value are taken off before."""
 _DIGITS = 20
-"""What no integer of Spark has."""
+"""More digits than any integer of Spark has."""
 _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -426,20 +410,18 @@ def _check_values(
         value = str(values[row].as_py())
         value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
         more = f" ({count:,} values are not)" if count > 1 else ""
-        mistakes.append(
-            ProjectError(
-                f"'{value}' in column '{column.name}' is no {column.type}, as which the model "
-                f"declares it{more}",
-                hint="correct the value, or declare the column as STRING and cast it in a query",
-                location=SourceLocation(path, line),
-            )
+        message = (
+            f"'{value}' in column '{column.name}' is no {column.type}, as which the model "
+            f"declares it{more}"
         )
+        hint = "correct the value, or declare the column as STRING and cast it in a query"
+        mistakes.append(ProjectError(message, hint=hint, location=SourceLocation(path, line)))
     if mistakes:
         raise ProjectError.of(mistakes)
 
 
 def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
-    """Return the first row whose value has not the type, and how many there are."""
+    """Return the first row whose value is not of the type, and the number of such rows."""
     import pyarrow.compute as pc
 
     kind = re.split(r"[\s(<]", type_.strip().upper(), maxsplit=1)[0]
@@ -453,30 +435,23 @@ def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Say which values that have the form of a type also are one."""
+    """Say which of the values that have the form of a type are in its range."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     check = _range_check(kind, type_)
     if check is None:
         return pa.array([True] * len(values), pa.bool_())
-    known: dict[str, bool] = {}
-    found = []
-    for value, formed in zip(values.to_pylist(), fits.to_pylist(), strict=True):
-        if value is None or not formed:
-            found.append(True)
-            continue
-        if value not in known:
-            known[value] = check(value)
-        found.append(known[value])
-    return pc.fill_null(pa.array(found, pa.bool_()), True)
+    known = cache(check)
+    pairs = zip(values.to_pylist(), fits.to_pylist(), strict=True)
+    found = [value is None or not formed or known(value) for value, formed in pairs]
+    return pa.array(found, pa.bool_())
 
 
 def _range_check(kind: str, type_: str) -> Callable[[str], bool] | None:
-    if kind in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"):
+    if kind in ("DATE", *_TIMES):
         return _is_day
-    if kind in ("BIGINT", "LONG") or kind in _BITS:
-        limit = 1 << _BITS.get(kind, _LONGEST)
+    if kind in _BITS:
+        limit = 1 << _BITS[kind]
         # Python refuses to read numbers of thousands of digits.
         return lambda value: _whole_digits(value) < _DIGITS and -limit <= int(value) < limit
     sized = _DECIMAL.fullmatch(type_.strip())

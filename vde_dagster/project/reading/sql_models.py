@@ -1,56 +1,40 @@
 """SQL model files: `MODEL (…); SELECT …` becomes a `Model`, with blueprints several of them.
 
-Each blueprint gives values to variables, which are macro variables in the header and in everything
-that follows it.
+Each blueprint gives values to variables of the header and of everything that follows it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest, suggest
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import Kind, View
-from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.macros.variables import (
-    AUDITING,
-    EVALUATING,
     KIND_NAME,
     PROMOTING,
-    STAGE,
     TABLE_PARTS,
-    bare,
     sql_literal,
 )
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model
-from vde_dagster.project.properties.header import Header, Value
+from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.audits import (
-    AuditContext,
-    AuditDefinition,
-    SignalDefinition,
     read_audit,
     read_audits,
     read_call,
     read_signals,
 )
-from vde_dagster.project.reading.completion import completed
+from vde_dagster.project.reading.file_context import FileContext, completed, name_of, read_name
 from vde_dagster.project.reading.model_defaults import (
-    default_properties,
     default_statements,
-    names_kinds,
 )
 from vde_dagster.project.reading.rendering import (
-    Rendered,
     render,
     render_last_statement,
     render_statement,
@@ -63,83 +47,10 @@ from vde_dagster.project.reading.statements import (
     split_blocks,
 )
 from vde_dagster.project.reading.temporary_views import with_temporary_views
-from vde_dagster.project.settings import Settings
-from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.expanded import Expanded, ExpandedSource
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, tokens_of
 from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
-from vde_dagster.sql.trees import QUERY_WORDS, ParsedQueries, placeholder
-
-
-@dataclass(frozen=True, slots=True)
-class FileContext:
-    """The context shared by all files of a project.
-
-    Args:
-        macros: Python macros by name in lower case.
-        audits: Custom audits by name.
-        parsed: Takes the trees of the models' queries.
-        signals: Python signals by name in lower case.
-        materializations: Functions that write tables, by name in lower case; several of one name
-            are a mistake of whoever asks for it.
-        variables: SQL text of the variables of a blueprint, by name in lower case.
-        values: Those of them that are lists or tables, as Python has them.
-        known_columns: Columns of models that were read before.
-        defaults: Properties that hold where a header does not give them.
-        templates: Texts of files of Jinja macros, by path.
-        model: The model that is being read.
-    """
-
-    settings: Settings
-    names: TableNames
-    macros: Mapping[str, Callable[..., Any]]
-    audits: Mapping[str, AuditDefinition]
-    parsed: ParsedQueries = field(default_factory=ParsedQueries)
-    signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
-    materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
-    variables: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    known_columns: KnownColumns = field(default_factory=KnownColumns)
-    defaults: Mapping[str, Value] = field(default_factory=dict)
-    templates: Mapping[str, str] = field(default_factory=dict)
-    model: ModelName | None = None
-
-    def scope(self, dialect: str) -> MacroScope:
-        """Return fresh macro variables for one model."""
-        values = {key.lower(): value for key, value in self.settings.variables.items()}
-        texts = {STAGE: f"'{EVALUATING}'"}
-        texts |= {key: sql_literal(value, dialect) for key, value in values.items()}
-        texts |= self.variables
-        values |= {key: bare(value) for key, value in self.variables.items()}
-        values |= self.values
-        return MacroScope(
-            self.macros,
-            texts,
-            dialect,
-            settings=values,
-            names=self.names,
-            known_columns=self.known_columns,
-            templates=self.templates,
-            model=self.model,
-        )
-
-    def defaults_for(self, header: Header) -> Mapping[str, Value]:
-        """Return the properties that hold where a model's header does not give them."""
-        if not (self.defaults and names_kinds(self.settings)):
-            return self.defaults
-        return default_properties(self.settings, self.scope(self.settings.dialect), header)
-
-    def audit_context(self, scope: MacroScope) -> AuditContext:
-        """Return the context of a model's audit calls, with its macros and variables."""
-        return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
-
-    def with_variables(
-        self, variables: Mapping[str, str], values: Mapping[str, Any] | None = None
-    ) -> FileContext:
-        """Return the same for one model of a blueprint."""
-        if not variables:
-            return self
-        return dataclasses.replace(self, variables=variables, values=values or {})
+from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
@@ -147,8 +58,6 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
 
     Args:
         path: The file, relative to the project's root.
-        text: Its text.
-        context: What the project's files share.
 
     Raises:
         ProjectError: Anything in it is wrong; points at the place.
@@ -168,7 +77,6 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         for block in blocks
         if block.header.word == "AUDIT"
     ]
-    here = context
     for audit in inline:
         if audit.standalone:
             raise ProjectError(
@@ -176,30 +84,26 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
                 hint="move it to a file of audits/",
                 location=audit.location,
             )
-    if inline:
-        audits = {**context.audits, **{audit.name: audit for audit in inline}}
-        here = dataclasses.replace(context, audits=audits)
+    here = replace(context, audits={**context.audits, **{audit.name: audit for audit in inline}})
     models: list[LoadedModel] = []
-    uses: list[str] = []
     mistakes: list[ProjectError] = []
     for block in blocks:
-        if block.header.word == "MODEL":
-            try:
-                scope = here.scope(context.settings.dialect)
-                scope.variables |= written_kind(context.defaults, f"'{View().name}'")
-                for made in blueprints_of(source, block, scope):
-                    loaded = _load_block(source, made.block, here.with_variables(made.variables))
-                    if loaded is not None:
-                        if source.text != text:  # Without comments of Jinja.
-                            whole = dataclasses.replace(loaded.model, source=text)
-                            loaded = dataclasses.replace(loaded, model=whole)
-                        models.append(loaded)
-                        uses.extend(loaded.model.kind.files)
-            except ProjectError as error:
-                mistakes.append(error)
+        if block.header.word != "MODEL":
+            continue
+        try:
+            scope = here.scope(context.settings.dialect)
+            scope.variables |= written_kind(context.defaults, f"'{View().name}'")
+            for made, variables in _blueprints_of(source, block, scope):
+                loaded = _load_block(source, made, replace(here, variables=variables))
+                if loaded is not None:
+                    # The source has comments of Jinja no more.
+                    models.append(replace(loaded, model=replace(loaded.model, source=text)))
+        except ProjectError as error:
+            mistakes.append(error)
     if mistakes:
         raise ProjectError.of(mistakes)
-    return LoadedFile(path, tuple(models), uses=tuple(uses))
+    uses = tuple(used for one in models for used in one.model.kind.files)
+    return LoadedFile(path, tuple(models), uses=uses)
 
 
 def _load_block(source: SourceText, block: Block, context: FileContext) -> LoadedModel | None:
@@ -209,77 +113,55 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         return None
     written, error = name_of(header, properties, source.path, context.settings)
     name = read_name(written, context.names, error)
-    context = dataclasses.replace(context, model=name)
+    context = replace(context, model=name)
     scope = context.scope(properties.dialect)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
-    around: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    fields = dict(properties.fields)
+    reads: dict[ModelName, SourceLocation] = {}
     if properties.kind.has_query:
         parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
+        pre, query, post = _classify(source, block, parts)
+        views = with_temporary_views(expander, context.names, pre, query, post)
+        before, after = views.before, views.after
+        _check_variables(source, views.query)
+        rendered = render(expander, views.query, context.names)
+        context.parsed.keep(rendered.sql, rendered.tree)
+        reads = dict(rendered.reads)
+        fields |= {"query": rendered.sql, "origins": rendered.origins}
+        fields["reads_itself"] = reads.pop(name, None) is not None
+        for value in properties.depends_on:
+            parent = read_name(value.identifier(), context.names, value.error)
+            reads.setdefault(parent, value.location())
+        _check_named_columns(properties, block.header.properties.get("kind"))
+        fields["signals"] = read_signals(map(read_call, properties.signals), context.signals)
+        # Comments of the query describe columns where nothing else does, as in SQLMesh.
+        fields["column_descriptions"] = fields["column_descriptions"] or rendered.comments
     else:
-        around = statements_around(block, properties.kind, expander)
-        if properties.kind.owns_table:
-            before = _default_statements("pre_statements", expander, context)
-            after = _default_statements("post_statements", expander, context)
-            around = (*before, *around[0]), (*after, *around[1])
-    shown = Expander(source, scope.in_stage(PROMOTING))
-    later = _on_virtual_update(source, block, properties, shown)
+        before, after = _statements_around(block, properties.kind, expander)
+    if properties.kind.has_query or properties.kind.owns_table:
+        before = (*_default_statements("pre_statements", expander, context), *before)
+        after = (*_default_statements("post_statements", expander, context), *after)
+    later = _on_virtual_update(source, block, properties, scope)
     if properties.kind.is_shown:
         later = (*_default_statements("on_virtual_update", expander, context), *later)
-    if around is not None:
-        return _without_query(source, block, properties, name, context, (*around, later))
-    pre, query, post = _classify(source, block, parts)
-    views = with_temporary_views(expander, context.names, pre, query, post)
-    query = views.query
-    _check_variables(source, query)
-    rendered = render(expander, query, context.names)
-    context.parsed.keep(rendered.sql, rendered.tree)
-    reads = dict(rendered.reads)
-    reads_itself = reads.pop(name, None) is not None
-    for value in properties.depends_on:
-        parent = read_name(value.identifier(), context.names, value.error)
-        reads.setdefault(parent, value.location())
     audits, audit_reads = read_audits(
-        [read_call(value) for value in properties.audits], context.audit_context(expander.scope)
+        map(read_call, properties.audits), context.audit_context(scope)
     )
-    _check_named_columns(properties, block.header.properties.get("kind"))
-    fields = dict(properties.fields)
-    fields["signals"] = read_signals(list(map(read_call, properties.signals)), context.signals)
-    fields["column_descriptions"] = _described(fields, rendered)
     model = Model(
         name=name,
         kind=properties.kind,
         location=source.location(block.header.start),
-        query=rendered.sql,
-        origins=rendered.origins,
         source=source.text,
         depends_on=tuple(sorted(reads)),
         audits=audits,
-        pre_statements=(*_default_statements("pre_statements", expander, context), *views.before),
-        post_statements=(*_default_statements("post_statements", expander, context), *views.after),
+        pre_statements=before,
+        post_statements=after,
         on_virtual_update=later,
-        reads_itself=reads_itself,
         **fields,
     )
     model = completed(model, source.path, context.settings, context.materializations)
     return LoadedModel(model, {**audit_reads, **reads})
-
-
-def name_of(
-    header: Header, properties: ModelProperties, path: Path, settings: Settings
-) -> tuple[str, Callable[[str, str | None], ProjectError]]:
-    """Return a model's name as it is written, or its path where it has none; and its errors.
-
-    `models/deep/sales/orders.sql` is `deep.sales.orders`: the last three parts, as in SQLMesh.
-    """
-    if properties.name:
-        return properties.name, header.properties["name"].error
-
-    def error(message: str, hint: str | None = None) -> ProjectError:
-        return header.source.error(message, header.start, hint)
-
-    inside = path.with_suffix("").relative_to(settings.models_dir).parts
-    return ".".join(f"`{part}`" for part in inside[-3:]), error
 
 
 def _default_statements(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
@@ -296,7 +178,7 @@ def _default_statements(key: str, expander: Expander, context: FileContext) -> t
 
 
 def _on_virtual_update(
-    source: SourceText, block: Block, properties: ModelProperties, expander: Expander
+    source: SourceText, block: Block, properties: ModelProperties, scope: MacroScope
 ) -> tuple[str, ...]:
     """Read the statements that run once an environment shows the model."""
     if block.on_virtual_update and not properties.kind.is_shown:
@@ -305,40 +187,15 @@ def _on_virtual_update(
             block.on_virtual_update[0].start,
             "remove the block",
         )
+    expander = Expander(source, scope.in_stage(PROMOTING))
     texts = (one for statement in block.on_virtual_update for one in statement.expand(expander))
     return tuple(render_last_statement(expander, one) for one in texts)
-
-
-def _without_query(
-    source: SourceText,
-    block: Block,
-    properties: ModelProperties,
-    name: ModelName,
-    context: FileContext,
-    statements: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
-) -> LoadedModel:
-    calls = [read_call(value) for value in properties.audits]
-    audit_context = context.audit_context(context.scope(properties.dialect))
-    audits, reads = read_audits(calls, audit_context)
-    model = Model(
-        name=name,
-        kind=properties.kind,
-        location=source.location(block.header.start),
-        source=source.text,
-        audits=audits,
-        pre_statements=statements[0],
-        post_statements=statements[1],
-        on_virtual_update=statements[2],
-        **properties.fields,
-    )
-    model = completed(model, source.path, context.settings, context.materializations)
-    return LoadedModel(model, reads)
 
 
 def _classify(
     source: SourceText, block: Block, parts: list[tuple[Statement, Expanded]]
 ) -> tuple[list[Expanded], Expanded, list[Expanded]]:
-    """Tell the query from the statements before and after it."""
+    """Return the statements before the query, the query, and the statements after it."""
     found = [
         index
         for index, (statement, expanded) in enumerate(parts)
@@ -394,46 +251,10 @@ def _check_named_columns(properties: ModelProperties, kind: Value | None) -> Non
             )
 
 
-def _described(fields: dict[str, Any], rendered: Rendered) -> dict[str, str]:
-    """Take comments in the query as descriptions where none are declared, as SQLMesh does."""
-    declared: dict[str, str] = fields["column_descriptions"]
-    return declared or rendered.comments
-
-
-def read_name(
-    text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
-) -> ModelName:
-    """Read a model's name as it is written.
-
-    Args:
-        text: The text.
-        error: Makes an error with the name's place.
-    """
-    try:
-        return names.read(text)
-    except UsageError as problem:
-        raise error(problem.message, problem.hint) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Blueprint:
-    """One model of a block.
-
-    Args:
-        block: The block with this model's header.
-        variables: SQL text by variable name in lower case.
-    """
-
-    block: Block
-    variables: Mapping[str, str]
-
-
-def blueprints_of(source: SourceText, block: Block, scope: MacroScope) -> list[Blueprint]:
-    """Return the models that a block defines: one, or one for each of its blueprints.
-
-    Args:
-        block: A `MODEL` block.
-        scope: Macros and variables that `blueprints` itself may use.
+def _blueprints_of(
+    source: SourceText, block: Block, scope: MacroScope
+) -> list[tuple[Block, dict[str, str]]]:
+    """Return the blocks that a block stands for, one for each blueprint, with their variables.
 
     Raises:
         ProjectError: `blueprints` is not a list of values.
@@ -441,13 +262,12 @@ def blueprints_of(source: SourceText, block: Block, scope: MacroScope) -> list[B
     value = block.header.properties.get("blueprints")
     found = [{}] if value is None else read_blueprints(_without_macros(source, value, scope))
     return [
-        Blueprint(replace(block, header=expanded_header(block.header, scope, own)), own)
-        for own in found
+        (replace(block, header=expanded_header(block.header, scope, own)), own) for own in found
     ]
 
 
 def read_blueprints(value: Value) -> list[dict[str, str]]:
-    """Read `((customer := a, region := 'x'), (…))`.
+    """Read `((customer := a, region := 'x'), (…))` as SQL text by name in lower case.
 
     Raises:
         ProjectError: It is something else.
@@ -475,23 +295,17 @@ def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Valu
         return value
     expanded = Expander(source, scope).expand(value.tokens[0].start, value.tokens[-1].end)
     inner = ExpandedSource(source.path, expanded.text, source, expanded)
-    tokens = tuple(tokens_of(inner))
-    return Value(inner, value.name, tokens, 0)
+    return Value(inner, value.name, tuple(tokens_of(inner)), 0)
 
 
 _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
-"""Stands between the statements before a seed's rows are written and those behind."""
+"""Divides a seed's statements into those before and after its rows are written."""
 
 
-def statements_around(
+def _statements_around(
     block: Block, kind: Kind, expander: Expander
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the statements before and behind what is written without a query.
-
-    Args:
-        block: The model's block.
-        kind: Its kind, which has no query.
-        expander: Knows the file, the dialect, macros and variables.
+    """Read the statements before and after the rows of a kind that has no query.
 
     Raises:
         ProjectError: There is a query among them, or nothing is written; points at the place.

@@ -14,12 +14,10 @@ from vde_dagster.project.kinds import StandaloneAudit
 from vde_dagster.project.model import Audit, LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.times import read_times
 from vde_dagster.project.reading.audits import AuditDefinition, expanded_query, read_audit
-from vde_dagster.project.reading.sql_models import FileContext, read_name
+from vde_dagster.project.reading.file_context import FileContext, read_name
 from vde_dagster.project.reading.statements import Block, split_blocks
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
 from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
-
-_THIS_MODEL = "@this_model"
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
@@ -27,8 +25,6 @@ def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
 
     Args:
         path: The file, relative to the project's root.
-        text: Its text.
-        context: What the project's files share.
 
     Raises:
         ProjectError: Anything in them is wrong; points at the place.
@@ -57,7 +53,7 @@ def _read(block: Block, definition: AuditDefinition, context: FileContext) -> Lo
     name = read_name(given["name"].identifier(), context.names, given["name"].error)
     scope = dataclasses.replace(context.scope(definition.dialect), model=name)
     sql, reads = expanded_query(definition, {}, context.audit_context(scope))
-    if _THIS_MODEL in sql:
+    if "@this_model" in sql:
         raise ProjectError(
             "a standalone audit belongs to no model, which @this_model could name",
             hint="write the names of the models that it reads",

@@ -18,7 +18,6 @@ from vde_dagster.sql.scanner import (
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
-_UNSUPPORTED = {"METRIC": "metrics are not supported"}
 JINJA_QUERY, JINJA_STATEMENT = "JINJA_QUERY_BEGIN", "JINJA_STATEMENT_BEGIN"
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", JINJA_QUERY})
 """How queries begin."""
@@ -31,8 +30,8 @@ class Statement:
     Args:
         start: Offset of its first token.
         end: Offset behind its last token.
-        first: Its first word, in upper case; `JINJA_QUERY_BEGIN` or `JINJA_STATEMENT_BEGIN` for
-            what is a template.
+        first: Its first word, in upper case; of a template `JINJA_QUERY_BEGIN` or
+            `JINJA_STATEMENT_BEGIN`.
     """
 
     start: int
@@ -40,11 +39,7 @@ class Statement:
     first: str
 
     def expand(self, expander: Expander) -> list[Expanded]:
-        """Return the SQL that it stands for, without macros: of a template, any number of texts.
-
-        Raises:
-            ProjectError: A macro or the template fails; points at the place.
-        """
+        """Return the statement without macros; a template makes any number of texts."""
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
             from vde_dagster.project.macros.jinja import render_block
 
@@ -57,7 +52,6 @@ class Block:
     """A header and the statements that follow it.
 
     Args:
-        statements: Those that make the model's rows, or are around them.
         on_virtual_update: Those that run after an environment shows the model.
     """
 
@@ -99,8 +93,8 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
             begun.append((header, []))
         elif tokens:
             first = tokens[0]
-            message = _UNSUPPORTED.get(first.text.upper())
-            if message is not None:
+            if first.is_word("METRIC"):
+                message = "metrics are not supported"
                 raise source.error(message, first.start, "rewrite it with Python macros")
             if not begun:
                 raise source.error(
@@ -115,7 +109,8 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
             else:
                 statements.append(Statement(body.body, body.body_end, first.text.upper()))
                 position = body.end
-            if header.word == "AUDIT" and begun[0][0].word == "MODEL" and _is_query(statements[-1]):
+            is_query = statements[-1].first in _QUERIES
+            if header.word == "AUDIT" and begun[0][0].word == "MODEL" and is_query:
                 # An audit inside of a model's file ends with its query; the model goes on.
                 begun.append(begun[0])
                 dialect = own_dialect
@@ -124,10 +119,6 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     # A model that went on stands there again; each block is one.
     once = {id(header): (header, statements) for header, statements in begun}
     return [_block(source, header, statements) for header, statements in once.values()]
-
-
-def _is_query(statement: Statement) -> bool:
-    return statement.first in _QUERIES
 
 
 def _comment(source: SourceText, start: int, end: int) -> str | None:
@@ -140,7 +131,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Tell the statements of a virtual update from the others."""
+    """Make a block of a header and its statements, those on virtual update apart."""
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None
@@ -187,9 +178,9 @@ def is_header(tokens: list[Token]) -> bool:
 def _next_statement(
     source: SourceText, position: int, dialect: str
 ) -> tuple[list[Token], int, int]:
-    """Return the next statement's tokens, where it ends, and where to go on, behind its semicolon.
+    """Return the next statement's tokens, where it ends, and where to go on behind its semicolon.
 
-    Of what is no header, only the first token is sure to be there.
+    Of a statement that is no header, only the first token is sure to be there.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS

@@ -1,9 +1,8 @@
-"""Temporary views that a model's statements make, as a part of what its query means.
+"""Temporary views that a model's statements make, as parts of its query.
 
-`CREATE TEMPORARY VIEW x AS …` before a query that reads `x` is a common table expression of that
-query: what `x` reads are parents of the model, its columns have versions, and the name means
-nothing outside of the model. So the statement moves into the query, where everything that looks at
-queries finds it, and no session has to know the name.
+`CREATE TEMPORARY VIEW x AS …` before a query that reads `x` becomes a common table expression of
+that query: what `x` reads are parents of the model, its columns have versions, and the name means
+nothing outside of the model or in the session.
 """
 
 from __future__ import annotations
@@ -24,13 +23,7 @@ from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temp
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements around a model's query, and the query with the temporary views that it reads.
-
-    Args:
-        before: Rendered statements that run before it.
-        query: The query with the temporary views that it reads as common table expressions.
-        after: Rendered statements that run after it.
-    """
+    """A model's query with its temporary views, and the rendered statements around it."""
 
     before: tuple[str, ...]
     query: Expanded
@@ -59,10 +52,6 @@ def with_temporary_views(
 
     A view that another statement names as well is made in the session, too.
 
-    Args:
-        expander: Knows the file and the dialect.
-        before: The statements before the query, without macros.
-
     Raises:
         ProjectError: A statement cannot be read, or makes a view that the query cannot have.
     """
@@ -73,23 +62,22 @@ def with_temporary_views(
     for made in read:
         _check(expander, made, views)
     inside = {made.key for made in read}
-    statements = {id(made.statement) for made in read}
-    others = [
-        one
+    moved = {id(made.statement): made for made in read}
+    others = {
+        id(one): one
         for one in (*before, *after)
-        if id(one) not in statements and not _only_drops(expander, one, inside)
-    ]
-    named = {word for one in others for word in _words(expander, one)}
+        if id(one) not in moved and not _only_drops(expander, one, inside)
+    }
+    named = {word for one in others.values() for word in _words(expander, one)}
     # One that stays needs the earlier ones, which it may read.
     stays = any(made.key in named for made in read)
     kept = []
     for one in before:
-        made_here = next((made for made in read if made.statement is one), None)
-        if made_here is not None and stays:
-            kept.append(_in_session(expander, names, made_here))
-        elif made_here is None and any(one is other for other in others):
+        if id(one) in others:
             kept.append(render_statement(expander, one))
-    behind = [one for one in after if any(one is other for other in others)]
+        elif id(one) in moved and stays:
+            kept.append(_in_session(expander, names, moved[id(one)]))
+    behind = [one for one in after if id(one) in others]
     return Statements(tuple(kept), _inside(expander, read, query), _rendered(expander, behind))
 
 
@@ -99,7 +87,7 @@ def session_statements(
     """Render statements before code that is no query: temporary views are made in the session.
 
     Returns:
-        The statements, what the temporary views read, and the names that stand for the views.
+        The statements, the reads of the temporary views, and the names that stand for the views.
     """
     texts: list[str] = []
     reads: dict[ModelName, SourceLocation] = {}
@@ -161,7 +149,6 @@ def _check(expander: Expander, made: _Made, views: Sequence[_Made]) -> None:
 
 
 def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expanded:
-    """Put views in front of a query as common table expressions."""
     pieces: list[Expanded] = []
     for made in read:
         assert made.own is not None
@@ -231,10 +218,11 @@ def _rendered(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, 
 def _words(expander: Expander, expanded: Expanded) -> list[str]:
     """Return the names in a text, in lower case, that no dot stands before."""
     tokens = expander.tokens(expanded.text)
+    befores = ["", *(token.text for token in tokens)]
     return [
         _name(token)
-        for before, token in zip([None, *tokens], tokens, strict=False)
-        if token.kind in ("word", "quoted") and (before is None or before.text != ".")
+        for before, token in zip(befores, tokens, strict=False)
+        if token.kind in ("word", "quoted") and before != "."
     ]
 
 

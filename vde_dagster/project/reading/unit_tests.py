@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
@@ -22,14 +22,9 @@ from vde_dagster.project.properties.times import not_a_date
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml, rendered_yaml
 
-__all__ = ["TestTable", "UnitTest", "load_unit_tests"]
-
 _KEYS = ("model", "description", "inputs", "outputs", "vars", "gateway", "schema")
 _TIMES = ("start", "end", "execution_time")
 _TABLE_KEYS = ("rows", "columns", "partial", "query", "format", "path", "csv_settings")
-
-
-ReadFile = Callable[[str], str]
 
 
 def load_unit_tests(
@@ -37,7 +32,7 @@ def load_unit_tests(
     text: str,
     names: TableNames,
     scope: MacroScope,
-    read_file: ReadFile,
+    read_file: Callable[[str], str],
     asked: set[str] | None = None,
 ) -> tuple[UnitTest, ...]:
     """Read a file of tests.
@@ -47,7 +42,6 @@ def load_unit_tests(
 
     Args:
         path: The file, relative to the project's root.
-        text: Its text.
         scope: Macros and variables that names may have.
         read_file: Returns the text of a file with rows, by its path from the project's root.
         asked: Takes the environment variables that Jinja in the file asks for.
@@ -55,7 +49,15 @@ def load_unit_tests(
     Raises:
         ProjectError: It is not of the format; points at the line.
     """
-    made = _rendered(path, text, scope, set() if asked is None else asked)
+
+    def variable(name: str, default: Any = None) -> Any:
+        found = scope.settings.get(name.lower(), default)
+        if found is None:
+            raise LookupError(f"unknown variable '{name}'")
+        return found
+
+    hint = "it knows var('name', default), env_var('NAME', default) and user()"
+    made = rendered_yaml(path, text, variable, set() if asked is None else asked, hint)
     document = load_yaml(path, made)
     if made.count("\n") != text.count("\n"):  # Lines are those of the text that Jinja made.
         document = replace(document, lines={})
@@ -66,19 +68,8 @@ def load_unit_tests(
     return tuple(
         _Reader(document, names, scope, read_file).test(str(name), body)
         for name, body in document.value.items()
-        if str(name) not in ("gateway",)
+        if str(name) != "gateway"
     )
-
-
-def _rendered(path: Path, text: str, scope: MacroScope, asked: set[str]) -> str:
-    def variable(name: str, default: Any = None) -> Any:
-        found = scope.settings.get(name.lower(), default)
-        if found is None:
-            raise LookupError(f"unknown variable '{name}'")
-        return found
-
-    hint = "it knows var('name', default), env_var('NAME', default) and user()"
-    return rendered_yaml(path, text, variable, asked, hint)
 
 
 def _is_rows(value: Any) -> bool:
@@ -90,7 +81,7 @@ _OUTPUT_KEYS = ("query", "ctes", "partial", "columns")
 
 
 def _with_types(table: TestTable, types: Mapping[str, Any]) -> TestTable:
-    """Give the columns of a table types that are told elsewhere, where it has none itself."""
+    """Add types to a table's columns where it has none itself."""
     own = dict(table.types)
     told = {str(name): str(type_) for name, type_ in types.items()}
     known = {name: type_ for name, type_ in told.items() if name in table.columns}
@@ -102,7 +93,7 @@ class _Reader:
     document: YamlDocument
     names: TableNames
     scope: MacroScope
-    read_file: ReadFile
+    read_file: Callable[[str], str]
 
     def test(self, name: str, body: Any) -> UnitTest:
         keys: KeyPath = (name,)
@@ -111,13 +102,7 @@ class _Reader:
         times = {key: self._time((*keys, "vars", key), variables.pop(key, None)) for key in _TIMES}
         inputs = self._mapping((*keys, "inputs"), body.get("inputs") or {})
         outputs = self._mapping((*keys, "outputs"), body["outputs"])
-        for key in outputs:
-            if key not in _OUTPUT_KEYS:
-                raise self.document.error(
-                    (*keys, "outputs", key),
-                    f"unknown key '{key}' of outputs",
-                    suggest(str(key), _OUTPUT_KEYS),
-                )
+        self._known_keys((*keys, "outputs"), outputs, _OUTPUT_KEYS, "outputs")
         partial = bool(outputs.get("partial", False))
         ctes = self._mapping((*keys, "outputs", "ctes"), outputs.get("ctes") or {})
         expected = None
@@ -217,20 +202,23 @@ class _Reader:
         self,
         keys: KeyPath,
         body: Any,
-        known: Iterable[str],
+        known: tuple[str, ...],
         what: str,
         needed: tuple[str, ...] = (),
     ) -> None:
-        self._mapping(keys, body)
-        known = tuple(known)
-        for key in body:
-            if key not in known:
-                raise self.document.error(
-                    (*keys, str(key)), f"unknown key '{key}' of {what}", suggest(str(key), known)
-                )
+        self._known_keys(keys, self._mapping(keys, body), known, what)
         for key in needed:
             if key not in body:
                 raise self.document.error(keys, f"{what} needs '{key}'", f"add {key}:")
+
+    def _known_keys(
+        self, keys: KeyPath, body: Mapping[str, Any], known: tuple[str, ...], what: str
+    ) -> None:
+        for key in body:
+            if key not in known:
+                raise self.document.error(
+                    (*keys, key), f"unknown key '{key}' of {what}", suggest(str(key), known)
+                )
 
     def _mapping(self, keys: KeyPath, body: Any) -> Mapping[str, Any]:
         if not isinstance(body, dict):
@@ -278,11 +266,11 @@ _KNOWN = (*_FORMAT, *_NULLS, _BLANK)
 
 
 class CsvError(ValueError):
-    """CSV that cannot be read; its second argument is a hint or None."""
+    """CSV that cannot be read; its arguments are a message and a hint or None."""
 
 
 def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read CSV with a line of names: numbers, booleans and texts by column, as pandas tells them.
+    """Read CSV with a line of names: numbers, booleans and texts by column, as pandas does.
 
     Args:
         settings: `csv_settings` of the test, named as in pandas.
@@ -338,8 +326,7 @@ def _integer(cell: str) -> int:
 
 
 def _boolean(cell: str) -> bool:
-    read: Callable[[str], bool | None] = {"true": True, "false": False}.get
-    found = read(cell.strip().lower())
-    if found is None:
+    text = cell.strip().lower()
+    if text not in ("true", "false"):
         raise ValueError(cell)
-    return found
+    return text == "true"

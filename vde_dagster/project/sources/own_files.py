@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.registry import Collector
     from vde_dagster.project.properties.header import Value
     from vde_dagster.project.reading.audits import AuditDefinition, SignalDefinition
-    from vde_dagster.project.reading.sql_models import FileContext
+    from vde_dagster.project.reading.file_context import FileContext
 
 
 _FOLLOWING = ("macro", "audit", "signal", "materialization")
@@ -214,7 +214,7 @@ class OwnFiles:
 
     def prepare(self) -> Sequence[ProjectError]:
         """Execute the macros and signals, and read the audits."""
-        from vde_dagster.project.reading.sql_models import FileContext
+        from vde_dagster.project.reading.file_context import FileContext
 
         mistakes: list[ProjectError] = []
         macros = self._macros(mistakes)

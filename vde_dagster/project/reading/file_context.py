@@ -1,0 +1,169 @@
+"""The context that all model files of a project share: macros, audits, defaults, code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
+from vde_dagster.project.kinds import Custom, Seed
+from vde_dagster.project.kinds.incremental import FoundCode
+from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.relation_columns import KnownColumns
+from vde_dagster.project.macros.variables import AUDITING, EVALUATING, STAGE, bare, sql_literal
+from vde_dagster.project.model import Model
+from vde_dagster.project.properties.header import Header, Value
+from vde_dagster.project.properties.model_properties import ModelProperties
+from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
+from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.trees import ParsedQueries
+
+
+@dataclass(frozen=True, slots=True)
+class FileContext:
+    """The context shared by all files of a project; dictionaries are by name in lower case.
+
+    Args:
+        macros: Python macros.
+        audits: Custom audits.
+        parsed: Takes the trees of the models' queries.
+        signals: Python signals.
+        materializations: Functions that write tables; several of one name are an error for the
+            model that asks for it.
+        variables: SQL text of a blueprint's variables.
+        values: The lists and tables among them, as Python has them.
+        known_columns: Columns of models that were read before.
+        defaults: Properties of models whose headers do not give them.
+        templates: Texts of files of Jinja macros, by path.
+        model: The model that is being read.
+    """
+
+    settings: Settings
+    names: TableNames
+    macros: Mapping[str, Callable[..., Any]]
+    audits: Mapping[str, AuditDefinition]
+    parsed: ParsedQueries = field(default_factory=ParsedQueries)
+    signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
+    materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    known_columns: KnownColumns = field(default_factory=KnownColumns)
+    defaults: Mapping[str, Value] = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
+    model: ModelName | None = None
+
+    def scope(self, dialect: str) -> MacroScope:
+        """Return fresh macro variables for one model."""
+        values = {key.lower(): value for key, value in self.settings.variables.items()}
+        texts = {STAGE: f"'{EVALUATING}'"}
+        texts |= {key: sql_literal(value, dialect) for key, value in values.items()}
+        texts |= self.variables
+        values |= {key: bare(value) for key, value in self.variables.items()}
+        values |= self.values
+        return MacroScope(
+            self.macros,
+            texts,
+            dialect,
+            settings=values,
+            names=self.names,
+            known_columns=self.known_columns,
+            templates=self.templates,
+            model=self.model,
+        )
+
+    def defaults_for(self, header: Header) -> Mapping[str, Value]:
+        """Return the properties of a model whose header does not give them."""
+        if not (self.defaults and names_kinds(self.settings)):
+            return self.defaults
+        return default_properties(self.settings, self.scope(self.settings.dialect), header)
+
+    def audit_context(self, scope: MacroScope) -> AuditContext:
+        return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
+
+
+def name_of(
+    header: Header, properties: ModelProperties, path: Path, settings: Settings
+) -> tuple[str, Callable[[str, str | None], ProjectError]]:
+    """Return a model's name, and a function that makes errors at its place.
+
+    Without one, `models/deep/sales/orders.sql` is `deep.sales.orders`: the last three parts, as in
+    SQLMesh.
+    """
+    if properties.name:
+        return properties.name, header.properties["name"].error
+
+    def error(message: str, hint: str | None = None) -> ProjectError:
+        return header.source.error(message, header.start, hint)
+
+    inside = path.with_suffix("").relative_to(settings.models_dir).parts
+    return ".".join(f"`{part}`" for part in inside[-3:]), error
+
+
+def read_name(
+    text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
+) -> ModelName:
+    """Read a model's name as it is written; `error` makes an error at its place."""
+    try:
+        return names.read(text)
+    except UsageError as problem:
+        raise error(problem.message, problem.hint) from None
+
+
+def completed(
+    model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[FoundCode, ...]]
+) -> Model:
+    """Return a model with what its kind's files add: a seed's CSV, the code of a CUSTOM model.
+
+    Args:
+        path: The model's file, relative to the root.
+        code: The project's functions that write tables, by name in lower case.
+
+    Raises:
+        ProjectError: A file is missing or wrong.
+    """
+    if isinstance(model.kind, Seed):
+        from vde_dagster.project.reading.seeds import load_seed
+
+        return load_seed(settings, model, path)
+    return _with_its_code(model, code) if isinstance(model.kind, Custom) else model
+
+
+def _with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
+    assert isinstance(model.kind, Custom)
+    wanted = model.kind.materialization
+    found = known.get(wanted.lower(), ())
+    if len(found) > 1:
+        places = " and ".join(one.entrypoint.rpartition(":")[0] for one in found)
+        raise ProjectError(
+            f"the materialization '{wanted}' is defined in {places}",
+            hint="give one of them another name",
+            location=model.location,
+        )
+    if not found:
+        hint = f"write a function under @materialization('{wanted}') in materializations/"
+        raise ProjectError(
+            f"{model.name} asks for the materialization '{wanted}', which no file defines",
+            hint=suggest(wanted, known, "materializations") if known else hint,
+            location=_place(model, wanted),
+            unknown=Unknown("materialization", wanted),
+        )
+    entrypoint, code, outside = found[0]
+    kind = replace(model.kind, entrypoint=entrypoint, code=code, outside=outside)
+    return replace(model, kind=kind)
+
+
+def _place(model: Model, wanted: str) -> SourceLocation:
+    """Return the place at which a header names its materialization."""
+    source = SourceText(model.location.path, model.source)
+    lines = model.source.splitlines(keepends=True)[: (model.location.line or 1) - 1]
+    named = re.compile(rf"materialization\W+{re.escape(wanted)}", re.IGNORECASE)
+    found = named.search(model.source, sum(map(len, lines)))
+    return model.location if found is None else source.location(found.end() - len(wanted))
