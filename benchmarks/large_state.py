@@ -149,7 +149,7 @@ def publish_really(workspace: Workspace, name: str, entries: dict[ModelName, Bui
         {built.snapshot.id: built.snapshot for built in entries.values()},
         {built.table.id: built.table for built in entries.values()},
     )
-    environment = Environment(name, 0, resolver.entries, uuid.uuid4().hex, NOW, "benchmark")
+    environment = Environment(name, 0, dict(resolver.entries), uuid.uuid4().hex, NOW, "benchmark")
     views = define_views(resolver, workspace)
     workspace.lakehouse.publish(Publication(environment, 0, views))
 

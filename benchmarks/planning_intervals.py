@@ -44,7 +44,9 @@ MODEL = """
       kind INCREMENTAL_BY_TIME_RANGE (time_column at));
     SELECT at, {number} AS n FROM {source} WHERE at BETWEEN @start_ts AND @end_ts
 """
-SOURCE = "MODEL (name db.events, kind FULL); SELECT TIMESTAMP '2024-01-01' AS at"
+SOURCE = (
+    "MODEL (name db.events, kind FULL, cron '*/5 * * * *'); SELECT TIMESTAMP '2024-01-01' AS at"
+)
 FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 FIVE_MINUTES = timedelta(minutes=5)

@@ -29,6 +29,10 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.state.fills.fills import FillRecord
+
 CORE = ("id", "event_date", "grp", "amount", "qty")
 LAYERS = 10
 WIDE = 20
@@ -38,7 +42,6 @@ IMPORT = "import vde_dagster.execution.workspace"
 OPEN = """
 import sys
 from pathlib import Path
-from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.sql.trees import collect_rarely
 collect_rarely()
@@ -62,25 +65,7 @@ assert not plan.builds and len(plan.views.created) == int(sys.argv[2])
 """
 )
 PUBLISH = (
-    OPEN
-    + """
-from dataclasses import replace
-from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.state.environments.environments import EnvironmentStore
-plan, store = ws.plan("prod"), ws.store
-with store.database.transaction() as connection:
-    store.snapshots.save(plan.snapshots.values(), connection)
-    for model in plan.models:
-        if model.table is None:
-            continue
-        store.tables.ensure(model.table, connection)
-        types = [(c.name, c.type or "STRING") for c in model.table.columns]
-        store.tables.mark_created(model.table, types, connection)
-        for interval in model.intervals:
-            store.fills.record(FillRecord(model.table.id, interval, plan.id, None, 1), connection)
-    environment = Environment("prod", 0, plan.entries, plan.id, plan.created_at, "bench", plan.id)
-    store.environments.write_version(connection, environment, 0)
-"""
+    OPEN + "from benchmarks.planning_scale import publish_without_rows\npublish_without_rows(ws)"
 )
 
 STEPS = {
@@ -93,6 +78,25 @@ STEPS = {
     "edited": ("plan with one edit", EDITED),
     "second": ("plan of a second environment", SECOND),
 }
+
+
+def publish_without_rows(workspace: Workspace) -> None:
+    """Publish production as if all of its tables had been filled."""
+    plan, store = workspace.plan("prod"), workspace.store
+    tables = [(model.table, model.intervals) for model in plan.models if model.table is not None]
+    with store.database.transaction() as connection:
+        store.snapshots.save(plan.snapshots.values(), connection)
+    store.tables.ensure_all(table for table, _ in tables)
+    for table, _ in tables:
+        types = [(column.name, column.type or "STRING") for column in table.columns]
+        store.tables.mark_created(table, types)
+    environment = Environment("prod", 0, plan.entries, plan.id, plan.created_at, "bench", plan.id)
+    with store.database.transaction() as connection:
+        for table, intervals in tables:
+            for interval in intervals:
+                record = FillRecord(table.id, interval, plan.id, None, 1)
+                store.fills.record(record, connection)
+        store.environments.write_version(connection, environment, 0)
 
 
 def main() -> int:

@@ -146,7 +146,7 @@ def look_up(url: str, count: int, ready: Event, busy: Event, stop: Event, waits:
         during = busy.is_set()
         began = time.perf_counter()
         with engine.connect() as connection:
-            location = connection.execute(query, {"name": f"v{number % count}"}).scalar_one()
+            location: str = connection.execute(query, {"name": f"v{number % count}"}).scalar_one()
         with open(location.removeprefix("file://"), "rb") as file:
             assert file.read(1) == b"{"
         longest[during] = max(longest[during], time.perf_counter() - began)

@@ -83,7 +83,9 @@ def publish(workspace: Workspace, models: Sequence[Built]) -> None:
     )
     base = workspace.store.environments.current_version("prod") or 0
     now = datetime.now(timezone.utc)
-    environment = Environment("prod", base, resolver.entries, uuid.uuid4().hex, now, "benchmark")
+    environment = Environment(
+        "prod", base, dict(resolver.entries), uuid.uuid4().hex, now, "benchmark"
+    )
     views = define_views(resolver, workspace)
     workspace.lakehouse.publish(Publication(environment, base, views))
 

@@ -60,3 +60,18 @@ def test_sizes_are_said_as_arguments() -> None:
     for name, size in SIZES.items():
         assert isinstance(size, Size), name
         assert not (size.needs and (size.quick or size.usual)), name
+
+
+@pytest.mark.proof
+@pytest.mark.turns(10)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in runner.benchmarks()
+        if not (SIZES.get(name, Size()).needs or SIZES.get(name, Size()).spark)
+    ],
+)
+def test_each_still_works_at_its_quick_size(name: str) -> None:
+    quick = SIZES.get(name, Size()).quick
+    assert runner._run(name, quick.split(), 300) == "done"

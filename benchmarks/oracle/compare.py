@@ -146,8 +146,8 @@ def _differences(
     theirs: dict[str, Any], ours: dict[str, Any], fallback: str
 ) -> list[tuple[str, str]]:
     found = [("kind", _unequal(_kind(theirs["kind"]), _kind(ours["kind"])))]
-    named = (_our_name(key(name), fallback)[-1] for name in theirs["depends_on"])
-    one = {name[-2:] if len(name) > 1 else (fallback, *name) for name in named}
+    parents = (_our_name(key(name), fallback)[-1] for name in theirs["depends_on"])
+    one = {name[-2:] if len(name) > 1 else (fallback, *name) for name in parents}
     two = {_table_name(key(name), fallback) for name in ours["depends_on"]}
     missing, more = sorted(one - two), sorted(two - one)
     shown = [f"without {'.'.join(n)}" for n in missing] + [f"also {'.'.join(n)}" for n in more]
