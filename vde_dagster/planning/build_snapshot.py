@@ -55,7 +55,6 @@ def checked_snapshot(
     """Compute one model's snapshot, and look for mistakes in the model.
 
     Args:
-        parents: The snapshots of what it reads.
         scalar_functions: User functions that are deterministic and scalar.
         tree: The tree of its query, if it is at hand; it is used up.
         audited: The snapshots of what only its audits read, as far as they are there; they take
@@ -225,7 +224,6 @@ def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
 
 
 def _with_statements(model: Model, rows: str) -> str:
-    """Let the statements around a query take part in the version of its rows."""
     if not model.pre_statements and not model.post_statements:
         return rows
     return digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
@@ -269,7 +267,7 @@ def _metadata_hash(model: Model) -> str:
 
 
 def _without_case(query: str) -> str:
-    """Return a model's stored query, which has no formatting, without the case of its names."""
+    """Return a stored query, which has no formatting, without the case of its names."""
     pieces = _STRING.split(query)
     pieces[::2] = [piece.lower() for piece in pieces[::2]]
     return "".join(pieces)
@@ -286,7 +284,7 @@ def _flat(model: Model) -> list[str]:
 
 
 def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
-    """Make sure that a query which reads its own table is known before there is one."""
+    """Refuse a query that reads its own table where its types need that table to be known."""
     unknown = [column.name for column in columns if column.type is None]
     if unknown:
         raise ProjectError(
@@ -309,7 +307,7 @@ def as_seen(snapshot: Snapshot) -> str:
 
 
 def _located(error: ProjectError, model: Model) -> ProjectError:
-    """Turn a mistake in a query into one with the file and line of the offending name."""
+    """Give a mistake in a query the file and line of the offending name."""
     if not isinstance(error, SemanticError):
         return error
     location = model.place(offset_of(model.query or "", error))

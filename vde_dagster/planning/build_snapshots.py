@@ -29,12 +29,7 @@ MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 
 
 class Built(NamedTuple):
-    """What is made of one model.
-
-    Args:
-        seen: What its children see of it, see `as_seen`.
-        problems: What the checks say of it.
-    """
+    """A model's snapshot, what its children see of it (`as_seen`), and its problems."""
 
     snapshot: Snapshot
     seen: str
@@ -42,10 +37,7 @@ class Built(NamedTuple):
 
 
 class Memo:
-    """Remembers what was made of models, by the key of everything that decides.
-
-    The default remembers nothing; the execution layer keeps one on disk.
-    """
+    """Remembers what was made of models; this default remembers nothing."""
 
     def get(self, key: str, model: Model) -> Built | None:
         """Return what is stored under a key, if anything, with the model put into it."""
@@ -68,7 +60,7 @@ def build_snapshots(
     more: MoreMistakes | None = None,
     revise: Callable[[Snapshot], Snapshot] | None = None,
 ) -> dict[ModelName, Snapshot]:
-    """Compute the snapshot of every model, parents first.
+    """Compute the snapshot of every model, in topological order.
 
     Args:
         models: The project's models, external ones included.
@@ -76,14 +68,11 @@ def build_snapshots(
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
-        warnings: Takes what may be meant so, while what is certainly a mistake is raised; None
-            for definitions that nobody can mend, such as stored ones.
+        warnings: Takes likely mistakes, while certain ones are raised; None for definitions that
+            nobody can mend, such as stored ones.
         canonicaliser: Stored with each snapshot; another value forces every hash anew.
-        more: Finds what is wrong in what belongs to models, so that all mistakes are told at once.
+        more: Finds mistakes in what belongs to models, so that all are told at once.
         revise: Makes of a snapshot, as it is on its own, the one that its children see.
-
-    Returns:
-        Snapshots by name, in topological order.
 
     Raises:
         ProjectError: A query names a column that its parent does not have, or a check found a
@@ -169,7 +158,6 @@ def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:
 def _revised(
     snapshot: Snapshot, seen: str, revise: Callable[[Snapshot], Snapshot] | None
 ) -> tuple[Snapshot, str]:
-    """Return the part of a model that its children see, with its hash."""
     revised = snapshot if revise is None else revise(snapshot)
     if revised is snapshot:
         return snapshot, seen

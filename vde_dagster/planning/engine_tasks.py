@@ -20,7 +20,7 @@ class AnalysedQuery:
 
     Args:
         columns: (column, Spark SQL type) of its result, in order.
-        handle: What the engine itself makes of it, or None.
+        handle: The engine's own form of it, or None.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -32,21 +32,18 @@ class FillTask:
     """Fill one interval of one physical table (or all of it, for kinds without intervals).
 
     Args:
-        plan_id: The plan on whose behalf; goes into the Iceberg commit's summary.
-        snapshot: The definition that fills the table.
         columns: (output column of the snapshot, physical column), in physical order.
-        interval: The range to fill, aligned to the model's cron; for kinds without intervals
-            the range that is recorded as filled when the whole table was written.
+        interval: Aligned to the model's cron; of a table that is written whole, the range recorded
+            as filled.
         query: Spark SQL with parents resolved and time variables replaced; None for Python
             models and seeds.
         sources: For Python models, per parent a Spark SQL query that returns its rows.
         branch: The Iceberg branch to write to, or None for `main`.
         execution_time: The instant that the run calls now (UTC).
-        prepared: The query as it has just been analysed, or None.
         before: Statements that run before the query in a session of the task's own.
         after: Statements that run in it when the rows are written.
-        anew: Whether the rows replace everything that the table holds, in a kind whose table can
-            only be computed again from its beginning.
+        anew: Whether the rows replace everything in a table that can only be computed again from
+            its beginning.
         digest_sets: Sets of physical columns of which digests are asked for.
         digest_ranges: The ranges of the interval that have digests of their own.
         base: The branch at whose head `branch` is made where it does not exist; None for the
@@ -82,7 +79,7 @@ class FillResult:
         iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
         seconds: Wall-clock duration; None when it is not known any more.
         bytes: Bytes added by the commit, when its summary says.
-        output: Digests of what was written, when they were asked for and could be taken.
+        output: Digests of the written rows, when they were asked for and could be taken.
     """
 
     rows: int | None
@@ -117,7 +114,7 @@ class AuditResult:
     """The result of an audit.
 
     Args:
-        failed_rows: How many rows fail; 0 is success.
+        failed_rows: 0 is success.
         sample: Up to twenty of them, as dictionaries of text by column.
     """
 
@@ -132,10 +129,9 @@ AUTHORS_PROPERTIES = "vde.virtual-properties"
 
 @dataclass(frozen=True, slots=True)
 class TableForView:
-    """A physical table of which an environment shows a table, and no view.
+    """A physical table that an environment shows as a table, not by a view.
 
     Args:
-        ref: The physical table's place in the catalog.
         columns: (name that is shown, physical column), in order.
     """
 
@@ -148,13 +144,11 @@ class ViewDefinition:
     """A view of an environment's virtual layer.
 
     Args:
-        namespace: Its namespace, one level.
-        columns: (name, Spark SQL type, description) per column, in order.
-        queries: The query by dialect, `spark` first; its output columns are `query_columns`, in
-            order. A dialect that it cannot be expressed in is left out.
-        query_columns: The names of the query's output columns.
+        columns: (name, Spark SQL type, description), in order.
+        queries: The query by dialect, `spark` first; a dialect that cannot express it is left out.
+        query_columns: The names of the query's output columns, in order.
         properties: Identity of the snapshot and whatever else is to be kept with the view.
-        shows: What stands there as a table in place of a view, or None.
+        shows: The table that stands there in place of a view, or None.
     """
 
     namespace: str

@@ -1,8 +1,8 @@
 """Contents of tables as digests, when inputs were read and when fills wrote them.
 
-Rows are compared by digests that do not depend on their order: of every row a hash is taken, and
-the hashes are added up. Two tables with equal digests of some columns hold the same multiset of
-those columns' values, but for a chance of 2^-128 per comparison.
+Digests do not depend on the rows' order: every row is hashed, and the hashes are added up. Two
+tables with equal digests of some columns hold the same multiset of those columns' values, but for
+a chance of 2^-128 per comparison.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Output:
         sets: The sets of columns of which digests were taken.
         tiles: The ranges; one where the digests are of the whole table.
         whole: Whether they are of all rows of the table, not of those that the fill wrote.
-        same: Which of the sets hold the same rows as before the fill, by their places in `sets`.
+        same: Places in `sets` of those that hold the same rows as before the fill.
         against: The Iceberg snapshots of the earlier fills with which that was compared.
     """
 
@@ -85,7 +85,7 @@ class InputState:
     file: str = field(default="", compare=False)
 
     def still_is(self, other: InputState) -> bool:
-        """Say whether another state holds the same rows of what is read there, if it is known."""
+        """Say whether another state is known to hold the same rows of what is read there."""
         if self.schema_id != other.schema_id or not covers(self.columns, other.columns):
             return False
         if self.snapshot_id == other.snapshot_id:
@@ -126,13 +126,12 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class FillFacts:
-    """The inputs and the output of a recorded fill.
+    """The inputs and the output of a recorded fill, where they are known.
 
     Args:
-        inputs: By table, what was read; None when it is not known.
-        output: What was written; None when it is not known.
+        inputs: By table.
         skipped: Set when nothing was computed.
-        lacks: What the table was made without, of one that is made whole.
+        lacks: Parent gaps, of a table that is made whole.
     """
 
     inputs: Mapping[str, InputState] | None = None

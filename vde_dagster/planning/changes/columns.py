@@ -17,7 +17,6 @@ class ViewColumn:
     """A column of one version of a view.
 
     Args:
-        type: Spark SQL type.
         version: Hash of how its value is made.
         place: The column of the physical table that holds it; None where there is no table.
     """
@@ -30,11 +29,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the later version with the one that it goes on from.
-
-    Args:
-        before: The earlier version's; None where rows of that version have NULL.
-    """
+    """A column of the later version with the earlier one it goes on from, else NULL there."""
 
     after: ViewColumn
     before: ViewColumn | None
@@ -76,8 +71,6 @@ def pair_columns(
     new one no column goes on: its values might not be convertible.
 
     Args:
-        before: The earlier version's columns.
-        after: The later version's.
         same_table: Whether one physical table serves both: then places tell what is the same.
 
     >>> old = [ViewColumn("a", "INT", "1"), ViewColumn("b", "INT", "2")]
@@ -142,11 +135,7 @@ _TYPE_WORD = re.compile(r"\b\w+\b(?!:)")
 def column_events(
     before: Sequence[ViewColumn], pairs: Sequence[ColumnPair]
 ) -> Iterator[ColumnEvent]:
-    """Yield the changes of columns that a copy of the earlier version has to make.
-
-    Args:
-        before: The earlier version's columns.
-    """
+    """Yield the changes of columns that a copy of the earlier version has to make."""
     kept = {pair.before for pair in pairs}
     for column in before:
         if column not in kept:

@@ -14,8 +14,7 @@ class TableCommit:
         parent_id: The one before, or None for the first.
         sequence: Its sequence number.
         quiet: Whether no row was added or removed.
-        has_deletes: Whether delete files or deletion vectors hide rows of the table by then, or
-            that is not known.
+        has_deletes: Whether deletes (files or vectors) may hide rows of the table by then.
         rows_moved: How many rows it wrote and removed, those that it carried over too, when known.
         rows: How many rows the table had by then, when known.
         has_lineage: Whether every row of the table has an id by then.
@@ -38,7 +37,6 @@ class Leg:
     Args:
         since: The Iceberg snapshot before the first of them; None for the empty table.
         until: The Iceberg snapshot of the last.
-        forwards: Whether what they added was added.
     """
 
     since: int | None
@@ -48,11 +46,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class ByCommits:
-    """Read the files written and removed by the commits of one or two legs.
-
-    Args:
-        legs: Back to where two snapshots' histories meet, then forwards.
-    """
+    """Read the files of one or two legs: back to where two histories meet, then forwards."""
 
     legs: tuple[Leg, ...]
 
@@ -62,8 +56,7 @@ class ByLineage:
     """Read the rows that were written since, and those of before that are not there unchanged.
 
     Args:
-        older: The Iceberg snapshot that the other one descends from.
-        newer: The other one.
+        older: The Iceberg snapshot from which `newer` descends.
         sequence: The older one's sequence number.
         forwards: Whether the older one is the earlier version's.
     """

@@ -26,7 +26,7 @@ MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The step of a change: its ordinal, snapshot, version and publication.
+    """The step of a change.
 
     Args:
         ordinal: Counts the steps from 0.
@@ -103,12 +103,7 @@ def is_comparable(type_: str) -> bool:
 
 
 def of_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Weigh all rows of two versions.
-
-    Args:
-        before: The query that reads the earlier one; None where it has no rows.
-        after: The query that reads the later one.
-    """
+    """Weigh all rows of two versions; None for a version that has none."""
     parts = []
     if before is not None:
         parts.append(f"SELECT -1 AS w, {_earlier(pairs)} FROM ({before}) AS b")
@@ -123,7 +118,6 @@ def of_commits(
     """Weigh the rows that commits wrote and removed, carried-over ones too, which cancel out.
 
     Args:
-        table: The table's full name, quoted for Spark SQL.
         columns: The later version's columns, with their places.
         types: Spark SQL type by column of the table as it is now.
     """
@@ -150,7 +144,6 @@ def of_lineage(
     """Weigh the rows that were written since an older snapshot, and those that they replace.
 
     Args:
-        table: The table's full name, quoted for Spark SQL.
         pairs: The columns, all of whose places are the same in both versions.
         older_types: Spark SQL type by column, of the older snapshot's own schema.
         newer_types: The same of the newer one's.
@@ -181,7 +174,6 @@ def changes_query(
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
         key: Names of columns that tell rows apart, or none: rows of one key that alone went and
             alone came are images of one row.
-        step: What is said of every change.
     """
     names = [f"c{i}" for i in range(len(columns))]
     grouped = [grouped_by(name, c.type) for name, c in zip(names, columns, strict=True)]
@@ -278,13 +270,10 @@ class ColumnsOfSteps:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last columns, each with the one of a step that it goes on from.
+        """Return the last columns, each with the one of a step (from 1) that it goes on from.
 
         A column that a step has and the last one has not is left out, and one that came later has
         none: a copy has dropped the one and NULL in the other.
-
-        Args:
-            step: Counts the steps from 1; 0 for the time before the first.
         """
         found = [ColumnPair(column, column) for column in self.last]
         for pairs in reversed(self.pairs[step:]):
@@ -299,10 +288,6 @@ class ColumnsOfSteps:
 def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
     """Write the query of a step's changes in the columns of the last step.
 
-    Args:
-        query: The query, in the step's own columns.
-        pairs: The last columns, each with the step's.
-
     >>> a, b = ViewColumn("a", "INT", "1"), ViewColumn("b", "BIGINT", "1")
     >>> in_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
     'CAST(`a` AS BIGINT) AS `b` FROM (SELECT 1) AS step'
@@ -312,12 +297,7 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return the key of a step under the last columns' names; None where they lack a part.
-
-    Args:
-        key: Names of the step's columns.
-        pairs: The last columns, each with the step's.
-    """
+    """Return the key of a step under the last columns' names; None where they lack a part."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 
@@ -332,7 +312,7 @@ def _column(pair: ColumnPair) -> str:
 
 
 SUFFIX = "__changes"
-"""What the names of such views end with."""
+"""Ends the names of such views."""
 
 
 def view_query(
@@ -346,7 +326,6 @@ def view_query(
     Args:
         rows: The query that reads the oldest version; None where it showed nothing.
         pairs: The last version's columns, each with the one of the oldest version.
-        begun: What is said of the oldest version.
         steps: Queries of the steps since, in the last version's columns.
 
     >>> view_query(None, [], Step(0, None, 7, None), ["SELECT 1"]).count("UNION ALL")
@@ -371,10 +350,6 @@ def grouped_by(value: str, type_: str) -> str:
     It does not for a map: Spark 4.1 sorts maps to group by them, and takes NULL for 0, false or
     1970-01-01 while it does (of Iceberg's own arrays it fails). Nor for a variant, which cannot be
     grouped by at all.
-
-    Args:
-        value: Spark SQL of the value, of which `.field` can be read.
-        type_: Its Spark SQL type.
 
     >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')

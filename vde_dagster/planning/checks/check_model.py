@@ -1,4 +1,4 @@
-"""The checks of a model, one after the other: Spark's grammar, filling, time columns and merges."""
+"""The checks of a model: Spark's grammar, filling, time columns and merges."""
 
 from __future__ import annotations
 
@@ -481,11 +481,6 @@ _CHECKS = (
 
 
 def check_model(known: Known, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:
-    """Look for mistakes in one model.
-
-    Args:
-        known: The model and what is known of it.
-        parents: The snapshots of what it reads.
-    """
+    """Look for mistakes in one model, given the snapshots of what it reads."""
     found = [problem for check in _CHECKS for problem in check(known, parents)]
     return tuple(sorted(dict.fromkeys(found), key=lambda one: one.location.order))

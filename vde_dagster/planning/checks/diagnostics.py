@@ -27,7 +27,6 @@ class Known:
     Args:
         columns: Its output columns, those that its kind adds included; None where they are not
             all known.
-        findings: What is wrong in its query.
         functions: Functions that Spark's sessions have beside its own.
         audited: The snapshots of what only its audits read, as far as they are there.
     """
@@ -59,7 +58,7 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
 
 
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find texts that are compared, in the quotes that are those of names in most engines.
+    """Find compared texts in double quotes, which are those of names in most engines.
 
     Where a setting makes names of all of them, each is refused: they are read as texts.
     """
@@ -132,9 +131,8 @@ def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLoca
 def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     """Name the properties that a model's file gives it, each with those in its brackets.
 
-    Returns:
-        By name in lower case; `kind` has the properties of the kind. Of a Python model the names
-        in its decorator.
+    Names are in lower case; `kind` has the properties of the kind. Of a Python model they are those
+    of its decorator.
     """
     if model.python is not None or model.location.path.suffix == ".py":
         return _in_decorators(model.source, model.location.line or 1)

@@ -208,11 +208,7 @@ _NO_NAMESPACE = "default"
 def absent_tables(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Say of each absent table which of ours is likely to be meant.
-
-    Args:
-        absent: Tables that are read and that are not there.
-    """
+    """Say of each table that is read and absent which of ours is likely to be meant."""
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         meant = _meant(name, own)
@@ -238,7 +234,7 @@ def _named(model: Model) -> tuple[ModelName, ...]:
 
 
 def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
-    """A model of nearly this name in a schema of nearly this name, or in any if none is given."""
+    """Find a model of nearly this name in a schema of nearly this name, or in any if none is given."""
     for candidate in own:
         same = candidate.name.lower() == name.name.lower()
         if name.namespace.lower() == _NO_NAMESPACE and same:
@@ -255,7 +251,7 @@ def _is_near(one: str, other: str) -> bool:
 
 
 def _one_letter_off(one: str, other: str) -> bool:
-    """Whether one letter is wrong, missing or too many, or two are in the wrong order."""
+    """Say whether one letter is wrong, missing or too many, or two are swapped."""
     shorter, longer = sorted((one, other), key=len)
     if one == other or len(longer) - len(shorter) > 1 or len(shorter) < 2:
         return False

@@ -83,12 +83,11 @@ _STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
 class Cadence:
     """A cron expression, which says when, with an interval unit, which says what.
 
-    Without another one the unit is the largest that fits between two ticks, so `0 5 * * *` has
-    days that fall due at five in the morning, and `0 0 * * 1` has days that fall due on Mondays.
-    Units are those of UTC, whatever the zone of the cron.
+    Without another one the unit is the largest that fits between two ticks: `0 5 * * *` has days
+    that fall due at five in the morning, `0 0 * * 1` has days that fall due on Mondays. Units are
+    those of UTC, whatever the zone of the cron.
 
     Args:
-        cron: Five-field cron expression.
         zone: The IANA time zone in which the cron is read; UTC when None.
         given_unit: The unit that the model names, or None.
         partials: Whether the unit that goes on is filled up to the last tick.
@@ -115,10 +114,9 @@ class Cadence:
         return last_tick(self.cron, now, self.zone)
 
     def due_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
-        """Return the exclusive end of the intervals that are complete and due at an instant.
+        """Return the exclusive end of the intervals that are complete and due at an instant (UTC).
 
         Args:
-            now: The instant (UTC).
             ignore_cron: Whether what is complete is due at once.
         """
         return self.unit.floor(now if ignore_cron else self.last_tick(now))
@@ -130,14 +128,10 @@ class Cadence:
         return now if ignore_cron else self.last_tick(now)
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the part of what is wanted that is filled unit by unit.
+        """Return the part of what is wanted that is filled unit by unit (UTC).
 
         Of a unit that is wanted in part, as the one that goes on may be, that part has to be there;
         of any other one all of it.
-
-        Args:
-            filled: What is filled (UTC).
-            wanted: What is to be filled (UTC).
         """
         unit, found = self.unit, []
         for asked in wanted:

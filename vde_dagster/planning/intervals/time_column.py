@@ -1,7 +1,6 @@
 """Time columns: the rows of an interval, as a Spark condition.
 
-The condition is also what Iceberg overwrites by, so it holds nothing but comparisons of a column
-with literals.
+The condition is also what Iceberg overwrites by, so it only compares a column with literals.
 """
 
 from __future__ import annotations
@@ -74,11 +73,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return a condition for reading: where `condition` would list too many values, by parsing.
-
-        Raises:
-            ExecutionError: The column's type or format cannot tell the interval's rows apart.
-        """
+        """Return a condition for reading, which parses where `condition` would list many values."""
         shortest = finest(self.pattern)
         if shortest is None or not self._is_formatted or keeps_order(self.pattern):
             return self.condition(interval)

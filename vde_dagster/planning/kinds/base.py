@@ -50,10 +50,7 @@ class Meaning:
         return model.kind.most_intervals or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say whether the same rows come of a range whichever way it is cut to units.
-
-        Where somebody said how many intervals one job fills, fewer are as good.
-        """
+        """Say whether any cut of a range to units, or of given batches to less, makes the same rows."""
         return model.kind.most_intervals is not None
 
     def batches_at_once(self, model: Model) -> int:
@@ -66,9 +63,6 @@ class Meaning:
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
         """Return the columns that the kind adds, with their versions.
-
-        Args:
-            rows: What `rows` returned.
 
         Raises:
             ProjectError: The query has a column of that name.
@@ -95,11 +89,7 @@ class Meaning:
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash how the values of a column that the kind adds are made.
-
-        Args:
-            rows: What `rows` returned.
-        """
+        """Hash how the values of a column that the kind adds are made."""
         return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
@@ -107,7 +97,6 @@ class Meaning:
 
         Args:
             rows: The query that returns all of the model's rows.
-            interval: What was filled (UTC).
             time_type: Spark SQL type of the column that tells intervals apart, if there is one.
         """
         return rows

@@ -67,7 +67,6 @@ def _columns_of(text: str) -> set[str]:
 
 
 def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
-    """Return the key's expressions over the versions of their columns."""
     from vde_dagster.sql.expressions import read_expression
 
     kind = model.kind

@@ -31,7 +31,7 @@ _TO_INSTANTS = frozenset(
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
-    """Say whether a run may leave a kind's tables as they are, when nothing new is to be read.
+    """Say whether a run may leave a kind's tables as they are when nothing new is to be read.
 
     Those are what is made whole, and what reads its parent by commits.
     """
@@ -40,12 +40,7 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 
 
 def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
-    """Return why a model is computed at each of its slots, or None when its inputs decide.
-
-    Args:
-        snapshot: A model whose table is made whole.
-        snapshots: The environment's, for the views that it reads.
-    """
+    """Return why a full model is computed at each of its slots, or None when its inputs decide."""
     model = snapshot.model
     if model.skip_unchanged is False:
         return "skip_unchanged is false"
@@ -55,11 +50,7 @@ def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> s
 
 
 def why_not_repeatable(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
-    """Return why the same tables give other rows of a model another time; None where they do not.
-
-    Args:
-        snapshots: The environment's, for the views that it reads.
-    """
+    """Return why the same tables give other rows of a model another time, or None."""
     return _why_not_repeatable(snapshot, snapshots, set())
 
 
@@ -91,8 +82,7 @@ def _why_not_repeatable(
 def reads_clock(query: str) -> str | None:
     """Return the first word by which a query reads the time, or who runs it; None without any.
 
-    A bare column of the name that a function has without brackets (`user`) counts, too: unsure
-    means yes.
+    Unsure means yes: a bare column of the name of a function without brackets (`user`) counts.
 
     >>> reads_clock("SELECT a, now() AS at FROM t"), reads_clock("SELECT now FROM t")
     ('now()', None)

@@ -87,8 +87,8 @@ _ALLOWED = frozenset({"expressions", "from_", "group", "having"})
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
     """Return the sets of columns, in lower case, of which a query would find two equal rows.
 
-    Understood is what the built-in audits of uniqueness ask: the groups of all of the model's rows
-    that have more than one row, for one set of columns or, by UNION ALL, for several.
+    Understood are queries like those of the built-in audits of uniqueness: groups of all of the
+    model's rows that have more than one row, for one set of columns or, by UNION ALL, for several.
 
     Args:
         query: An audit's query, `@this_model` still in it.
@@ -159,7 +159,6 @@ def _reads_the_model(select: exp.Select) -> bool:
 
 
 def _is_repeated(condition: exp.Expr) -> bool:
-    """Say whether a condition is `COUNT(*) > 1`."""
     from sqlglot import exp
 
     return (

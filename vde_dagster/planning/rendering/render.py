@@ -51,16 +51,11 @@ def render_query(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str:
-    """Render a model's query over an environment's tables.
+    """Render a model's query over an environment's tables, as Spark SQL.
 
     Args:
-        model: The model; it must have a query.
-        catalog: The Spark catalog's name.
         interval: The half-open UTC range that the time variables describe, if there is one.
-        execution_time: What `@execution_ts` and its like say (UTC).
-
-    Returns:
-        Spark SQL without any project name left in it.
+        execution_time: The instant of `@execution_ts` and its like (UTC).
     """
     assert model.query is not None
     sql = model.query
@@ -80,8 +75,7 @@ def relation(
     """Return the query that a model's name stands for; None for what is no model's name.
 
     Args:
-        interval: What the time variables of a query without a table say: its reader's range (UTC).
-        execution_time: What `@execution_ts` and its like say there (UTC).
+        interval: Its reader's range (UTC), for the time variables of a query without a table.
     """
     if name not in resolver.entries:
         return None
@@ -115,9 +109,7 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
     schemas in one FROM are told apart by it.
 
     Args:
-        sql: Spark SQL.
-        relation_of: What a table's name stands for.
-        names: What names of tables mean; by default they have two parts, as in stored queries.
+        names: The reading of tables' names; by default they have two parts, as in stored queries.
 
     Raises:
         UsageError: A model is read as of an earlier version.
@@ -187,7 +179,6 @@ def render_environment_query(
     """Rewrite a user's query so that model names mean one environment's views.
 
     Args:
-        sql: The query; model names as in the project.
         views: The quoted full name of a model's view, or None when the name is no model's.
     """
 
@@ -207,17 +198,13 @@ def render_audit(
     interval: Interval,
     time_type: str | None = None,
 ) -> str:
-    """Render an audit's query over one range of a table.
+    """Render an audit's query over one range of a table, as Spark SQL that returns the failing rows.
 
     Args:
         rows: The query that returns the snapshot's rows.
         resolver: The environment, for other models that the audit reads.
-        catalog: The Spark catalog's name.
         interval: The audited range (UTC); kinds without a time column are audited whole.
         time_type: Spark SQL type of the time column, for kinds that have one.
-
-    Returns:
-        Spark SQL that returns the failing rows.
     """
     kind = snapshot.model.kind
     rows = meaning_of(kind).audited_rows(kind, rows, interval, time_type)
@@ -236,8 +223,6 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
     """Make the edits that put a query in a table's place.
 
     Args:
-        reading: The text.
-        query: What the table's name stands for.
         alias: The name by which the rest of the query calls it, if it says none.
 
     Raises:
@@ -323,11 +308,9 @@ def render_statements(
     """Replace the variables of statements, and what temporary views read by tables.
 
     Args:
-        statements: A model's statements.
-        relation_of: What a table's name stands for.
-        this_model: What `@this_model` stands for, quoted.
+        this_model: The quoted name for `@this_model`.
         interval: The half-open UTC range that the time variables describe.
-        execution_time: What `@execution_ts` and its like say (UTC).
+        execution_time: The instant of `@execution_ts` and its like (UTC).
     """
     if not statements:
         return ()

@@ -51,8 +51,6 @@ def serve_view(
 
     Args:
         types: (column, Spark SQL type) of the model.
-        properties: The view's properties.
-        doubled: The models whose tables have columns twice.
     """
     snapshot = resolver.resolve(name).snapshot
     columns = tuple(types)
@@ -83,9 +81,6 @@ def served_query(
     """Write a model's query over the tables that the environment's catalog has.
 
     Models without a table are inlined, so that a view reads tables only.
-
-    Args:
-        doubled: The models whose tables have columns twice.
     """
     assert model.query is not None
 
@@ -123,7 +118,7 @@ _KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The columns that such a query selects.
+    """A query that only selects columns of one relation.
 
     Args:
         items: (name, column of the relation) in order; None for a star.
@@ -135,11 +130,10 @@ class Selection:
     def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
         """Return (name, column) in order, with stars written out.
 
+        It is None where a column is none of the relation, or two are one or have one name.
+
         Args:
             source: What the columns of the relation stand for, by their names.
-
-        Returns:
-            The columns, or None where one is none of the relation, or two are one or have one name.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None
@@ -166,9 +160,6 @@ def selection_of(query: str) -> Selection | None:
 
     Args:
         query: Spark SQL as it is stored: without comments, with at most two parts in names.
-
-    Returns:
-        What it selects, or None for any other query.
 
     >>> selection_of("SELECT id AS number, o.day FROM raw.orders AS o").items
     (('number', 'id'), ('day', 'day'))

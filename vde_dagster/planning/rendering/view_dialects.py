@@ -1,6 +1,6 @@
 """The dialects of views beside Spark SQL, each with its writer.
 
-Another dialect is a module with two functions like those of `planning.trino`, and a line here.
+Another dialect is two functions like those of Trino, and a line in `WRITERS` or a plug-in.
 """
 
 from __future__ import annotations
@@ -59,19 +59,14 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query whose result has the types that Spark gave it.
+    """Translate a query whose result has the types that Spark gave it; None where that is not known.
 
     Trino refuses a view whose query gives another type than the view declares, unless it is a
     narrower one; its `row_number`, its `hour` and its `sum` of decimals give wider ones.
 
     Args:
-        sql: The query in Spark SQL.
-        columns: (column, Spark SQL type) of its result.
+        columns: (column, Spark SQL type) of the query's result.
         catalog: The catalog's name in Spark.
-        trino_catalog: The catalog's name in Trino.
-
-    Returns:
-        The query, or None where SQLGlot knows no equivalent, or a wrong one.
     """
     import sqlglot
     from sqlglot import exp
@@ -162,14 +157,13 @@ def _quote(identifier: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ViewWriter:
-    """A writer of views in one dialect.
+    """A writer of views in one dialect, as two functions.
 
     Args:
-        select: Writes the query that reads a table: from the table, its (output column, physical
-            column) in output order, the catalog's name in the dialect, and the state of the table
-            to read, or None for what it is.
-        query: Translates a query: from Spark SQL, the (column, Spark SQL type) of its result, the
-            catalog's name in Spark and that in the dialect; None where the dialect has none.
+        select: From a table, its (output column, physical column), the catalog's name in the
+            dialect and the state to read, if one is pinned, to the query that reads it.
+        query: From Spark SQL, the (column, Spark SQL type) of its result and the catalog's names in
+            Spark and in the dialect to the query; None where the dialect has none.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
@@ -184,10 +178,10 @@ _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 
 
 def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
-    """Return the writers of a project's views by dialect: every project's, and those it asks for.
+    """Return the writers of a project's views by dialect.
 
     Args:
-        catalog_names: Dialects for which the project names its catalog.
+        catalog_names: Dialects beside `WRITERS` for which the project names its catalog.
 
     Raises:
         UsageError: None is installed for one of them, or it is broken.
@@ -198,9 +192,6 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
 
 def write_out_stars(tree: exp.Expr) -> bool:
     """Write out, in place, every star of a query that leaves columns out.
-
-    Args:
-        tree: The query, as read from Spark SQL.
 
     Returns:
         Whether none is left: the columns of a table that is read by its name are not known here.

@@ -30,11 +30,7 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash what a model's view shows, without needing the types of tables not yet created.
-
-    Returns:
-        A hash that is equal for views that are the same; None for models without a view.
-    """
+    """Hash what a model's view shows, without the types of tables; None for models without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -64,15 +60,11 @@ def define_view(
     view_types: ViewTypes,
     catalog_names: Mapping[str, str] = MappingProxyType({}),
 ) -> ViewDefinition | None:
-    """Define a model's view in an environment.
+    """Define a model's view in an environment; None for models without a view.
 
     Args:
         resolver: The environment; its tables have been created.
-        catalog: The Spark catalog's name.
         catalog_names: The catalog's name by dialect, where it differs.
-
-    Returns:
-        The definition, or None for models without a view.
     """
     binding = resolver.resolve(name)
     if not has_view(binding):
@@ -129,7 +121,6 @@ def define_view(
 
 
 def _types(binding: Binding) -> Mapping[str, str]:
-    """Return the Spark SQL type of each physical column, as readers get them."""
     assert binding.table is not None
     if binding.pinned is not None:
         assert binding.pinned.columns, "the columns of a held state were not read"
@@ -138,7 +129,7 @@ def _types(binding: Binding) -> Mapping[str, str]:
 
 
 def _shown_table(binding: Binding, resolver: Resolver) -> TableForView | None:
-    """Say of which table a table is shown, in place of a view.
+    """Return the table that is shown in place of a view, if there is one.
 
     A column that a model has under two names may be there once; a schema that names a field twice
     is none, so that model keeps its view.
@@ -169,15 +160,13 @@ def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
 def virtual_update(
     resolver: Resolver, current: Environment | None, catalog: str, now: datetime
 ) -> tuple[tuple[ModelName, str], ...]:
-    """Return the statements to run when an environment is published.
+    """Return the statements to run when an environment is published: (model, Spark SQL), in order.
+
+    They are those of each model that the publication adds or changes.
 
     Args:
-        current: What it is, or None when it is new.
-        catalog: The Spark catalog's name.
+        current: None when it is new.
         now: The instant of the publication (UTC).
-
-    Returns:
-        (model, Spark SQL) of each model that the publication adds or changes, in order.
     """
     before = {}
     # Views that get other names are new ones: nothing was said to them yet.
@@ -222,9 +211,7 @@ def over_views(statement: str, view_of: Callable[[ModelName], str | None], catal
     words: a schema, a dot and a name that are a model's, with its catalog or without.
 
     Args:
-        statement: Spark SQL.
         view_of: Tells the quoted name of a model's view, or None for what has none.
-        catalog: The Spark catalog's name.
     """
     names = TableNames(catalog, "default", any_catalog=True)
 

@@ -53,7 +53,6 @@ def trace(
     """Follow columns of a model up to where they come from, each once, nearest first.
 
     Args:
-        snapshots: The project's models.
         column: One of its columns; by default all, and what decides its rows.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}

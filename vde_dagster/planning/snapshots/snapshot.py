@@ -53,13 +53,11 @@ class Forward:
     """The table of production's that a forward-only snapshot goes on with.
 
     The one exception to content addressing: the table's rows are a mixture by policy. Children see
-    the versions of what production shows, so they are not computed anew.
+    the versions of what production shows, so they are not computed anew. All but the table are what
+    the snapshot would have on its own.
 
     Args:
-        own_id: Id of the snapshot as it would be on its own.
-        rows: The row version that it would have on its own.
-        fill_version: The fill version that it would have on its own.
-        columns: (output column, version on its own) of what its query makes.
+        columns: (output column, version) of what its query makes.
     """
 
     table_id: str
@@ -70,7 +68,7 @@ class Forward:
 
     @property
     def content(self) -> str:
-        """Hash of what the definition means on its own, whatever it is called and said of it."""
+        """Hash of what the definition means on its own, without its name and metadata."""
         return digest("own", self.fill_version, *(text for pair in self.columns for text in pair))
 
 
@@ -80,18 +78,15 @@ class Snapshot:
 
     Args:
         id: The fingerprint: hash of name, versions, column names and order, and metadata (hex).
-        version: Rows, columns and known unique keys, as semantics computed them.
         fill_version: Hash of everything that decides a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).
         metadata_hash: Hash of what people see and of how the model is run, but not of its data.
         layout_hash: Hash of partitioning, sort order and table properties.
-        columns: Output columns in order.
         parents: Models among `model.depends_on`.
         canonicaliser: Version of the code that made the hashes.
         definition_hash: Hash of the model's own definition, without its parents.
-        reads: What the query reads of its parents, column by column.
-        forward: The table of production's that it extends, with what it means on its own; None
-            for a snapshot whose table holds what its versions say.
+        reads: Columns of its parents that the query reads.
+        forward: The table of production's that it extends, where its table is such a mixture.
     """
 
     id: str
@@ -134,10 +129,7 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether an interval can only be filled when all earlier ones are.
-
-        So it is where rows depend on earlier ones: by the kind, or by the query.
-        """
+        """Whether an interval needs all earlier ones, by its kind or as its query reads itself."""
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
     @property
@@ -166,7 +158,7 @@ class Snapshot:
 
     @property
     def table_version(self) -> str:
-        """Short hash of what its table holds; a view has one, too."""
+        """Short hash of what its table or its view holds."""
         return table_version(self.fill_version, (column.version for column in self.columns))
 
 

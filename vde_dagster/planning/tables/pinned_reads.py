@@ -13,10 +13,10 @@ class PinnedTable:
     """A table as one Iceberg snapshot had it.
 
     Args:
-        snapshot_id: The snapshot; None for a table that had none, and so no rows.
-        columns: Spark SQL type by column, as the table had them when it was published; empty
-            where only which state it is matters.
-        there: The same of the snapshot's own schema, with which engines read it.
+        snapshot_id: The snapshot; None for a table without rows.
+        columns: Spark SQL types of the table's columns when it was published; empty where only
+            which state it is matters.
+        there: Spark SQL types in the snapshot's own schema, with which engines read it.
     """
 
     snapshot_id: int | None
@@ -24,11 +24,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def needs(self, column: str) -> tuple[bool, str | None]:
-        """Return the presence of a column in the snapshot, and the cast that it needs.
-
-        Returns:
-            Whether the snapshot has it (else it is NULL), and the type that it has to be cast to.
-        """
+        """Say whether the snapshot has a column (else it is NULL), and the cast that it needs."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_
@@ -68,8 +64,7 @@ class KeptCommit:
 
     Args:
         parent_id: The one before, or None for the first.
-        quiet: Whether Iceberg says that no row was added or removed: files were rewritten, or
-            there was nothing to write.
+        quiet: Whether no row was added or removed: files were rewritten, or nothing was written.
         appends: Whether it added rows and did nothing else.
     """
 
@@ -114,15 +109,11 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a table's reader goes on with.
+    """Return the commits that a table's reader goes on with, of those that are kept, newest first.
 
-    Args:
-        line: The table's commits, newest first, as far back as they are kept.
-        since: The Iceberg snapshot that was read last, or None.
-
-    Returns:
-        The commits since then where each of them only added rows; else all rows, which stand for
-        everything that was read before: rows were changed or removed, or the commit is not kept.
+    They are those since its last read where each of them only added rows; else all rows, which
+    stand for everything that was read before: rows were changed or removed, or that commit is not
+    kept.
     """
     until = line[0].snapshot_id if line else None
     for commit in line:

@@ -15,19 +15,15 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
 from vde_dagster.project.model import Model
 
 PREVIEW_PREFIX = "vde_preview_"
-"""What names of branches begin with on which changes in place are tried."""
+"""Begins the names of branches on which changes in place are previewed."""
 
 ParentGaps = Mapping[ModelName, IntervalSet]
-"""What rows are missing (UTC), by the model whose rows they are."""
+"""Missing rows (UTC), by the model whose rows they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """The name of a physical table or a view in the catalog.
-
-    Args:
-        namespace: The namespace, one level.
-    """
+    """The name of a physical table or a view in the catalog; its namespace has one level."""
 
     namespace: str
     name: str
@@ -46,9 +42,9 @@ class PhysicalColumn(NamedTuple):
     Args:
         version: Hash of how its value is made (hex).
         type: Spark SQL type, once the table was created.
-        earlier: What earlier versions of the canonicaliser hashed the same value to.
+        earlier: Hashes of the same value by earlier canonicalisers.
         in_place: Whether it was added to a table that had rows: who fills the table need not make
-            it, and it is no part of what the table is known by.
+            it, and the table's version leaves it out.
     """
 
     name: str
@@ -78,8 +74,8 @@ class Preview:
     """A branch of another table, on which a change in place is previewed.
 
     Args:
-        of: Id of the table that it is a branch of.
-        inherited: What the other table held when it branched off (UTC).
+        of: Id of the other table.
+        inherited: What that held when it branched off (UTC).
     """
 
     of: str
@@ -92,19 +88,17 @@ class PhysicalTable:
     """A table that holds the data of every snapshot with its fill version and columns.
 
     Args:
-        id: Unique id, never used again, also part of the table's location.
+        id: Never used again; also part of the table's location.
         fill_version: Hash of what decides its rows.
-        columns: Its columns, in physical order.
+        columns: In physical order.
         snapshot_id: The snapshot whose definition fills it.
         intervals: What is filled and audited (UTC).
         created: Whether the table exists in the catalog.
-        preview: The table that it is a branch of; None for a table of its own.
         computed_from: Ids of the previews that its rows were computed from, sorted: what nobody
             has deployed serves nobody else.
-        mixed: Whether definitions of several meanings filled it, one after the other: then it
-            serves only what extends it.
-        lacks: What its latest fill was made without, of a table that is made whole.
-        parts: What was filled last as a part of a unit, of the intervals and of others.
+        mixed: Whether definitions of several meanings filled it, one after the other.
+        lacks: Parent gaps of the latest fill of a table that is made whole.
+        parts: Units that were filled last in part.
     """
 
     id: str
@@ -141,10 +135,9 @@ class PhysicalTable:
 
     @property
     def version(self) -> str:
-        """The `table_version` of what it holds.
+        """The `table_version` of the snapshot that it was made for.
 
-        That of the snapshot that it was made for; another one that it serves may have fewer
-        columns, and shows the table's partitions, filled as they are.
+        Another one that it serves may have fewer columns, and shows the table's partitions.
         """
         known = (column.version for column in self.columns if not column.in_place)
         return table_version(self.fill_version, (*known, *self.computed_from))
@@ -161,10 +154,7 @@ class PhysicalTable:
 def table_version(fill_version: str, columns: Iterable[str]) -> str:
     """Return the short hash of what a table contains: the version that people see everywhere.
 
-    Tables' names have it, Dagster's partitions, plans and `vde info`.
-
     Args:
-        fill_version: Hash of what decides its rows.
         columns: Hashes of how its columns' values are made, in any order.
     """
     return digest("table", fill_version, *sorted(set(columns)))[:12]
@@ -183,11 +173,7 @@ class ExternalTable:
     catalog: str | None = None
 
     def quoted(self, own_catalog: str) -> str:
-        """Quote its full name for Spark SQL.
-
-        Args:
-            own_catalog: The project's catalog in Spark.
-        """
+        """Quote its full name for Spark SQL."""
         return quote(self.catalog or own_catalog, self.namespace, self.name)
 
 
@@ -285,7 +271,6 @@ class TableChange:
         return (first, *changes, *again, *self._after_a_rollback())
 
     def _after_a_rollback(self) -> tuple[str, ...]:
-        """Return the effects of a rollback over the deployment."""
         if not self.deploys:
             return ()
         lost = [c.column for c in self.columns if c.what in ("removed", "retyped", "kept")]

@@ -1,4 +1,4 @@
-"""The queries that compare two tables row by row, under a key, and what their answers mean."""
+"""Row-by-row comparison of two tables under a key, as Spark SQL and the meaning of its answers."""
 
 from __future__ import annotations
 
@@ -55,8 +55,6 @@ class TableDiff:
         source: The one table, quoted.
         target: The other one.
         keys: Columns that tell rows apart; NULL equals NULL.
-        source_types: The one's columns.
-        target_types: The other's.
         where: Spark SQL that rows of both have to meet, or None.
 
     Raises:
@@ -163,6 +161,6 @@ class TableDiff:
 
 
 def _comparable(type_: str) -> bool:
-    """Whether Spark compares values of a type: maps and variants have no equality."""
+    """Say whether Spark compares values of a type: maps and variants have no equality."""
     lowered = type_.lower()
     return "map<" not in lowered and "variant" not in lowered
