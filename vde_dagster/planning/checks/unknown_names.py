@@ -234,7 +234,7 @@ def _named(model: Model) -> tuple[ModelName, ...]:
 
 
 def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
-    """Find a model of nearly this name in a schema of nearly this name, or in any if none is given."""
+    """Find a model whose name and schema are nearly these, or of any schema if none is given."""
     for candidate in own:
         same = candidate.name.lower() == name.name.lower()
         if name.namespace.lower() == _NO_NAMESPACE and same:

@@ -50,7 +50,7 @@ class Meaning:
         return model.kind.most_intervals or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say whether any cut of a range to units, or of given batches to less, makes the same rows."""
+        """Say whether a range makes the same rows whichever way it is cut to jobs."""
         return model.kind.most_intervals is not None
 
     def batches_at_once(self, model: Model) -> int:

@@ -198,7 +198,7 @@ def render_audit(
     interval: Interval,
     time_type: str | None = None,
 ) -> str:
-    """Render an audit's query over one range of a table, as Spark SQL that returns the failing rows.
+    """Render an audit's query over one range of a table: it returns the failing rows.
 
     Args:
         rows: The query that returns the snapshot's rows.

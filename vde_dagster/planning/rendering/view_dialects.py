@@ -59,7 +59,7 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query whose result has the types that Spark gave it; None where that is not known.
+    """Translate a query whose result has the types that Spark gave it; None where it cannot be.
 
     Trino refuses a view whose query gives another type than the view declares, unless it is a
     narrower one; its `row_number`, its `hour` and its `sum` of decimals give wider ones.

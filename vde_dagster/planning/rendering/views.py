@@ -30,7 +30,7 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash what a model's view shows, without the types of tables; None for models without a view."""
+    """Hash what a model's view shows, but for its types; None for models without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
