@@ -19,58 +19,24 @@ class _Named:
         )
 
 
-class BaseContext(_Named):
-    """What models, signals and rules get."""
-
-
-class ExecutionContext(BaseContext):
-    """What a Python model gets."""
-
-
-class GenericContext(BaseContext):
-    """What the whole project is."""
+class Context(_Named):
+    """The whole project."""
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
-
-
-class Context(GenericContext):
-    """What the whole project is."""
-
-
-class EngineAdapter(_Named):
-    """What runs SQL."""
-
-
-class Snapshot(_Named):
-    """A version of a model."""
 
 
 class Model(_Named):
     """A model."""
 
 
-class SqlModel(Model):
-    """A model of SQL."""
-
-
-class PythonModel(Model):
-    """A model of Python."""
-
-
-class SeedModel(Model):
-    """A model of a CSV file."""
-
-
-class ExternalModel(Model):
-    """A table that others write."""
-
-
-QueryOrDF = Any
-DF = Any
-Query = Any
-TableName = Any
-SchemaName = Any
+BaseContext = GenericContext = Context
+ExecutionContext = type("ExecutionContext", (Context,), {})
+SqlModel, PythonModel, SeedModel, ExternalModel = (
+    type(name, (Model,), {}) for name in ("SqlModel", "PythonModel", "SeedModel", "ExternalModel")
+)
+EngineAdapter, Snapshot = (type(name, (_Named,), {}) for name in ("EngineAdapter", "Snapshot"))
+QueryOrDF = DF = Query = TableName = SchemaName = Any
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,7 @@ def read_parts(
 
     Args:
         function: The function to call once for the query; None if it returns rows.
-        given: The decorator's arguments that are statements.
-        context: What the project's files share.
+        given: The decorator's arguments.
         dialect: SQLGlot dialect of all texts.
 
     Raises:
@@ -161,7 +160,7 @@ def _expanded(
 
 
 _NAMES = ("name", "depends_on", "kind", "dialect")
-"""Arguments in which a variable that nobody knows is a mistake, not a sign in a text."""
+"""Arguments in which an unknown variable is an error, not a sign in a text."""
 
 
 def python_blueprints(
@@ -196,7 +195,6 @@ def python_blueprints(
 
 
 def _is_plain(value: Any) -> bool:
-    """Say whether a value can be stored with the model."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _is_plain(own) for key, own in value.items())
     if isinstance(value, list | tuple):
@@ -214,10 +212,9 @@ def _as_stored(value: Any) -> Any:
 def filled_in(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> PythonModelDefinition:
-    """Replace variables and macros in what a decorator was given; statements keep theirs.
+    """Replace variables and macros in a decorator's arguments; statements keep theirs.
 
     Args:
-        location: The decorator's place.
         context: Its variables are those of the settings and of one blueprint.
 
     Raises:

@@ -27,15 +27,11 @@ from vde_dagster.project.model import PythonSource
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 _STAND_INS: Seam[Callable[[str, Sequence[str]], ModuleType]] = Seam("python_modules")
-"""From a module's name, and the names wanted of it, to one in its place."""
+"""Makes a stand-in from a module's name and the names wanted of it."""
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
-    """Parse a file.
-
-    Raises:
-        ProjectError: It is not valid Python.
-    """
+    """Parse a file; an error points at its line."""
     try:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
@@ -51,17 +47,12 @@ def parse_python(path: Path, text: str) -> ast.Module:
 
 
 def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
-    """Return a file and every project-local module that it imports, transitively.
+    """Return a file and every project-local module that it imports, transitively: text by path.
 
     Imports are found anywhere in the file, also inside functions.
 
     Args:
-        root: The project's folder.
         path: The file, relative to the root, with forward slashes.
-        text: Its text.
-
-    Returns:
-        Text by path relative to the root.
     """
     files: dict[str, str] = {}
     waiting = [(path, text)]
@@ -77,21 +68,11 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
     return dict(sorted(files.items()))
 
 
-def execute(root: Path, path: str, text: str) -> tuple[Collector, dict[str, str]]:
-    """Execute a file of the project; return what it decorated, and the files it is made of.
+def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
+    """Execute a file; return its module, what it decorated, and the files it is made of.
 
     Raises:
         ProjectError: It cannot be parsed or raises; points at the line in the project.
-    """
-    _, collector, files = run_file(root, path, text)
-    return collector, files
-
-
-def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
-    """Execute a file of the project; return also the module that it became.
-
-    Raises:
-        ProjectError: As `execute`.
     """
     files = with_local_imports(root, path, text)
     try:
@@ -142,8 +123,7 @@ def _local_files(root: Path, name: str) -> Iterator[str]:
                 yield path
 
 
-def module_path(name: str, files: Mapping[str, str]) -> str | None:
-    """Return the path of the project-local module of that dotted name, if there is one."""
+def _module_path(name: str, files: Mapping[str, str]) -> str | None:
     base = name.replace(".", "/")
     for path in (f"{base}.py", f"{base}/__init__.py"):
         if path in files:
@@ -151,8 +131,8 @@ def module_path(name: str, files: Mapping[str, str]) -> str | None:
     return None
 
 
-def is_package(name: str, files: Mapping[str, str]) -> bool:
-    """Say whether the dotted name is a folder of the project that holds Python files."""
+def _is_package(name: str, files: Mapping[str, str]) -> bool:
+    """Say whether a dotted name is a folder of the project that holds Python files."""
     prefix = name.replace(".", "/") + "/"
     return any(path.startswith(prefix) for path in files)
 
@@ -162,8 +142,7 @@ class LocalModules:
 
     Args:
         files: Text by path relative to the project's root (forward slashes).
-        root: The project's folder, so that `__file__` tells where the files lie; None where there
-            is no working copy.
+        root: The project's folder, for `__file__`; None where there is no working copy.
     """
 
     def __init__(self, files: Mapping[str, str], root: Path | None = None) -> None:
@@ -178,18 +157,14 @@ class LocalModules:
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def run(self, path: str) -> tuple[ModuleType, Collector]:
-        """Execute a file; return its module and what its decorators noted.
-
-        Raises:
-            Exception: Whatever the file raises.
-        """
+        """Execute a file; return its module and what its decorators collected."""
         with self._lock, collecting() as collector:
             return self._load(_dotted(path)), collector
 
     def _load(self, name: str) -> ModuleType:
         if name in self._modules:
             return self._modules[name]
-        path = module_path(name, self._files)
+        path = _module_path(name, self._files)
         module = ModuleType(f"{self._prefix}.{name}")
         vars(module)["__builtins__"] = self._builtins
         if path is None or path.endswith("/__init__.py"):
@@ -221,7 +196,7 @@ class LocalModules:
     ) -> Any:
         absolute = self._absolute(name, globals, level)
         if absolute is None or not (
-            module_path(absolute, self._files) or is_package(absolute, self._files)
+            _module_path(absolute, self._files) or _is_package(absolute, self._files)
         ):
             if level == 0 and name.partition(".")[0] == "sqlmesh":
                 stand_in = _STAND_INS.require("sqlmesh")
@@ -239,7 +214,7 @@ class LocalModules:
             for item in fromlist:
                 child = f"{absolute}.{item}"
                 if not hasattr(module, item) and (
-                    module_path(child, self._files) or is_package(child, self._files)
+                    _module_path(child, self._files) or _is_package(child, self._files)
                 ):
                     setattr(module, item, self._load(child))
             return module

@@ -1,20 +1,25 @@
-"""Python model files: functions under `@model(…)` become models; writers of CUSTOM tables."""
+"""Python model files: functions under `@model(…)` become models; writers of CUSTOM tables.
+
+The tables that a model reads are found in its code: `context.table("…")` and its like.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, placed
 from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.kinds.incremental import FoundCode
+from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model, PythonSource
 from vde_dagster.project.properties.header import (
@@ -31,11 +36,11 @@ from vde_dagster.project.python.decorators import (
     read_parts,
     texts_of,
 )
-from vde_dagster.project.python.files import execute, parse_python
-from vde_dagster.project.python.reads import CodeOfModel, tables_read_by
+from vde_dagster.project.python.files import parse_python, run_file
 from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import FileContext, completed, name_of
 from vde_dagster.project.reading.model_defaults import default_statements
+from vde_dagster.project.reading.rendering import render
 from vde_dagster.sql.scanner import SourceText, scan
 
 
@@ -49,17 +54,14 @@ def load_python_file(
     """Execute a Python file and read the models that it decorates.
 
     Args:
-        root: The project's folder.
         path: The file, relative to the root.
-        text: Its text.
-        context: What the project's files share.
         hash_of: Hashes a file by its path relative to the root.
 
     Raises:
         ProjectError: It cannot be executed, or a definition is wrong; points at the line.
     """
     tree = parse_python(path, text)
-    collector, files = execute(root, path.as_posix(), text)
+    _, collector, files = run_file(root, path.as_posix(), text)
     outside = read_outside(root, files, hash_of)
     entrypoints = _entrypoints(path, collector.models)
     models = []
@@ -68,7 +70,7 @@ def load_python_file(
         for variables in python_blueprints(definition, location, context):
             texts, collections = texts_of(variables), _collections(variables)
             here = replace(context, variables=texts, values=collections)
-            asked = asked_variables(definition.function, files, context.settings.variables)
+            asked = _asked_variables(definition.function, files, context.settings.variables)
             python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
             made = filled_in(definition, location, here)
             loaded = _read(made, python, location, text, tree, here)
@@ -126,8 +128,8 @@ def _read(
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
     if not is_query:
-        code = CodeOfModel(tree, definition.function, python)
-        found = tables_read_by(code, location.path, context, told=bool(declared))
+        code = _Code(tree, definition.function, python)
+        found = _tables_read_by(code, location.path, context, told=bool(declared))
         reads |= {table: place for table, place in found.items() if table not in parts.hidden}
     reads_itself = reads.pop(name, None) is not None
     given = context.defaults.get("audits")
@@ -263,39 +265,27 @@ def _error(
     return ProjectError(message, hint=hint, location=location, unknown=unknown)
 
 
-_METHOD = "var"
-_GATEWAY = "gateway"
-
-
-def asked_variables(
+def _asked_variables(
     function: Callable[..., Any], files: Mapping[str, str], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the variables that a model's code names.
+    """Return the variables that a model's code names, by name in lower case.
 
     They are its function's parameters, and what any of its files gives to a method `var`. If one
     of these is not a text, all variables count.
-
-    Args:
-        function: The model's function.
-        files: Text by path of its module and what that imports.
-        variables: All variables by name.
-
-    Returns:
-        Values by name in lower case.
     """
     known = {name.lower(): value for name, value in variables.items()}
     if not known:
         return {}
     names = {name.lower() for name in inspect.signature(function).parameters}
     for text in files.values():
-        if f".{_METHOD}(" not in text and f".{_GATEWAY}" not in text:
+        if ".var(" not in text and ".gateway" not in text:
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Attribute) and node.attr == _GATEWAY:
-                names.add(_GATEWAY)
+            if isinstance(node, ast.Attribute) and node.attr == "gateway":
+                names.add("gateway")
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
-            if node.func.attr == _METHOD:
+            if node.func.attr == "var":
                 first = next(iter([*node.args, *(word.value for word in node.keywords)]), None)
                 if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
                     return dict(sorted(known.items()))
@@ -309,15 +299,13 @@ def read_materializations(
     """Execute a file; return the functions that it decorates, by name in lower case.
 
     Args:
-        root: The project's folder.
         path: The file, relative to the root.
-        text: Its text.
         hash_of: Hashes a file by its path relative to the root.
 
     Raises:
         ProjectError: It cannot be executed; points at the line.
     """
-    collector, files = execute(root, path, text)
+    _, collector, files = run_file(root, path, text)
     outside = tuple(sorted(read_outside(root, files, hash_of).hashes.items()))
     code = tuple(sorted(files.items()))
     own = path.removesuffix(".py").replace("/", ".")
@@ -327,3 +315,150 @@ def read_materializations(
         # Others are imported from their files; a file may have set its own name to None.
         if (function.__module__ or f".{own}").endswith(f".{own}")
     }
+
+
+_TABLE_METHODS = ("table", "resolve_table")
+_QUERY_METHODS = ("sql", "fetchdf", "fetch_pyspark_df")
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A model's code, with the variables and the dialect of its source."""
+
+    tree: ast.Module
+    function: Callable[..., Any]
+    python: PythonSource
+
+
+def _tables_read_by(
+    code: _Code, path: Path, context: FileContext, *, told: bool
+) -> dict[ModelName, SourceLocation]:
+    """Find the tables that a model's function names, and those that its helpers name.
+
+    Args:
+        told: Whether the model also says what it reads, so that a name may be unknown here.
+
+    Raises:
+        ProjectError: A name cannot be told from the code, or a query cannot be read.
+    """
+    reads: dict[ModelName, SourceLocation] = {}
+    for function, call, method in _calls(code):
+        location = SourceLocation(path, call.lineno, call.col_offset + 1)
+        words = [word.value for word in call.keywords if word.arg in ("model_name", "query")]
+        first = next(iter([*call.args, *words]), None)
+        if method in _TABLE_METHODS:
+            found = _text_of(first, function, code)
+            if found is not None:
+                with placed(location):
+                    reads.setdefault(context.names.read(found), location)
+            elif not told:
+                raise ProjectError(
+                    f"which table context.{method}(…) reads cannot be told from the code",
+                    hint='write the name as a string, or add depends_on=["schema.table"] to @model',
+                    location=location,
+                )
+        elif isinstance(first, ast.Constant) and isinstance(first.value, str):
+            for name in _query_reads(first.value, location, context, code.python):
+                reads.setdefault(name, location)
+    return reads
+
+
+def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
+    """Yield the calls of the context's methods, in the function and in those that it names."""
+    functions = {node.name: node for node in code.tree.body if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(code.tree):
+        if isinstance(node, ast.FunctionDef):
+            functions.setdefault(node.name, node)
+    own = _own_node(code)
+    if own is not None:
+        functions[own.name] = own
+    waiting, seen = [code.function.__name__], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        function = functions[name]
+        parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        contexts = {"context"}
+        if name == code.function.__name__:
+            contexts |= {one.arg for one in parameters[:1]}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and node.id in functions:
+                waiting.append(node.id)
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            owner, method = node.func.value, node.func.attr
+            if isinstance(owner, ast.Attribute) and owner.attr == "engine_adapter":
+                owner = owner.value
+            if not (isinstance(owner, ast.Name) and owner.id in contexts):
+                continue
+            if method in (*_TABLE_METHODS, *_QUERY_METHODS):
+                yield function, node, method
+
+
+def _own_node(code: _Code) -> ast.FunctionDef | None:
+    """Find a model's function, which need not be the last one of its name."""
+    compiled = getattr(inspect.unwrap(code.function), "__code__", None)
+    for node in ast.walk(code.tree):
+        if not isinstance(node, ast.FunctionDef) or compiled is None:
+            continue
+        lines = {node.lineno, *(one.lineno for one in node.decorator_list)}
+        if node.name == compiled.co_name and compiled.co_firstlineno in lines:
+            return node
+    return None
+
+
+class _Variables:
+    """Stands for the context where an argument is computed while the project is read."""
+
+    def __init__(self, python: PythonSource) -> None:
+        self._python = python
+
+    def var(self, name: str, default: Any = None) -> Any:
+        return self._python.settings.get(name.lower(), default)
+
+    def blueprint_var(self, name: str, default: Any = None) -> Any:
+        return self._python.variables.get(name.lower(), default)
+
+
+def _text_of(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> str | None:
+    """Return an argument's text: written out, a constant of the module, or made of variables."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if node is None or _changes_names(node, function):
+        return None
+    parameters = function.args.posonlyargs + function.args.args
+    stand_in = _Variables(code.python)
+    names = {one.arg: stand_in for one in parameters[:1]} | {"context": stand_in}
+    try:
+        value = eval(  # the project's own code, as its module was run before
+            compile(ast.Expression(node), "<depends_on>", "eval"),
+            {**code.function.__globals__},
+            names,
+        )
+    except Exception:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
+    """Say whether an argument uses names that the function itself gives a value."""
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    given = {
+        one.id
+        for one in ast.walk(function)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    }
+    parameters = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+    given |= {one.arg for one in parameters[1:]}
+    return bool(used & given - {"context"})
+
+
+def _query_reads(
+    sql: str, location: SourceLocation, context: FileContext, python: PythonSource
+) -> list[ModelName]:
+    source = SourceText(location.path, sql)
+    expander = Expander(source, context.scope(python.sqlmesh_dialect or "spark"))
+    with placed(location):
+        return list(render(expander, expander.expand(0, len(sql)), context.names).reads)

@@ -1,7 +1,7 @@
 """A project's Python modules as texts: statements, imports, names bound and mentioned.
 
-Nothing is imported or run. Names are resolved as `project.python.runtime` resolves them when it
-runs a model, and more generously where the two could differ.
+Nothing is imported or run. Names are resolved as `project.python.files` resolves them when it runs
+a model, and more generously where the two could differ.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Module:
     """One parsed file.
 
     Args:
-        text: Its text.
         package: Dotted name of the package it is in; of a package, its own name.
         statements: Its top-level statements; an import of several names is one statement each.
+        bindings: Places of the statements that bind a name.
     """
 
     name: str
@@ -38,12 +38,10 @@ class Module:
 
     @property
     def is_package(self) -> bool:
-        """Whether it is an `__init__.py`."""
         return self.path.name == "__init__.py"
 
     @cached_property
     def folder(self) -> str:
-        """The folder that it lies in."""
         return str(self.path.parent)
 
     @cached_property
@@ -61,7 +59,7 @@ class Module:
         return self.statements[found[0]] if len(found) == 1 else None
 
     def base(self, node: ast.ImportFrom) -> str:
-        """Return the absolute dotted name of what a `from` import reads."""
+        """Return the absolute dotted name of the module that a `from` import reads."""
         if not node.level:
             return node.module or ""
         package = self.package.split(".") if self.package else []
@@ -73,7 +71,6 @@ class Modules:
     """Finds and parses modules below a project's root.
 
     Args:
-        root: The project's folder.
         files: The modules' texts by path relative to the root, if none are to be read from disk.
     """
 
@@ -92,11 +89,12 @@ class Modules:
         known = self._loaded.get(path)
         if known is not None:
             return known
-        text = source
-        if text is None:
-            text = (
-                path.read_text(encoding="utf-8") if self._files is None else self._files[str(path)]
-            )
+        if source is not None:
+            text = source
+        elif self._files is not None:
+            text = self._files[str(path)]
+        else:
+            text = path.read_text(encoding="utf-8")
         below = self.root in path.parents
         parts = list((path.relative_to(self.root) if below else path).with_suffix("").parts)
         package = ".".join(parts[:-1])
@@ -176,12 +174,8 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 def bound_names(statement: ast.stmt) -> set[str]:
     """Return the names that a top-level statement binds, in ifs and tries or by `global` too."""
     names: set[str] = set()
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        names.add(statement.name)
-        inner: Iterator[ast.AST] = iter(())
-    else:
-        inner = ast.walk(statement)
-    for node in inner:
+    is_definition = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    for node in [statement] if is_definition else ast.walk(statement):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -212,7 +206,7 @@ def _split(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 _ANYWHERE = frozenset(
     {"eval", "exec", "compile", "globals", "setattr", "delattr", "__import__", "__builtins__"}
 )
-"""Built-in names through which code reaches or changes what it does not name."""
+"""Built-in names through which code reaches or changes things that it does not name."""
 
 _ANYWHERE_MODULES = frozenset(
     {"builtins", "code", "codeop", "ctypes", "gc", "imp", "importlib", "pkgutil", "runpy"}
@@ -264,7 +258,7 @@ class Mentions:
 
 
 def mentions(statements: Iterable[ast.stmt]) -> Mentions:
-    """Collect what statements mention, docstrings left out."""
+    """Collect the names and strings in statements, docstrings left out."""
     visitor = _Visitor()
     for statement in statements:
         visitor.visit(statement)
@@ -272,7 +266,6 @@ def mentions(statements: Iterable[ast.stmt]) -> Mentions:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Say whether a statement is a string and nothing else."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

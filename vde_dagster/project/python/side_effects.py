@@ -1,8 +1,8 @@
 """Top-level statements of Python modules that do more than bind names.
 
-Such a statement may be left out of a version when nobody mentions its names. Everything that is
-not on the lists below counts as doing more: it runs whenever its module is imported, and may change
-anything.
+One that does not may be left out of a version when nobody mentions its names. Everything that is
+not on the lists below counts as doing more: it runs whenever its module is imported, and may
+change anything.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ _OWN_DUNDERS = frozenset({"__all__", "__author__", "__version__"})
 
 
 class Inertness:
-    """Judges statements.
-
-    Args:
-        modules: Finds the project's modules.
-    """
+    """Judges the statements of a project's modules."""
 
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
@@ -77,7 +73,7 @@ class Inertness:
         """Say whether a statement only binds names.
 
         Args:
-            of_class: The names of the functions of the class whose body it stands in, if it does.
+            of_class: Names of the functions of the class whose body it stands in, if it does.
         """
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             special = of_class is None and _is_special(statement.name)
@@ -237,7 +233,7 @@ class Inertness:
         return False
 
     def _meaning(self, module: Module, node: ast.expr) -> str | None:
-        """Return the dotted name of what an expression names outside of the project."""
+        """Return the dotted name of an expression that names something outside of the project."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -313,7 +309,7 @@ PURE_MODULES = ("pyspark.sql.types.",)
 
 
 def is_harmless(statement: ast.Import | ast.ImportFrom) -> bool:
-    """Say whether an import changes nothing for other code; its module is not the project's."""
+    """Say whether an import from outside the project changes nothing for other code."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level:
             return False

@@ -40,7 +40,7 @@ class PythonVersion:
         definitions: The definitions taken in as ``module:name`` (``module:*`` for whole modules).
         modules: The files taken in, relative to the project's root, in order.
         imports: Modules outside of the project that the code mentions.
-        outside: Which of the files and environment variables that were offered it mentions.
+        outside: The files and environment variables that it mentions, of those offered.
     """
 
     text: str
@@ -63,12 +63,11 @@ def python_version(
 
     Args:
         module: The file that defines the function, absolute or relative to the root.
-        function: Its name at the module's top level.
         project_root: Only modules below it are followed.
         source: The module's text, if it is not to be read from the file.
         files: The texts of all of the project's modules, by path relative to the root, if nothing
             at all is to be read from files.
-        outside: Hashes of what the code may read when it runs, see `project.outside`; those whose
+        outside: Hashes of what the code may read when it runs, see `base.outside`; those whose
             names stand in the code taken in are part of the version.
 
     Raises:
@@ -77,7 +76,7 @@ def python_version(
     """
     root = Path(project_root).resolve()
     path = (root / module).resolve()
-    reach = Reach(root, files)
+    reach = _Reach(root, files)
     start = reach.modules.load(path, source)
     if function not in start.bindings:
         raise LookupError(f"{path.name} defines no {function}")
@@ -85,7 +84,7 @@ def python_version(
     return _version(reach, outside or {})
 
 
-def _version(reach: Reach, outside: Mapping[str, str]) -> PythonVersion:
+def _version(reach: _Reach, outside: Mapping[str, str]) -> PythonVersion:
     taken = [module for module in reach.executed if reach.kept[module]]
     taken.sort(key=lambda module: module.path)
     read = mentioned(outside, reach.texts)
@@ -93,7 +92,7 @@ def _version(reach: Reach, outside: Mapping[str, str]) -> PythonVersion:
     for module in taken:
         parts += [module.name, reach.modules.relative(module), _hash(reach, module)]
     if reach.by_text:
-        # A module's name at run time is made of all texts, see `project.python.runtime`.
+        # A module's name at run time is made of all texts, see `project.python.files`.
         root = str(reach.modules.root)
         texts = sorted(reach.modules.texts().items())
         parts += [part for path, text in texts for part in (path.removeprefix(root), text)]
@@ -108,7 +107,7 @@ def _version(reach: Reach, outside: Mapping[str, str]) -> PythonVersion:
     )
 
 
-def _definitions(reach: Reach, module: Module) -> set[str]:
+def _definitions(reach: _Reach, module: Module) -> set[str]:
     if module in reach.whole:
         return {f"{module.name}:*"}
     kept = reach.kept[module]
@@ -116,7 +115,7 @@ def _definitions(reach: Reach, module: Module) -> set[str]:
     return {f"{module.name}:{name}" for name in names}
 
 
-def _hash(reach: Reach, module: Module) -> bytes:
+def _hash(reach: _Reach, module: Module) -> bytes:
     """Hash what is taken in of a module.
 
     The order of definitions is left out only where nothing runs between them that could tell.
@@ -135,7 +134,7 @@ def _hash(reach: Reach, module: Module) -> bytes:
     return digest_values("any order", futures, *dict.fromkeys(run), "|", *sorted(bound))
 
 
-def _dump(reach: Reach, module: Module, index: int) -> str:
+def _dump(reach: _Reach, module: Module, index: int) -> str:
     statement = module.statements[index]
     if isinstance(statement, (ast.Import, ast.ImportFrom)) and index not in reach.named[module]:
         # What it binds is not used: it only runs the modules.
@@ -157,18 +156,13 @@ class _Bare(ast.NodeTransformer):
         return node
 
 
-class Reach:
-    """Follows names from a function, and imports from its module, until nothing new is found.
-
-    Args:
-        root: The project's folder.
-        files: See `Modules`.
-    """
+class _Reach:
+    """Follows names from a function, and imports from its module, until nothing new is found."""
 
     def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
         self.modules = Modules(root, files)
         self.executed: dict[Module, None] = {}
-        """Every module that is imported, in no order that matters."""
+        """Every module that is imported."""
         self.kept: dict[Module, set[int]] = defaultdict(set)
         """The statements that are taken in, by their place."""
         self.run: dict[Module, set[int]] = defaultdict(set)

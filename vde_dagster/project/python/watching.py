@@ -1,9 +1,8 @@
 """Watching project code while it is loaded: files and variables it reads, and a time limit.
 
-A file's record in the cache is valid only while what its macros have read is as it was. Reads are
-noted by an audit hook of the interpreter and by the class of `os.environ`, both of which do nothing
-outside of `watching`. Reads of imported packages on their own behalf are not the project's, and are
-told from it by the frames of the call.
+A file's record in the cache is valid only while what its macros have read is as it was. An audit
+hook of the interpreter and the class of `os.environ` note reads inside `watching`. Reads of
+imported packages on their own behalf are told from the project's by the frames of the call.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class Seen:
     Args:
         paths: Files and folders, absolute.
         variables: Environment variables; `*` for all of them.
-        unrepeatable: Whether other programs or servers were asked, so that nothing says whether
-            the answer would be the same today.
+        unrepeatable: Whether other programs or servers were asked, whose answers may differ today.
     """
 
     paths: set[str] = field(default_factory=set)
@@ -47,7 +45,6 @@ class Seen:
     unrepeatable: bool = False
 
     def add(self, other: Seen) -> None:
-        """Take over what another has seen."""
         self.paths |= other.paths
         self.variables |= other.variables
         self.unrepeatable |= other.unrepeatable
@@ -66,11 +63,7 @@ _installed = False
 
 @contextmanager
 def watching(seen: Seen | None = None) -> Iterator[Seen]:
-    """Note what the project's code reads while the block runs, in this thread.
-
-    Args:
-        seen: Where to note it; a new value by default.
-    """
+    """Note what the project's code reads while the block runs, in this thread."""
     _install()
     seen = Seen() if seen is None else seen
     token = _current.set(seen)
@@ -147,7 +140,7 @@ def _note_variable(name: str) -> None:
 
 
 def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
-    """Add to what a file yielded what the project's code read meanwhile."""
+    """Add the files and variables that the project's code read to those of a file."""
     uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
     return replace(
         file,
@@ -163,14 +156,11 @@ class TooSlow(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt what runs inside, loops and waits alike.
+    """Interrupt the block, loops and waits alike, after some seconds by the clock on the wall.
 
     Only the main thread can be interrupted, where the system has timers and nobody else uses
     the one that there is; elsewhere there is no limit. Servers load projects in a process of
     their own, whose main thread this is.
-
-    Args:
-        seconds: How long it may take, by the clock on the wall.
 
     Raises:
         TooSlow: It took longer.

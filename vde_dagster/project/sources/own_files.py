@@ -247,13 +247,13 @@ class OwnFiles:
         self, paths: Iterable[str], mistakes: list[ProjectError]
     ) -> Iterator[tuple[str, Collector, dict[str, str]]]:
         """Execute files; yield what each has decorated, and the files that it is made of."""
-        from vde_dagster.project.python.files import execute
+        from vde_dagster.project.python.files import run_file
 
         for path in paths:
             try:
                 text = self._folder.text(path)
                 with self._folder.in_time(path), watching(self._macros_saw):
-                    collector, files = execute(self._folder.root, path, text)
+                    _, collector, files = run_file(self._folder.root, path, text)
             except ProjectError as error:
                 mistakes.append(error)
             else:
