@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Connection, insert, select, update
+
+from vde_dagster.errors import UsageError
+from vde_dagster.project.settings import ProjectIdentity
+from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.migrate import ensure_schema
-from vde_dagster.state.db.project import ProjectStore
 from vde_dagster.state.environments.environments import EnvironmentStore
 from vde_dagster.state.plans.plans import PlanStore
 from vde_dagster.state.plans.snapshots import SnapshotStore
@@ -30,10 +34,9 @@ if TYPE_CHECKING:
     from vde_dagster.state.fills.fills import FillStore
     from vde_dagster.state.fills.outdated import OutdatedStore
     from vde_dagster.state.fills.table_commits import PendingStore
-    from vde_dagster.state.gc.records import RecordStore
-    from vde_dagster.state.gc.retention import RetentionStore
     from vde_dagster.state.plans.audits import AuditStore
-    from vde_dagster.state.tables.ledger import LedgerStore
+    from vde_dagster.state.retention import RecordStore, RetentionStore
+    from vde_dagster.state.tables.tables import LedgerStore
 
 
 _PARTS = {
@@ -41,7 +44,7 @@ _PARTS = {
     "change_cursors": "environments.changes.ChangeCursorStore",
     "fills": "fills.fills.FillStore",
     "leases": "db.leases.LeaseStore",
-    "ledger": "tables.ledger.LedgerStore",
+    "ledger": "tables.tables.LedgerStore",
     "mirror": "environments.mirror.MirrorStore",
     "outbox": "db.outbox.Outbox",
     "outdated": "fills.outdated.OutdatedStore",
@@ -49,8 +52,8 @@ _PARTS = {
     "pin_history": "environments.pin_history.PinHistory",
     "pins": "environments.pins.PinStore",
     "publications": "environments.publications.PublicationStore",
-    "records": "gc.records.RecordStore",
-    "retention": "gc.retention.RetentionStore",
+    "records": "retention.RecordStore",
+    "retention": "retention.RetentionStore",
     "shown": "environments.entries.ShownStore",
     "statements": "environments.statements.StatementStore",
     "tokens": "environments.tokens.TokenStore",
@@ -64,10 +67,6 @@ class StateStore:
 
     What planning reads is there at once; the other parts are made, and their code is imported,
     when they are asked for first.
-
-    Args:
-        database: Where all parts are. A change of several parts is one transaction of it, whose
-            connection their methods take.
     """
 
     audits: AuditStore
@@ -129,3 +128,63 @@ class StateStore:
     def close(self) -> None:
         """Close every pooled connection."""
         self.database.close()
+
+
+_ROW = schema.project
+
+
+@dataclass(slots=True)
+class ProjectStore:
+    """Comparing a project with the one that the state belongs to, and writing down whose it is."""
+
+    database: Database
+    own: ProjectIdentity | None = None
+
+    def owner(self, connection: Connection | None = None) -> ProjectIdentity | None:
+        """Return the project that the state belongs to, or None before the first publication."""
+        query = select(_ROW.c.project_id, _ROW.c.name, _ROW.c.named)
+        row = self.database.row(query, connection)
+        if row is None:
+            return None
+        return ProjectIdentity(row.project_id, row.name, row.named)
+
+    def is_new(self) -> bool:
+        """Say whether nothing was ever made or published here."""
+        with self.database.reading() as conn:
+            return not any(
+                conn.execute(select(table).limit(1)).first()
+                for table in (_ROW, schema.environments, schema.tables)
+            )
+
+    def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
+        """Return the owner, if that may be the project that the store was opened for.
+
+        Raises:
+            UsageError: The state belongs to another project.
+        """
+        owner = self.owner(connection)
+        if owner is None or self.own is None or not self.own.is_other(owner):
+            return owner
+        line = f'id = "{owner.id}"' if owner.id else f'name = "{owner.name}"'
+        url = self.database.engine.url.render_as_string(hide_password=True)
+        raise UsageError(
+            f"the state store {url} belongs to the project {owner}, and this is the project "
+            f"{self.own}: nothing was changed",
+            hint=f"go to the folder of '{owner.name}' (--project), or give this project a state of "
+            "its own (the setting state_url, or VDE_STATE_URL); if both are the same project, "
+            f"write {line} below [tool.vde] in pyproject.toml",
+        )
+
+    def adopt(self, connection: Connection) -> None:
+        """Let the state belong to the project from this publication on."""
+        owner = self.require_own(connection)
+        own = self.own
+        if own is None:
+            return
+        if owner is None:
+            values = {"project_id": own.id, "name": own.name, "named": own.named}
+            row = {"number": 1, **values, "since": self.database.clock.now()}
+            connection.execute(insert(_ROW), [row])
+        elif (known := own.or_known(owner)) != owner:
+            values = {"project_id": known.id, "name": known.name, "named": known.named}
+            connection.execute(update(_ROW).values(**values))

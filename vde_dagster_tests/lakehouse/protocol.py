@@ -36,7 +36,7 @@ from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.environments.pin_history import load_filled
 from vde_dagster.state.fills.fills import FillRecord
-from vde_dagster.state.gc.reachability import Retention
+from vde_dagster.state.retention import Retention
 from vde_dagster.state.tables.tables import filled_ranges
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog

@@ -19,7 +19,7 @@ from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
 from vde_dagster.planning.environments.environment import Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state.gc.reachability import Retention
+from vde_dagster.state.retention import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.test_pins import Warehouse
 from vde_dagster_tests.state.builders import FakeClock, day, environment, view

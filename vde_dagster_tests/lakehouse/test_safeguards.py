@@ -428,9 +428,9 @@ def _after(point: str, act: Callable[[], object]) -> Iterator[Any]:
 def no_version_check(patch: pytest.MonkeyPatch) -> None:
     write = EnvironmentStore.write_version
 
-    def unchecked(self: Any, connection: Any, value: Any, base_version: int) -> Any:
+    def unchecked(self: Any, connection: Any, value: Any, base_version: int, **how: Any) -> Any:
         head = read_head(connection, value.name)
-        return write(self, connection, value, head.version if head and head.live else 0)
+        return write(self, connection, value, head.version if head and head.live else 0, **how)
 
     patch.setattr(EnvironmentStore, "write_version", unchecked)
 

@@ -26,7 +26,7 @@ from vde_dagster.planning.tables.pinned_reads import pinned_select
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state import StateStore
-from vde_dagster.state.gc.reachability import Retention
+from vde_dagster.state.retention import Retention
 from vde_dagster_tests.state.builders import environment, table, view
 
 pytestmark = pytest.mark.spark

@@ -61,7 +61,9 @@ def test_cleaned_up_table_cannot_be_published(store: StateStore) -> None:
 def test_dropped_environment_starts_anew_and_counts_on(store: StateStore) -> None:
     write(store, environment("dev", [("db.a", "a1", None)]), 0)
     store.database.run_transaction(
-        lambda conn: store.environments.write_drop(conn, environment("dev", by="janitor"), 1)
+        lambda conn: store.environments.write_version(
+            conn, environment("dev", by="janitor"), 1, ends=True
+        )
     )
     assert store.environments.get("dev") is None
     assert store.environments.all() == []
@@ -104,7 +106,7 @@ def test_plans_are_past_once_their_environment_moved_unless_they_were_published(
     write(store, environment(plan_id="applied"), 0)
     assert store.plans.past(known) == {"failed", "waits", "superseded", "forgotten"}
     store.database.run_transaction(
-        lambda conn: store.environments.write_drop(conn, environment(), 1)
+        lambda conn: store.environments.write_version(conn, environment(), 1, ends=True)
     )
     assert store.plans.past(["waits", "next"]) == {"next"}
     assert store.plans.past([]) == set()

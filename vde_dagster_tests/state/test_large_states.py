@@ -15,8 +15,7 @@ from sqlalchemy import event
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
-from vde_dagster.state.gc.reachability import Retention
-from vde_dagster.state.gc.retention import Mark
+from vde_dagster.state.retention import Mark, Retention
 from vde_dagster_tests.state.builders import FakeClock, environment, table
 
 ALL = Retention(history_versions=1000, history=timedelta(days=1000))
@@ -48,7 +47,9 @@ def test_summaries_are_those_of_the_environments(store: StateStore) -> None:
         write(store, environment(name, models), 0)
     write(store, environment("dev", [("db.m9", "s", None)], by="ben", plan_id="p"), 1)
     value = environment("gone")
-    store.database.run_transaction(lambda conn: store.environments.write_drop(conn, value, 1))
+    store.database.run_transaction(
+        lambda conn: store.environments.write_version(conn, value, 1, ends=True)
+    )
     store.environments.invalidate("empty")
     with statements(store) as seen:
         summaries = store.environments.summaries()
@@ -184,7 +185,7 @@ def test_the_mark_is_that_of_reading_every_version(
     last = store.environments.get("qa")
     assert last is not None
     store.database.run_transaction(
-        lambda conn: store.environments.write_drop(conn, gone, last.version)
+        lambda conn: store.environments.write_version(conn, gone, last.version, ends=True)
     )
     policy = Retention(history_versions=chance.randrange(1, 5), history=timedelta(days=30))
     found = store.retention.mark(policy, write=False)

@@ -20,7 +20,7 @@ from sqlalchemy.exc import OperationalError
 from vde_dagster.errors import StoreError
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
-from vde_dagster.state.gc.reachability import Retention
+from vde_dagster.state.retention import Retention
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
 

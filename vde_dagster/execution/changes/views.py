@@ -175,7 +175,7 @@ _SOON = timedelta(hours=1)
 def lasting_versions(warehouse: Warehouse) -> list[int]:
     """Return the versions of production that no clean-up forgets soon, rising."""
     from vde_dagster.lakehouse.maintenance.janitor import retention_of
-    from vde_dagster.state.gc.reachability import kept_versions
+    from vde_dagster.state.retention import kept_versions
 
     database = warehouse.store.database
     policy = retention_of(warehouse.settings)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.errors import DamagedFileError, VdeError
-from vde_dagster.state.gc.reachability import Retention
+from vde_dagster.state.retention import Retention
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:

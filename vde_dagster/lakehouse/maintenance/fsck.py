@@ -24,9 +24,15 @@ from vde_dagster.lakehouse.maintenance.orphans import find_orphans
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
-from vde_dagster.state.gc.reachability import Retention
-from vde_dagster.state.tables.ledger import LedgerTable, read_ledger
-from vde_dagster.state.tables.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
+from vde_dagster.state.retention import Retention
+from vde_dagster.state.tables.tables import (
+    DROPPED,
+    DROPPING,
+    LIVE,
+    TOMBSTONED,
+    LedgerTable,
+    read_ledger,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

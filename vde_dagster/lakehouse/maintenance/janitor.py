@@ -25,8 +25,7 @@ from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import Settings
 from vde_dagster.state.db.leases import environment_lease
-from vde_dagster.state.gc.reachability import Retention
-from vde_dagster.state.gc.retention import Mark
+from vde_dagster.state.retention import Mark, Retention
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from vde_dagster.lakehouse.metadata.snapshot_files import named_by_snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
-    from vde_dagster.state.tables.ledger import LedgerTable
+    from vde_dagster.state.tables.tables import LedgerTable
 
 
 _DATA = (".parquet", ".orc", ".avro", ".puffin")

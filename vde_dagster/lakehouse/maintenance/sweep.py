@@ -25,8 +25,8 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.environments.publications import PublicationRecord
 from vde_dagster.state.fills.table_commits import TableCommit
-from vde_dagster.state.gc.retention import Mark
-from vde_dagster.state.tables.ledger import LedgerTable
+from vde_dagster.state.retention import Mark
+from vde_dagster.state.tables.tables import LedgerTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from vde_dagster.lakehouse.publishing.prepare import ref_of
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.leases import Lease, mirror_lease
-from vde_dagster.state.db.rows import insert_if_absent
+from vde_dagster.state.db.rows import upsert
 from vde_dagster.state.db.schema import namespaces as namespace_ledger
 from vde_dagster.state.environments.mirror import MirroredView, WantedView
 
@@ -198,7 +198,7 @@ def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> Non
         for name in missing
     ]
     lakehouse.store.database.run_transaction(
-        lambda conn: insert_if_absent(conn, namespace_ledger, rows), name="mirror.namespaces"
+        lambda conn: upsert(conn, namespace_ledger, rows), name="mirror.namespaces"
     )
 
 

@@ -33,7 +33,7 @@ from vde_dagster.lakehouse.publishing.shown_tables import require_sources
 from vde_dagster.lakehouse.publishing.view_ledger import forget_views, record_views
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.state.db.rows import insert_if_absent
+from vde_dagster.state.db.rows import upsert
 from vde_dagster.state.db.schema import namespaces as namespace_ledger
 from vde_dagster.state.environments.pin_history import pin_filled, restore_filled
 from vde_dagster.state.fills.table_commits import shown_by_production
@@ -182,7 +182,12 @@ def _commit(
         store.versions.require_kept(conn, *source)
     if publication.returns:
         _leave_others_alone(conn, lakehouse, publication)
-    environment = _write_environment(conn, lakehouse, publication)
+    environment = store.environments.write_version(
+        conn,
+        publication.environment,
+        publication.base_version,
+        ends=publication.ends_environment,
+    )
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
     if atomic:
@@ -301,16 +306,6 @@ def _leave_others_alone(conn: Connection, lakehouse: Lakehouse, publication: Pub
             )
 
 
-def _write_environment(
-    conn: Connection, lakehouse: Lakehouse, publication: Publication
-) -> Environment:
-    store, environment = lakehouse.store, publication.environment
-    if not publication.ends_environment:
-        return store.environments.write_version(conn, environment, publication.base_version)
-    version = store.environments.write_drop(conn, environment, publication.base_version)
-    return replace(environment, version=version, entries={})
-
-
 def _create_namespaces(
     conn: Connection, lakehouse: Lakehouse, prepared: PreparedPublication, environment: str
 ) -> None:
@@ -329,7 +324,7 @@ def _create_namespaces(
         }
         for name in created
     ]
-    insert_if_absent(conn, namespace_ledger, rows)
+    upsert(conn, namespace_ledger, rows)
 
 
 def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:

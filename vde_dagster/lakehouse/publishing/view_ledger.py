@@ -96,29 +96,16 @@ def record_views(
     published: Sequence[PublishedView],
 ) -> None:
     """Write views into the ledger, in place of what it said of them."""
-    if published:
-        statement = upsert(connection, views)
-        new = statement.excluded
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["catalog_name", "namespace", "name"],
-                set_={
-                    "environment": new.environment,
-                    "definition_hash": new.definition_hash,
-                    "metadata_location": new.metadata_location,
-                    "publication_id": new.publication_id,
-                },
-            ),
-            [
-                {
-                    "catalog_name": catalog,
-                    "namespace": view.ref.namespace,
-                    "name": view.ref.name,
-                    "environment": view.environment,
-                    "definition_hash": view.definition_hash,
-                    "metadata_location": view.metadata_location,
-                    "publication_id": publication_id,
-                }
-                for view in published
-            ],
-        )
+    rows = [
+        {
+            "catalog_name": catalog,
+            "namespace": view.ref.namespace,
+            "name": view.ref.name,
+            "environment": view.environment,
+            "definition_hash": view.definition_hash,
+            "metadata_location": view.metadata_location,
+            "publication_id": publication_id,
+        }
+        for view in published
+    ]
+    upsert(connection, views, rows, *(one.name for one in views.c if not one.primary_key))

@@ -17,18 +17,10 @@ T = TypeVar("T")
 
 
 class StoredPlan(NamedTuple):
-    """A plan whose snapshots are stored once for all plans.
-
-    Args:
-        plan: The plan without snapshots.
-    """
+    """A plan without snapshots, which are stored once for all plans."""
 
     plan: Plan
     snapshot_ids: tuple[str, ...]
-
-    def whole(self, snapshots: dict[str, Snapshot]) -> Plan:
-        """Return the plan with its snapshots."""
-        return replace(self.plan, snapshots=snapshots)
 
 
 @dataclass(frozen=True, slots=True)

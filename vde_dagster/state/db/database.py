@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -25,7 +25,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Transaction,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
@@ -33,6 +43,7 @@ from vde_dagster.base.times import utc
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
+from vde_dagster.state.db.rows import among
 
 T = TypeVar("T")
 
@@ -65,11 +76,7 @@ _READ_ONLY = "25006"
 
 
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
-    """Connect to the database of a URL (`sqlite:///file` or `postgresql://…`); opens nothing yet.
-
-    Raises:
-        UsageError: The URL is neither.
-    """
+    """Connect to a database (`sqlite:///file` or `postgresql://…`); opens nothing yet."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -161,7 +168,6 @@ def _sqlite_engine(url: URL) -> Engine:
 
 
 def _raise_damaged(url: URL, error: BaseException) -> None:
-    """Return the error for a file that SQLite does not accept as a database."""
     if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
         raise StoreError(
             f"the state database {url.database} is damaged: {error}",
@@ -207,11 +213,7 @@ def is_fault(error: BaseException) -> bool:
 
 
 class Database:
-    """A database with transactions that retry; what every part of the state store works on.
-
-    Args:
-        clock: Who tells the time; the server of PostgreSQL, or this machine, by default.
-    """
+    """A database with transactions that retry."""
 
     def __init__(
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
@@ -230,11 +232,7 @@ class Database:
 
     @contextmanager
     def transaction(self, name: str = "state") -> Iterator[Connection]:
-        """Run one writing transaction, once.
-
-        Args:
-            name: What it is for; its commit is the side effect `<name>.commit`, and a statement
-                of it `<name>.<verb> <table>`.
+        """Run one writing transaction, once; its commit is the side effect `<name>.commit`.
 
         Raises:
             UnknownOutcomeError: The commit was sent and its answer was lost.
@@ -293,7 +291,6 @@ class Database:
 
         Args:
             work: What to do; called anew at each attempt, so it may only change the database.
-            name: What it is for; its commit is the side effect `<name>.commit`.
             idempotent: Whether running it a second time after it was committed is harmless; then
                 a lost answer is no error either.
             beside: Tables that it reads so much of that others, who write there, may make it fail
@@ -357,6 +354,36 @@ class Database:
                 raise self.unusable(error) from error
             raise
 
+    def rows(self, query: Executable, connection: Connection | None = None) -> Sequence[Any]:
+        """Read the rows of one query, in a given transaction or in one of its own."""
+        with self.reading(connection) as conn:
+            return conn.execute(query).all()
+
+    def column(self, query: Executable, connection: Connection | None = None) -> list[Any]:
+        """Read the first column of a query."""
+        return [row[0] for row in self.rows(query, connection)]
+
+    def row(self, query: Executable, connection: Connection | None = None) -> Any:
+        """Read the first row of a query, or None without one."""
+        with self.reading(connection) as conn:
+            return conn.execute(query).first()
+
+    def value(self, query: Executable, connection: Connection | None = None) -> Any:
+        """Read the first value of a query's first row, or None without one."""
+        row = self.row(query, connection)
+        return None if row is None else row[0]
+
+    def among(
+        self,
+        query: Any,
+        column: ColumnElement[Any],
+        values: Iterable[Any],
+        connection: Connection | None = None,
+    ) -> list[Any]:
+        """Read the rows of a query whose column has one of some values."""
+        with self.reading(connection) as conn:
+            return list(among(conn, query, column, values))
+
     def unusable(self, error: BaseException) -> StoreError:
         """Return the error that says the database cannot be used, without its password."""
         url = self.engine.url.render_as_string(hide_password=True)
@@ -389,7 +416,7 @@ def _time_beside(connection: Connection) -> datetime:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Say whether a database's answer to a commit was that there is none."""
+    """Say whether a database answered that it did not commit."""
     if is_transient(error) or is_no_space(error):
         return True
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
@@ -411,11 +438,7 @@ _CHANGES = re.compile(
 
 
 def announce_statements(connection: Connection, effects: Effects, transaction: str) -> None:
-    """Let a connection's statements pass the port as `<transaction>.<verb> <table>`.
-
-    Args:
-        effects: The port; the one of production costs a statement nothing.
-    """
+    """Let a connection's statements pass the port as `<transaction>.<verb> <table>`."""
     if isinstance(effects, NoEffects):
         return
 

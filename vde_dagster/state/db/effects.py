@@ -80,11 +80,7 @@ class SystemClock:
 
 
 class ServersClock:
-    """The clock of a database's server, as told from the machine's and the difference of both.
-
-    Args:
-        ask: Asks the server for the time (UTC).
-    """
+    """The clock of a database's server, as told from the machine's and the difference of both."""
 
     def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
         self.machine: Clock = machine or SystemClock()
@@ -106,9 +102,6 @@ class ServersClock:
 
     def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
         """Make sure that the machine's clock and the server's agree to within some seconds.
-
-        Args:
-            ask: Asks the server for the time (UTC).
 
         Raises:
             UsageError: They do not.

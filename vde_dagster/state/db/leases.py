@@ -39,8 +39,6 @@ class Lease:
 
     Args:
         resource: What it is for (`environment/prod`, `table/<id>`).
-        owner: Who has it; unique per process and piece of work.
-        token: Grows with every change of owner.
     """
 
     resource: str
@@ -70,11 +68,6 @@ class LeaseStore:
         wait_seconds: float = 0.0,
     ) -> Lease:
         """Take a lease, or renew it when the owner already has it.
-
-        Args:
-            owner: Who locks it; has to be unique to this piece of work.
-            ttl_seconds: How long it is valid without a heartbeat.
-            wait_seconds: How long to wait for another owner to finish.
 
         Raises:
             ConflictError: Somebody else has it; the message says who and until when.
@@ -125,22 +118,15 @@ class LeaseStore:
 
     def release(self, lease: Lease) -> None:
         """Give a lease back; one that was lost is left to its new owner."""
-
         self.database.run_transaction(
             lambda conn: self._give_back(conn, lease), name="lease.release"
         )
 
-    def _give_back(self, conn: Connection, lease: Lease) -> None:
-        conn.execute(
-            _RELEASE,
-            {
-                "of": lease.resource,
-                "of_token": lease.token,
-                "of_owner": lease.owner,
-                "owner": None,
-                "expires_at": self.database.clock.now(),
-            },
-        )
+    def _give_back(self, conn: Connection, *leases: Lease) -> None:
+        ended = {"owner": None, "expires_at": self.database.clock.now()}
+        for lease in leases:
+            this = {"of": lease.resource, "of_token": lease.token, "of_owner": lease.owner}
+            conn.execute(_RELEASE, {**this, **ended})
 
     def check(self, connection: Connection, lease: Lease) -> None:
         """Make sure, inside a commit's transaction, that the lease still is its owner's.
@@ -174,7 +160,6 @@ class LeaseStore:
 
         Args:
             ttl_seconds: How long it outlives this process; renewed every third of it.
-            wait_seconds: How long to wait for another owner.
 
         Raises:
             ConflictError: Somebody else has it.
@@ -193,9 +178,6 @@ class LeaseStore:
         self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
     ) -> Iterator[tuple[Lease, ...]]:
         """Hold many leases for a block that ends long before they do; nothing renews them.
-
-        Args:
-            ttl_seconds: How long they outlive this process.
 
         Raises:
             ConflictError: Somebody else has one of them; then none is taken.
@@ -216,14 +198,9 @@ class LeaseStore:
             yield held
         finally:
             if held:
-                self._release_all(held)
-
-    def _release_all(self, leases: Iterable[Lease]) -> None:
-        def work(conn: Connection) -> None:
-            for lease in leases:
-                self._give_back(conn, lease)
-
-        self.database.run_transaction(work, name="lease.release_all")
+                self.database.run_transaction(
+                    lambda conn: self._give_back(conn, *held), name="lease.release_all"
+                )
 
     def held(self, connection: Connection) -> set[str]:
         """Return the names of the leases that somebody holds just now."""
@@ -236,7 +213,8 @@ class LeaseStore:
     def tables(self, connection: Connection | None = None) -> set[str]:
         """Return the ids of the tables that somebody works on just now."""
         with self.database.reading(connection) as conn:
-            return {table for lease in self.held(conn) if (table := leased_table(lease))}
+            held = self.held(conn)
+        return {name.removeprefix(_TABLE) for name in held if name.startswith(_TABLE)}
 
 
 class HeldLease:
@@ -262,11 +240,7 @@ class HeldLease:
         self._thread.join()
 
     def check(self) -> None:
-        """Make sure that the lease is not known to be lost.
-
-        Raises:
-            LeaseLostError: A heartbeat found it lost.
-        """
+        """Make sure that the lease is not known to be lost."""
         if isinstance(self._error, LeaseLostError):
             raise self._error
 
@@ -297,8 +271,3 @@ def table_lease(table_id: str) -> str:
 def mirror_lease(catalog: str) -> str:
     """Name the lease of whoever writes the views of a catalog that mirrors environments."""
     return f"mirror/{catalog}"
-
-
-def leased_table(lease: str) -> str | None:
-    """Return the id of the physical table that a lease of this name locks, if it locks one."""
-    return lease.removeprefix(_TABLE) if lease.startswith(_TABLE) else None

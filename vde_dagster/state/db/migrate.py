@@ -117,7 +117,6 @@ _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 def _run_migrations(connection: Connection) -> None:
-    """Bring the tables to this schema inside the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 

@@ -45,9 +45,6 @@ class OutboxRecord:
             `rejected`: it never will be applied; `fill`: a range counts as
             filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended; `test`: a unit test ran with a plan.
-        subject: The keys of what it is about.
-        origin: Who wrote it, see `Database.origin`.
-        at: When (UTC).
     """
 
     number: int
@@ -59,13 +56,7 @@ class OutboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRange:
-    """How far the records of a store go.
-
-    Args:
-        store: The store's own name, which no other store has.
-        oldest: The number of the oldest record that is kept.
-        newest: The number of the newest.
-    """
+    """The range of a store's records, with the store's own name."""
 
     store: str
     oldest: int
@@ -80,8 +71,7 @@ class Outbox:
 
     def number(self) -> OutboxRange:
         """Number what is new, and return how far the records go."""
-        with self.database.reading() as conn:
-            waiting = conn.execute(_UNNUMBERED.limit(1)).first()
+        waiting = self.database.row(_UNNUMBERED.limit(1))
         if waiting is not None:
             self.database.run_transaction(self._number, name="outbox.number")
         query = select(
@@ -89,29 +79,18 @@ class Outbox:
             select(func.min(_ROW.number)).where(_IS_RECORD).scalar_subquery(),
             select(func.max(_ROW.number)).scalar_subquery(),
         )
-        with self.database.reading() as conn:
-            row = conn.execute(query).one()
+        row = self.database.row(query)
         return OutboxRange(row[0], row[1] or row[2], row[2])
 
     def since(self, number: int, limit: int) -> list[OutboxRecord]:
-        """Return the records after a number, in order.
-
-        Args:
-            number: The last number that is known.
-            limit: The most to return.
-        """
+        """Return the records after a number, in order."""
         query = select(schema.outbox).where(_ROW.number > number, _IS_RECORD)
         return self._read(query.order_by(_ROW.number).limit(limit))
 
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return the records of one origin.
-
-        Args:
-            after: Only greater numbers; by default, what has no number yet is among them.
-            until: Only numbers up to this one.
-        """
+        """Return the records of one origin; those without a number only where no bound is given."""
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
             query = query.where(_ROW.number > after)
@@ -126,8 +105,7 @@ class Outbox:
     def cursor(self, consumer: str) -> int:
         """Return the number of the last record that a consumer has read; 0 for none."""
         query = select(_ROW.subject).where(_ROW.kind == _CURSOR, _ROW.origin == consumer)
-        with self.database.reading() as conn:
-            return int(conn.execute(query).scalar() or 0)
+        return int(self.database.value(query) or 0)
 
     def move_cursor(self, consumer: str, number: int) -> None:
         """Remember the last record that a consumer has read; never goes back."""
@@ -142,11 +120,7 @@ class Outbox:
         self.database.run_transaction(work, name="outbox.move_cursor")
 
     def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write records that no change of the store comes with, in a transaction of their own.
-
-        Args:
-            subjects: What each is about, as JSON has it.
-        """
+        """Write records that no change of the store comes with, in a transaction of their own."""
 
         def work(conn: Connection) -> None:
             for subject in subjects:
@@ -156,11 +130,10 @@ class Outbox:
             self.database.run_transaction(work, name="outbox.add")
 
     def _read(self, query: Any) -> list[OutboxRecord]:
-        with self.database.reading() as conn:
-            return [
-                OutboxRecord(row.number or 0, row.kind, json.loads(row.subject), row.origin, row.at)
-                for row in conn.execute(query)
-            ]
+        return [
+            OutboxRecord(row.number or 0, row.kind, json.loads(row.subject), row.origin, row.at)
+            for row in self.database.rows(query)
+        ]
 
     def _number(self, conn: Connection) -> None:
         if not self.database.is_sqlite:
@@ -175,11 +148,7 @@ class Outbox:
 
 
 def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
-    """Write a record, in the transaction that makes it true.
-
-    Args:
-        subject: The keys of what it is about, as JSON has them.
-    """
+    """Write a record, in the transaction that makes it true."""
     row = {
         "kind": kind,
         "subject": json.dumps(subject),

@@ -93,21 +93,28 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
     return {key: IntervalSet.of(ranges) for key, ranges in found.items()}
 
 
-def insert_if_absent(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert rows, leaving alone those whose key is there."""
-    if rows:
-        connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
+def upsert(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
+) -> int:
+    """Insert rows; of those whose key is there some columns change, or none.
 
-
-def upsert(connection: Connection, table: Table) -> Any:
-    """Begin an INSERT that may say ON CONFLICT, in the database's own dialect."""
+    Returns:
+        How many rows were written.
+    """
+    if not rows:
+        return 0
+    dialect: Any
     if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql  # 50 ms that SQLite need not pay.
-
-        return postgresql.insert(table)
-    from sqlalchemy.dialects import sqlite
-
-    return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql as dialect  # 50 ms that SQLite need not pay.
+    else:
+        from sqlalchemy.dialects import sqlite as dialect
+    statement = dialect.insert(table)
+    new = {name: statement.excluded[name] for name in changed}
+    if new:
+        statement = statement.on_conflict_do_update(index_elements=table.primary_key, set_=new)
+    else:
+        statement = statement.on_conflict_do_nothing()
+    return connection.execute(statement, rows).rowcount
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -34,14 +34,7 @@ def transferred_tables() -> list[Table]:
 
 
 def export_state(database: Database, path: Path) -> dict[str, int]:
-    """Write everything in the store to a file.
-
-    Args:
-        path: The file; replaced when it exists.
-
-    Returns:
-        Rows by table.
-    """
+    """Write everything in the store to a file; return the rows by table."""
     counts: dict[str, int] = {}
     temporary = path.with_name(f".{path.name}.part")
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
@@ -57,10 +50,7 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
 
 
 def import_state(database: Database, path: Path) -> dict[str, int]:
-    """Read a store from a file into one that is empty, in one transaction.
-
-    Returns:
-        Rows by table.
+    """Read a store from a file into an empty one, in one transaction; return the rows by table.
 
     Raises:
         UsageError: There is no such file, it is no export, or the store is not empty.

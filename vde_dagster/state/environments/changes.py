@@ -23,9 +23,7 @@ class ChangePoint:
     """Versions in a row that show a model alike.
 
     Args:
-        first: The version with which that began.
         end: The version with which it ended; None where it has not.
-        table_id: The physical table that serves the model; None for one without.
     """
 
     first: int
@@ -75,11 +73,7 @@ _CURSOR = schema.change_cursors.c
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursor:
-    """A consumer's place in the changes of a model.
-
-    Args:
-        version: The last version whose changes it has.
-    """
+    """The last version of a model whose changes a consumer has."""
 
     environment: str
     model: ModelName
@@ -98,14 +92,12 @@ class ChangeCursorStore:
     def version(self, environment: str, model: ModelName, name: str) -> int:
         """Return the version that a cursor is at; 0 for one that nobody has moved."""
         query = select(_CURSOR.version).where(*_is(environment, model, name))
-        with self.database.reading() as conn:
-            return conn.execute(query).scalar() or 0
+        return self.database.value(query) or 0
 
     def of(self, environment: str, model: ModelName) -> list[ChangeCursor]:
         """Return the cursors of a model in an environment, by name."""
         query = select(schema.change_cursors).where(*_is(environment, model)).order_by(_CURSOR.name)
-        with self.database.reading() as conn:
-            return [made_of(ChangeCursor, row, model=model) for row in conn.execute(query)]
+        return [made_of(ChangeCursor, row, model=model) for row in self.database.rows(query)]
 
     def move(
         self, environment: str, model: ModelName, name: str, since: int, until: int, who: str
@@ -131,8 +123,7 @@ class ChangeCursorStore:
                 return
             place = {"model_namespace": model.namespace, "model_name": model.name, "name": name}
             row = {"environment": environment, **place, **said}
-            statement = upsert(conn, schema.change_cursors).values(**row)
-            if conn.execute(statement.on_conflict_do_nothing()).rowcount == 0:
+            if not upsert(conn, schema.change_cursors, [row]):
                 raise _moved(environment, model, name, f"is no longer at {since}")
 
         self.database.run_transaction(work, name="state.cursor_moved")

@@ -200,8 +200,7 @@ class ShownStore:
             )
             .order_by(head.environment)
         )
-        with self.database.reading() as conn:
-            return list(conn.execute(query).scalars())
+        return self.database.column(query)
 
     def shown_by(
         self, connection: Connection, environment: str, ids: Iterable[str]
@@ -223,22 +222,19 @@ class ShownStore:
             _ENTRY.valid_to.is_(None),
             _ENTRY.held_schema_id.is_(None),
         )
-        with self.database.reading(connection) as conn:
-            for table_id, name in among(conn, query, _ENTRY.table_id, ids):
-                found.setdefault(table_id, set()).add(name)
+        for table_id, name in self.database.among(query, _ENTRY.table_id, ids, connection):
+            found.setdefault(table_id, set()).add(name)
         return found
 
     def among(self, ids: Iterable[str]) -> frozenset[str]:
         """Return those of some tables that the current version of any environment shows."""
-        with self.database.reading() as conn:
-            rows = among(conn, _SHOWN.distinct(), _ENTRY.table_id, ids)
-            return frozenset(row[0] for row in rows)
+        rows = self.database.among(_SHOWN.distinct(), _ENTRY.table_id, ids)
+        return frozenset(row[0] for row in rows)
 
     def tables(self, connection: Connection | None = None) -> list[str]:
         """Return the tables that the current version of any environment shows, in order."""
         query = _SHOWN.where(_ENTRY.table_id.is_not(None)).distinct().order_by(_ENTRY.table_id)
-        with self.database.reading(connection) as conn:
-            return list(conn.execute(query).scalars())
+        return self.database.column(query, connection)
 
     def previews(self) -> list[tuple[str, Entry]]:
         """Return the entries on branches of production's tables, by environment."""
@@ -246,8 +242,7 @@ class ShownStore:
         query = select(table.table_id).where(
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
         )
-        with self.database.reading() as conn:
-            ids: list[str] = list(conn.execute(query).scalars())
+        ids: list[str] = self.database.column(query)
         # What is held is a branch as it was: nobody tries anything on it any more.
         return [found for found in self.entries_of(ids) if found[1].held is None]
 
@@ -259,7 +254,6 @@ class ShownStore:
             .join_from(schema.entries, schema.environments, head.environment == _ENTRY.environment)
             .where(head.live, _ENTRY.valid_to.is_(None))
         )
-        with self.database.reading() as conn:
-            rows = among(conn, query, _ENTRY.table_id, table_ids)
-            found = [(row.environment, entry_of(row)) for row in rows]
+        rows = self.database.among(query, _ENTRY.table_id, table_ids)
+        found = [(row.environment, entry_of(row)) for row in rows]
         return sorted(found, key=lambda item: (item[0], item[1].name))

@@ -39,7 +39,6 @@ class EnvironmentSummary:
     """The summary of an environment, made without reading its entries.
 
     Args:
-        version: Counts publications, from 1.
         frozen: The version that it shows for ever (`prod@41`); None for one that may change.
         held: How many models it shows as they were, if it is not frozen.
     """
@@ -79,11 +78,7 @@ class EnvironmentStore:
         return [environment for environment in found if environment is not None]
 
     def require_changeable(self, name: str) -> None:
-        """Make sure that an environment may change; one that is not there may.
-
-        Raises:
-            UsageError: It is frozen.
-        """
+        """Raise a UsageError if an environment is frozen."""
         with self.database.reading() as conn:
             head = read_head(conn, name)
             if head is not None and head.live:
@@ -113,14 +108,12 @@ class EnvironmentStore:
                 entry.valid_to.is_(None),
             )
         )
-        with self.database.reading() as conn:
-            row = conn.execute(query).one_or_none()
+        row = self.database.row(query)
         return entry_of(row) if row is not None else None
 
     def names(self, connection: Connection | None = None) -> list[str]:
         """Return the name of every environment that there is now, in order."""
-        with self.database.reading(connection) as conn:
-            return list(conn.execute(_NAMES).scalars())
+        return self.database.column(_NAMES, connection)
 
     def summaries(self) -> list[EnvironmentSummary]:
         """Return the summaries of all environments, by name."""
@@ -149,8 +142,7 @@ class EnvironmentStore:
             .where(_HEAD.live)
             .order_by(_HEAD.environment)
         )
-        with self.database.reading() as conn:
-            return [made_of(EnvironmentSummary, row) for row in conn.execute(query)]
+        return [made_of(EnvironmentSummary, row) for row in self.database.rows(query)]
 
     def write_version(
         self,
@@ -163,8 +155,7 @@ class EnvironmentStore:
         """Write an environment's next version, as part of the publication's transaction.
 
         Args:
-            environment: What it becomes; its version number is assigned here.
-            base_version: The version that it was made from, 0 when there was no environment.
+            ends: Whether it is dropped; of who, when and why alone the version tells then.
 
         Returns:
             The environment with its version number, published later than all its versions so far,
@@ -183,6 +174,8 @@ class EnvironmentStore:
         if current and not ends:
             before = read_frozen(connection, environment.name, current)
             require_changeable(environment.name, before)
+        if ends:
+            environment = replace(environment, entries={}, frozen=None)
         self.database.require_right_clock(connection)
         self.tables.require_live(connection, environment.tables)
         environment.require_whole()
@@ -214,23 +207,6 @@ class EnvironmentStore:
         tell(self.database, connection, "published", **subject, plan=environment.plan_id)
         return replace(environment, version=version)
 
-    def write_drop(
-        self, connection: Connection, environment: Environment, base_version: int
-    ) -> int:
-        """Write the end of an environment, in the transaction that drops its views.
-
-        Args:
-            environment: Who drops it, when and why; its entries are ignored.
-
-        Returns:
-            The number of the version that records the end.
-
-        Raises:
-            ConflictError: The environment is at another version.
-        """
-        empty = replace(environment, entries={}, frozen=None)
-        return self.write_version(connection, empty, base_version, ends=True).version
-
     def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
         """Set when the janitor may drop an environment.
 
@@ -255,18 +231,13 @@ class EnvironmentStore:
         self.database.run(connection, work, name="state.expire_environment")
 
     def invalidate(self, name: str) -> None:
-        """Let the janitor drop an environment from now on.
-
-        Raises:
-            UsageError: It does not exist, or it is production.
-        """
+        """Let the janitor drop an environment from now on."""
         self.expire(name, self.database.clock.now())
 
     def expired(self) -> list[str]:
         """Return the environments whose time is over."""
         over = _HEAD.expires_at <= self.database.clock.now()
-        with self.database.reading() as conn:
-            return list(conn.execute(_NAMES.where(over)).scalars())
+        return self.database.column(_NAMES.where(over))
 
 
 def _write_head(

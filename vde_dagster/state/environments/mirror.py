@@ -34,7 +34,6 @@ class WantedView:
 
     Args:
         hash: The hash of its definition; None where it is to be gone.
-        definition: The definition as JSON; None where it is to be gone.
     """
 
     ref: TableRef
@@ -48,7 +47,6 @@ class MirroredView:
     """The state's record of a mirrored view.
 
     Args:
-        behind_since: Since when it is not known to be that (UTC); None when it is.
         watched_until: Until when a dead writer may still write it (UTC); None for no such one.
     """
 
@@ -60,13 +58,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """The lag of an environment's mirror.
-
-    Args:
-        views: How many views it has, those that are to be gone among them.
-        behind: How many of them are not known to be what they are to be.
-        since: Since when (UTC); None when all are.
-    """
+    """The lag of an environment's mirror."""
 
     views: int
     behind: int
@@ -83,11 +75,7 @@ class MirrorStanding:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStore:
-    """Reading and writing the journal.
-
-    Args:
-        leases: Says who may write.
-    """
+    """Reading and writing the journal."""
 
     database: Database
     leases: LeaseStore
@@ -124,17 +112,8 @@ class MirrorStore:
                     "behind_since": since or now,
                 }
             )
-        if rows:
-            statement = upsert(connection, _TABLE)
-            new = statement.excluded
-            changed = ("environment", "wanted_hash", "definition", "behind_since")
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=["catalog_name", "namespace", "name"],
-                    set_={key: new[key] for key in changed},
-                ),
-                rows,
-            )
+        changed = ("environment", "wanted_hash", "definition", "behind_since")
+        upsert(connection, _TABLE, rows, *changed)
 
     def views(self, catalog: str, connection: Connection | None = None) -> list[MirroredView]:
         """Return all views of a catalog, by name."""
@@ -187,11 +166,7 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Record the end of writes of views, also where somebody else writes by now.
-
-        Args:
-            done: What was written, and why it was not; then it stays behind.
-        """
+        """Record how writes of views ended, also where somebody else writes by now."""
 
         def work(conn: Connection) -> None:
             for view, failure in done:
@@ -246,8 +221,7 @@ class MirrorStore:
 
     def _read(self, connection: Connection | None, *conditions: Any) -> list[MirroredView]:
         query = select(_TABLE).where(*conditions).order_by(_ROW.namespace, _ROW.name)
-        with self.database.reading(connection) as conn:
-            return [_view(row) for row in conn.execute(query)]
+        return [_view(row) for row in self.database.rows(query, connection)]
 
 
 def _place(catalog: str, ref: TableRef) -> dict[str, str]:

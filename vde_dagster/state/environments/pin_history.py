@@ -93,8 +93,7 @@ class PinHistory:
             .where(_PIN.environment == environment, _PIN.valid_from.between(first, last))
             .order_by(_PIN.valid_from, _PIN.table_id)
         )
-        with self.database.reading() as conn:
-            rows = conn.execute(query).all()
+        rows = self.database.rows(query)
         return [
             PinChange(
                 version=row.valid_from,
@@ -116,8 +115,7 @@ class PinHistory:
         query = select(_PIN.table_id).where(
             _PIN.environment == environment, _PIN.valid_from == version
         )
-        with self.database.reading() as conn:
-            return set(conn.execute(query).scalars())
+        return set(self.database.column(query))
 
     def models(
         self, environment: str, table_ids: Collection[str]
@@ -128,12 +126,11 @@ class PinHistory:
         query = select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
             entry.environment == environment, entry.table_id.is_not(None)
         )
-        with self.database.reading() as conn:
-            return [
-                (row[0], row[1], row[2], ModelName(row[3], row[4]))
-                for row in conn.execute(query.order_by(*name))
-                if row[0] in table_ids
-            ]
+        return [
+            (row[0], row[1], row[2], ModelName(row[3], row[4]))
+            for row in self.database.rows(query.order_by(*name))
+            if row[0] in table_ids
+        ]
 
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
@@ -141,7 +138,6 @@ class PinHistory:
         """Return the Iceberg snapshots of a table that versions of live environments pin.
 
         Args:
-            ref: The table's place, which previews of it share.
             forgotten: (environment, version) that are about to be forgotten.
 
         Returns:
@@ -159,11 +155,10 @@ class PinHistory:
             .order_by(_PIN.environment, _VERSION.version)
         )
         found: dict[int, dict[str, list[int]]] = {}
-        with self.database.reading() as conn:
-            rows: Iterable[Any] = conn.execute(versions)
-            for snapshot, environment, version in rows:
-                if (environment, version) not in forgotten:
-                    found.setdefault(snapshot, {}).setdefault(environment, []).append(version)
+        rows: Iterable[Any] = self.database.rows(versions)
+        for snapshot, environment, version in rows:
+            if (environment, version) not in forgotten:
+                found.setdefault(snapshot, {}).setdefault(environment, []).append(version)
         return {
             snapshot: [(name, numbers[0], numbers[-1]) for name, numbers in by_name.items()]
             for snapshot, by_name in found.items()
@@ -250,7 +245,6 @@ def pin_filled(
     """Write the filled ranges of a version's tables, in its publication's transaction.
 
     Args:
-        connection: The transaction; it has written the version's pins, and what it fills.
         said: By table id, what is filled once the catalog has followed; it may come later.
     """
     on_sqlite = connection.dialect.name == "sqlite"

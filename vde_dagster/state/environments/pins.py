@@ -58,9 +58,7 @@ class Head:
     """The current snapshot of a table by its metadata file.
 
     Args:
-        table_id: The physical table; a preview has one of its own.
         snapshot_id: The Iceberg snapshot that readers see; None for a table without any.
-        schema_id: The table's schema, whose columns readers may name.
     """
 
     table_id: str
@@ -89,7 +87,6 @@ class Pin:
 
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without any row.
-        schema_id: The table's schema at the publication.
         filled: What counted as filled, as `pinned_fills` writes it; None when not known.
     """
 
@@ -153,11 +150,7 @@ class PinStore:
             }
             for head in sorted(heads, key=lambda head: head.table_id)
         ]
-        if rows:
-            statement = upsert(connection, schema.heads)
-            changed = {name: statement.excluded[name] for name in rows[0] if name != "table_id"}
-            statement = statement.on_conflict_do_update(index_elements=["table_id"], set_=changed)
-            connection.execute(statement, rows)
+        upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
 
     def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
         """Forget what metadata files said of tables that the catalog no longer has."""
@@ -178,13 +171,7 @@ class PinStore:
         gone: Iterable[str],
         growths: Mapping[str, Growth],
     ) -> None:
-        """Pin what a version shows, in the transaction that writes its entries.
-
-        Args:
-            shown: By table id, what the version shows of tables that may differ from its pins.
-            gone: Tables that it no longer shows.
-            growths: By table id, what the publication itself adds.
-        """
+        """Pin what a version shows, in the transaction that writes its entries."""
         query, of = select(schema.pins).where(OPEN), {"of": environment}
         rows = among(connection, query, _PIN.table_id, shown, of)
         pinned = {row.table_id: _pin(row) for row in rows}
@@ -210,8 +197,7 @@ class PinStore:
         Versions that were published before there were pins have none.
         """
         query = select(schema.pins).where(*valid_at(schema.pins, environment, version))
-        with self.database.reading() as conn:
-            return {row.table_id: _pin(row) for row in conn.execute(query)}
+        return {row.table_id: _pin(row) for row in self.database.rows(query)}
 
 
 def _head(row: Any) -> Head:

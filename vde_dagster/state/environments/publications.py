@@ -37,7 +37,6 @@ class ReturnedTo:
 
     Args:
         expected: The Iceberg snapshot that its readers see until then; None for no rows.
-        snapshot_id: The one that they see from then on.
     """
 
     expected: int | None
@@ -80,7 +79,6 @@ class PublicationRecord:
 
     Args:
         status: Whether it happened; `unused` marks files noted for deletion, no publication.
-        version: The environment's version that it made, once committed.
     """
 
     id: str
@@ -130,9 +128,6 @@ class PublicationStore:
         self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
     ) -> None:
         """Decide, inside the publish transaction, that the publication happens.
-
-        Args:
-            settled: Whether the catalog's pointers move in the same transaction.
 
         Raises:
             ConflictError: It was aborted or committed before.
@@ -201,8 +196,7 @@ class PublicationStore:
     def files_to_delete(self) -> list[str]:
         """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
-        with self.database.reading() as conn:
-            return [file[0] for row in conn.execute(query) for file in unpack(row.files)]
+        return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def mark_cleaned(self, publication_id: str) -> None:
         """Record that a publication left no file behind that is not in use."""
@@ -215,8 +209,7 @@ class PublicationStore:
         self, condition: ColumnElement[bool], order: ColumnElement[Any]
     ) -> list[PublicationRecord]:
         query = select(schema.publications).where(condition).order_by(order)
-        with self.database.reading() as conn:
-            return [_record(row) for row in conn.execute(query)]
+        return [_record(row) for row in self.database.rows(query)]
 
     def _decide(
         self, conn: Connection, publication_id: str, status: str, version: int | None

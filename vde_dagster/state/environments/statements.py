@@ -23,12 +23,7 @@ _ROWS = schema.journal
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatement:
-    """A statement that has yet to run.
-
-    Args:
-        number: Its place among all statements of the store.
-        statement: Complete Spark SQL.
-    """
+    """A statement that has yet to run."""
 
     number: int
     model: ModelName
@@ -47,8 +42,7 @@ class StatementStore:
     ) -> EnvironmentStatements:
         """Return an environment's statements before and after all else, if any."""
         query = select(_ROWS.c.detail).where(_ROWS.c.step == _around(environment))
-        with self.database.reading(connection) as conn:
-            found = conn.execute(query).scalars().first()
+        found = self.database.value(query, connection)
         return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
 
     def put_around_runs(
@@ -94,10 +88,9 @@ class StatementStore:
             .order_by(_ROWS.c.seq)
         )
         out = []
-        with self.database.reading(connection) as conn:
-            for row in conn.execute(query):
-                namespace, name, *rest = json.loads(row.detail)
-                out.append(WaitingStatement(row.seq, ModelName(namespace, name), *rest))
+        for row in self.database.rows(query, connection):
+            namespace, name, *rest = json.loads(row.detail)
+            out.append(WaitingStatement(row.seq, ModelName(namespace, name), *rest))
         return out
 
     def done(self, statement: WaitingStatement) -> None:

@@ -25,7 +25,6 @@ class Token:
     """The record of a token, without its secret.
 
     Args:
-        id: The part of it that is no secret.
         row_filter: The rows that it reads, in PyIceberg's words; None for all.
         expires_at: From when on it is void (UTC); None for never.
     """
@@ -52,14 +51,7 @@ class TokenStore:
     def create(
         self, environment: str, who: str, expires_at: datetime | None, row_filter: str | None
     ) -> tuple[Token, str]:
-        """Make a token.
-
-        Args:
-            expires_at: From when on it is void (UTC); None for never.
-
-        Returns:
-            The token, and the text that its owner sends, which cannot be found out later.
-        """
+        """Make a token, and the text that its owner sends: it cannot be found out later."""
         secret = secrets.token_urlsafe(32)
         now = self.database.clock.now()
         made = Token(
@@ -88,9 +80,8 @@ class TokenStore:
         token_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not secret or not text.isascii():
             return None
-        with self.database.reading() as conn:
-            query = select(schema.tokens).where(_TOKEN.token_id == token_id[:16])
-            row = conn.execute(query).one_or_none()
+        query = select(schema.tokens).where(_TOKEN.token_id == token_id[:16])
+        row = self.database.row(query)
         if row is None or not hmac.compare_digest(row.secret_hash, _hash(secret)):
             return None
         found = _token(row)
@@ -98,14 +89,12 @@ class TokenStore:
 
     def any(self) -> bool:
         """Say whether a token was ever made, be it revoked or expired since."""
-        with self.database.reading() as conn:
-            return conn.execute(select(_TOKEN.token_id).limit(1)).first() is not None
+        return self.database.row(select(_TOKEN.token_id).limit(1)) is not None
 
     def all(self) -> list[Token]:
         """Return every token, the oldest first."""
         query = select(schema.tokens).order_by(_TOKEN.created_at, _TOKEN.token_id)
-        with self.database.reading() as conn:
-            return [_token(row) for row in conn.execute(query)]
+        return [_token(row) for row in self.database.rows(query)]
 
     def revoke(self, token_id: str) -> None:
         """Make a token void from now on.

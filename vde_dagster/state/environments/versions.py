@@ -26,15 +26,7 @@ _WITH_FIRST_VERSION = schema.entries.join(
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVersion:
-    """One line of an environment's history.
-
-    Args:
-        version: Counts publications, from 1; goes on counting after a drop.
-        added: Models that the version before had not.
-        changed: Models with another snapshot or table than before.
-        removed: Models that only the version before had.
-        dropped: Whether this version is the end of the environment.
-    """
+    """One line of an environment's history."""
 
     environment: str
     version: int
@@ -86,11 +78,7 @@ class VersionStore:
     def history(
         self, name: str, limit: int | None = None, until: int | None = None
     ) -> list[EnvironmentVersion]:
-        """Return the versions of an environment, newest first.
-
-        Args:
-            until: The last version; None for the newest.
-        """
+        """Return the versions of an environment, newest first."""
         last = schema.environment_versions.c.version <= until if until is not None else true()
         query = (
             select(schema.environment_versions)
@@ -98,8 +86,7 @@ class VersionStore:
             .order_by(schema.environment_versions.c.version.desc())
             .limit(limit)
         )
-        with self.database.reading() as conn:
-            return [made_of(EnvironmentVersion, row) for row in conn.execute(query)]
+        return [made_of(EnvironmentVersion, row) for row in self.database.rows(query)]
 
     def number_at(self, name: str, at: datetime) -> int | None:
         """Return the version that an environment was at, or None when it had none that is kept."""
@@ -108,22 +95,14 @@ class VersionStore:
         # What came before the first later one, also where earlier releases let instants go back.
         later = select(func.min(known.version)).where(own, known.published_at > at)
         before = known.version < func.coalesce(later.scalar_subquery(), known.version + 1)
-        query = select(func.max(known.version)).where(own, before)
-        with self.database.reading() as conn:
-            return conn.execute(query).scalar()
+        found: int | None = self.database.value(select(func.max(known.version)).where(own, before))
+        return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
         """Return earlier versions of an environment that may show something else than a version.
 
         An environment that is run every hour has many versions with the very same entries: of
         such neighbours only the newest is named.
-
-        Args:
-            version: The version, which is in the history.
-            data: Whether versions differ, too, whose tables have other rows.
-
-        Returns:
-            Versions of the history, newest first; two of them may be equal, neighbours are not.
         """
         known = schema.environment_versions.c
         versions = (
@@ -156,15 +135,14 @@ class VersionStore:
         query = select(known.publication_id).where(
             known.environment == name, known.version == version, ~known.dropped
         )
-        with self.database.reading() as conn:
-            return conn.execute(query).scalar()
+        found: str | None = self.database.value(query)
+        return found
 
     def is_end(self, name: str, version: int) -> bool:
         """Say whether a version is the one by which an environment was dropped."""
         known = schema.environment_versions.c
         query = select(known.dropped).where(known.environment == name, known.version == version)
-        with self.database.reading() as conn:
-            return bool(conn.execute(query).scalar())
+        return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
         """Say whether an environment was dropped since a version: what that pinned is not kept."""
@@ -172,8 +150,7 @@ class VersionStore:
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped
         )
-        with self.database.reading(connection) as conn:
-            return conn.execute(query.limit(1)).first() is not None
+        return self.database.row(query.limit(1), connection) is not None
 
     def changed(self, name: str, version: int) -> set[ModelName]:
         """Return the models of which a version of an environment shows something new."""
@@ -181,8 +158,7 @@ class VersionStore:
         query = select(entry.model_namespace, entry.model_name).where(
             entry.environment == name, entry.valid_from == version
         )
-        with self.database.reading() as conn:
-            return {ModelName(row[0], row[1]) for row in conn.execute(query)}
+        return {ModelName(row[0], row[1]) for row in self.database.rows(query)}
 
     def first_change(
         self, name: str, version: int, model: ModelName
@@ -201,8 +177,7 @@ class VersionStore:
             .order_by(entry.valid_from)
             .limit(1)
         )
-        with self.database.reading() as conn:
-            row = conn.execute(query).first()
+        row = self.database.row(query)
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
@@ -210,9 +185,6 @@ class VersionStore:
 
         It is the current one, as long as every model is served by the table and snapshot that it
         had then: runs and backfills publish versions that differ in their tables' rows alone.
-
-        Args:
-            base_version: The version that the plan was made against, 0 for none.
 
         Returns:
             The current version, or None when the environment has moved on.
@@ -236,8 +208,7 @@ class VersionStore:
             .select_from(_WITH_FIRST_VERSION)
             .where(*valid_at(schema.entries, name, version))
         )
-        with self.database.reading() as conn:
-            return {ModelName(row[0], row[1]): row[2] for row in conn.execute(query)}
+        return {ModelName(row[0], row[1]): row[2] for row in self.database.rows(query)}
 
 
 def kept_since(

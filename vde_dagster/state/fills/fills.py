@@ -77,7 +77,6 @@ class FillRecord:
     """A range of a table that is filled and audited: it counts, or waits for a publication.
 
     Args:
-        iceberg_snapshot_id: The commit that holds the rows, when there was one.
         branch: The branch on which it waits; empty where it counts, or nothing was computed.
         recorded_at: When it was recorded (UTC); far ahead for one that is yet to be.
     """
@@ -181,14 +180,7 @@ class FillStore:
     def early(
         self, filled: Mapping[str, IntervalSet], now: datetime
     ) -> dict[str, tuple[IntervalSet, datetime]]:
-        """Return what tables filled by a clock that was ahead of the one that is right now.
-
-        Args:
-            filled: What counts as filled, by table.
-
-        Returns:
-            By table what was filled so, and when (UTC) it was last filled before that.
-        """
+        """Return by table ranges of a clock that was ahead, and the last sane fill (UTC)."""
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
         counted = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
@@ -251,20 +243,15 @@ class FillStore:
         query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
         if len(table_ids) <= _FEW:  # of which the primary key finds the rows
             query = query.where(_FILL.table_id.in_(table_ids))
-        with self.database.reading() as conn:
-            rows = among(conn, query, _FILL.plan_id, plan_ids)
-            return ranges_by_key(((one, plan), start, end) for one, plan, start, end in rows)
+        rows = self.database.among(query, _FILL.plan_id, plan_ids)
+        return ranges_by_key(((one, plan), start, end) for one, plan, start, end in rows)
 
     def log(
         self, table_id: str, plan_id: str | None = None, interval: Interval | None = None
     ) -> list[FillRecord]:
-        """Return the log of fills of a table, newest first: what counts, or all of one plan.
+        """Return the log of a table's fills, newest first, with skips as their only facts.
 
-        What a rollback took back does not count, until another one brings it back. Of the facts
-        only skips are read.
-
-        Args:
-            interval: The range (UTC) that was filled; by default all.
+        By default what counts: what a rollback took back does not. Of a plan, all.
         """
         query = (
             select(*_WITHOUT_FACTS)
@@ -274,8 +261,7 @@ class FillStore:
         )
         if interval is not None:
             query = query.where(_FILL.start_at == interval.start, _FILL.end_at == interval.end)
-        with self.database.reading() as conn:
-            return [fill_of(row) for row in conn.execute(query)]
+        return [fill_of(row) for row in self.database.rows(query)]
 
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
         """Return the latest fill of tables, by table id; those without one are left out."""
@@ -290,33 +276,27 @@ class FillStore:
             .where(_FILL.recorded_at == newest, COUNTS)
             .order_by(_FILL.table_id, _FILL.start_at)
         )
-        with self.database.reading() as conn:
-            rows = among(conn, query, _FILL.table_id, table_ids)
-            return {row.table_id: fill_of(row) for row in rows}
+        rows = self.database.among(query, _FILL.table_id, table_ids)
+        return {row.table_id: fill_of(row) for row in rows}
 
     def output(self, table_id: str, commit: int) -> Output | None:
         """Return what the fill of an Iceberg commit wrote, also when it waits on a branch."""
-        with self.database.reading() as conn:
-            for table in (schema.pending, schema.fills):
-                query = select(table.c.output).where(
-                    table.c.table_id == table_id,
-                    table.c.iceberg_snapshot_id == commit,
-                    table.c.output.is_not(None),
-                    table.c.skipped.is_(None),
-                )
-                text = conn.execute(query).scalar()
-                if text:
-                    return load_output(text)
+        for table in (schema.pending, schema.fills):
+            query = select(table.c.output).where(
+                table.c.table_id == table_id,
+                table.c.iceberg_snapshot_id == commit,
+                table.c.output.is_not(None),
+                table.c.skipped.is_(None),
+            )
+            text = self.database.value(query)
+            if text:
+                return load_output(text)
         return None
 
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills of ranges that overlap one, newest first.
-
-        Args:
-            plan_id: A plan whose fills count, too, that wait for its publication.
-        """
+        """Return the fills that overlap a range, newest first, with those the plan lets wait."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:

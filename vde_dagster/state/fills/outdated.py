@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry
 from vde_dagster.planning.intervals.cadence import FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -32,7 +31,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, on_ranges, ranges_by_key, span
+from vde_dagster.state.db.rows import on_ranges, ranges_by_key, span
 from vde_dagster.state.environments.entries import ENTRY, entry_of
 from vde_dagster.state.plans.plans import OPEN_PLANS
 from vde_dagster.state.plans.snapshots import SnapshotStore
@@ -62,17 +61,12 @@ class OutdatedStore:
         known: Mapping[str, Snapshot],
         connection: Connection | None = None,
     ) -> tuple[Outdated, ...]:
-        """Return what a restatement makes outdated, as everything stands now.
-
-        Args:
-            known: Snapshots that need not be read, by id.
-        """
+        """Return what a restatement makes outdated, as everything stands now."""
         with self.database.reading(connection) as conn:
-            plans = list(open_plans(conn))
-            shown = shown_worlds(conn)
-            tables = self._tables(conn, plans)
-            # A plan is a version that ends with itself.
-            worlds = [*shown.values(), *(World(None, plan.rows()) for plan in plans)]
+            planned, computing = _planned(conn)
+            shown = _shown(conn)
+            tables = self._tables(conn, computing)
+            worlds = [*shown.values(), *planned]
             changed = changed.with_previews(tables.values())
             covered = {e.table_id for world in worlds for _, _, e in world.rows if e.table_id}
             touched = [world for world in worlds if world.has(changed)]
@@ -81,15 +75,15 @@ class OutdatedStore:
             read = self.snapshots.load(sorted(ids - known.keys()), conn)
         snapshots = {**known, **read}
         scopes = tuple(s for world in touched for s in world.scopes(snapshots, changed))
-        production = shown[PRODUCTION].current() if PRODUCTION in shown else frozenset()
+        production = frozenset(
+            entry.table_id
+            for _, until, entry in (shown[PRODUCTION].rows if PRODUCTION in shown else ())
+            if until is None and entry.table_id
+        )
         return outdated(changed, Made(scopes, snapshots, tables, covered, production))
 
     def mark(self, connection: Connection, changed: Changed, known: Mapping[str, Snapshot]) -> None:
-        """Give up, in a publication's transaction, what it makes outdated.
-
-        Args:
-            known: Snapshots that need not be read, by id.
-        """
+        """Give up, in a publication's transaction, what it makes outdated."""
         for found in self.find(changed, known, connection):
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
@@ -105,22 +99,14 @@ class OutdatedStore:
         intervals: IntervalSet,
         since: datetime | None = None,
     ) -> None:
-        """Remember that ranges of a table have to be computed again.
-
-        Args:
-            since: Who begins after that (UTC) does it; by default from now on.
-        """
+        """Remember that ranges of a table have to be computed again."""
         since = since or self.database.clock.now()
         for interval in intervals:
             connection.execute(_ON_RANGES.delete_within, span(table_id, interval))
         _insert(connection, table_id, dict.fromkeys(intervals, since))
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Remember what is to be computed again although nothing of it is wrong.
-
-        Args:
-            asked: Ranges (UTC) by table; who begins after the instant (UTC) does it.
-        """
+        """Remember ranges to be computed again although nothing of them is wrong, by table."""
 
         def work(conn: Connection) -> None:
             for table_id, (intervals, since) in asked.items():
@@ -139,36 +125,26 @@ class OutdatedStore:
     ) -> dict[str, IntervalSet]:
         """Return what of some tables has to be computed again, by table."""
         query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
-        with self.database.reading(connection) as conn:
-            return ranges_by_key(among(conn, query, _ROW.table_id, ids))
+        return ranges_by_key(self.database.among(query, _ROW.table_id, ids, connection))
 
     def after(self, at: datetime) -> set[str]:
         """Return the tables of which something became outdated at an instant (UTC) or later."""
-        with self.database.reading() as conn:
-            return set(conn.execute(select(_ROW.table_id).where(_ROW.since >= at)).scalars())
+        return set(self.database.column(select(_ROW.table_id).where(_ROW.since >= at)))
 
     def since(self, table_id: str) -> datetime | None:
         """Return since when (UTC) something of a table has to be computed again, or None."""
         query = select(_ROW.since).where(_ROW.table_id == table_id)
-        with self.database.reading() as conn:
-            return max(conn.execute(query).scalars(), default=None)
+        return max(self.database.column(query), default=None)
 
-    def _tables(self, conn: Connection, plans: Iterable[OpenPlan]) -> dict[str, PhysicalTable]:
-        """Read every live table; what plans have computed, or may be computing, counts as filled.
-
-        It may have been made of the old rows, and is recorded later.
-        """
+    def _tables(
+        self, conn: Connection, computing: list[tuple[str, datetime, datetime]]
+    ) -> dict[str, PhysicalTable]:
+        """Read every live table; what open plans have computed, or may be, counts as filled."""
         tables = self.tables.live(conn)
         pending = schema.pending.c
         waiting: Iterable[Any] = conn.execute(
             select(pending.table_id, pending.start_at, pending.end_at)
         )
-        computing = [
-            (table_id, interval.start, interval.end)
-            for plan in plans
-            for table_id, intervals in plan.computing.items()
-            for interval in intervals
-        ]
         for table_id, ranges in ranges_by_key([*waiting, *computing]).items():
             table = tables.get(table_id)
             if table is not None:
@@ -224,11 +200,7 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Models that read each other: all versions of an environment, or a plan's target.
-
-    Args:
-        environment: The environment when it is there now, else None.
-    """
+    """Models that read each other: all versions of an environment, or a plan's target."""
 
     environment: str | None
     rows: list[EntryRow]
@@ -236,10 +208,6 @@ class World:
     def has(self, changed: Changed) -> bool:
         """Say whether anything of it is restated."""
         return any(changed.reaches(entry) for _, _, entry in self.rows)
-
-    def current(self) -> frozenset[str]:
-        """Return the tables that its current version shows."""
-        return frozenset(e.table_id for _, until, e in self.rows if until is None and e.table_id)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
         """Yield what a change reaches, once for each version that shows it otherwise."""
@@ -252,35 +220,25 @@ class World:
             yield Scope({entry.name: entry for entry in valid}, label)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPlan:
-    """A plan that may still be applied.
-
-    Args:
-        computing: What an apply that is under way computes, by table.
-    """
-
-    entries: dict[ModelName, Entry]
-    computing: dict[str, IntervalSet]
-
-    def rows(self) -> list[EntryRow]:
-        """Return its target as the only version there is."""
-        return [(1, None, entry) for entry in self.entries.values()]
-
-
-def open_plans(conn: Connection) -> Iterator[OpenPlan]:
+def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, datetime]]]:
+    """Return the targets of open plans, and the ranges of tables that applies may be computing."""
     table = schema.plans.c
     query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
+    worlds, computing = [], []
     rows: Iterable[Any] = conn.execute(query)
     for status, payload in rows:
         plan = load_stored_plan(payload).plan
-        computing = {}
-        if status == "applying":
-            computing = {m.table.id: m.intervals for m in plan.models if m.table and m.builds}
-        yield OpenPlan(plan.entries, computing)
+        worlds.append(World(None, [(1, None, entry) for entry in plan.entries.values()]))
+        computing += [
+            (model.table.id, interval.start, interval.end)
+            for model in plan.models
+            if status == "applying" and model.table and model.builds
+            for interval in model.intervals
+        ]
+    return worlds, computing
 
 
-def shown_worlds(conn: Connection) -> dict[str, World]:
+def _shown(conn: Connection) -> dict[str, World]:
     """Return what environments show and showed, also those that are dropped."""
     entry, head = schema.entries.c, schema.environments.c
     version = schema.environment_versions.c

@@ -18,7 +18,7 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments.pins import Head
 from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of
-from vde_dagster.state.tables.ledger import is_shown
+from vde_dagster.state.tables.tables import is_shown
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
@@ -46,9 +46,6 @@ class TableCommit:
     Args:
         filled: The range that `main` has from here on; the table may be shown by nobody.
         unused_files: Files that nothing names any more, to be deleted after the grace time.
-        columns: Columns that the table gets, by the table's id.
-        branched: The table that is a branch of it from here on, or None.
-        branch: The branch that readers of what is filled see; None for `main`.
     """
 
     lease: Lease | None = None
@@ -62,11 +59,7 @@ class TableCommit:
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
-    """Note what is to be recorded, for a catalog that changes before the state does.
-
-    Raises:
-        LeaseLostError: Somebody else works on the table now.
-    """
+    """Note what is to be recorded, for a catalog that changes before the state does."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
         store.pending.record(commit.filled, commit.lease)
 
@@ -158,19 +151,14 @@ class PendingStore:
         """Return what waits on branches, of every plan, by table."""
         query = select(schema.pending).order_by(_ROW.table_id, _ROW.start_at)
         found: dict[str, list[FillRecord]] = {}
-        with self.database.reading() as conn:
-            for row in conn.execute(query):
-                found.setdefault(row.table_id, []).append(fill_of(row))
+        for row in self.database.rows(query):
+            found.setdefault(row.table_id, []).append(fill_of(row))
         return found
 
     def of_plan(
         self, plan_id: str, connection: Connection | None = None, *, table_id: str | None = None
     ) -> list[FillRecord]:
-        """Return what waits on branches for a plan's publication, in the order it was written.
-
-        Args:
-            table_id: Of this table alone, or of all.
-        """
+        """Return what waits on branches for a plan's publication, in the order it was written."""
         query = (
             select(schema.pending)
             .where(_ROW.plan_id == plan_id)
@@ -178,8 +166,7 @@ class PendingStore:
         )
         if table_id is not None:
             query = query.where(_ROW.table_id == table_id)
-        with self.database.reading(connection) as conn:
-            return [fill_of(row) for row in conn.execute(query)]
+        return [fill_of(row) for row in self.database.rows(query, connection)]
 
     def settle(
         self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None

@@ -24,12 +24,8 @@ class AuditRecord:
     """One audit of one range, as it was kept.
 
     Args:
-        number: Grows with every result of the store.
-        plan_id: The plan on whose behalf it ran.
         table_id: The physical table, or None for a view.
-        blocking: Whether failing rows stop a publication.
         environment: The environment that was audited by itself, or None: the plan's.
-        version: Its version then, or None.
     """
 
     number: int
@@ -47,11 +43,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """Audits of an environment that ran by themselves.
-
-    Args:
-        id: Takes the place of a plan's id.
-    """
+    """An audit run of an environment, whose id stands where a plan's would."""
 
     id: str
     environment: str
@@ -72,11 +64,7 @@ class AuditStore:
         *,
         run: AuditRun | None = None,
     ) -> None:
-        """Keep what an audit found; a repetition for the same plan and range replaces it.
-
-        Args:
-            run: The audits that ran by themselves, or None when a plan's did.
-        """
+        """Keep what an audit found; a repetition for the same plan and range replaces it."""
         table = schema.audit_results
 
         def work(conn: Connection) -> None:
@@ -161,18 +149,12 @@ class AuditStore:
             .group_by(table.audit)
         )
         query = select(table.audit, table.plan_id).where(table.seq.in_(newest))
-        with self.database.reading() as conn:
-            return {row.audit: row.plan_id for row in conn.execute(query)}
+        return {row.audit: row.plan_id for row in self.database.rows(query)}
 
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return the ends of what an environment's plans have audited of some models (UTC).
-
-        Args:
-            environment: The environment; audits that ran by themselves do not count.
-            names: The models; those that were never audited are left out.
-        """
+        """Return until when (UTC) an environment's plans audited models, if ever."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))
@@ -184,11 +166,10 @@ class AuditStore:
             )
             .group_by(table.model_namespace, table.model_name)
         )
-        with self.database.reading() as conn:
-            found = {
-                ModelName(row.model_namespace, row.model_name): row.until
-                for row in conn.execute(query)
-            }
+        found = {
+            ModelName(row.model_namespace, row.model_name): row.until
+            for row in self.database.rows(query)
+        }
         return {name: found[name] for name in names if name in found}
 
     def _seen(self, table_id: str, plan_ids: set[str]) -> set[str]:
@@ -210,15 +191,7 @@ class AuditStore:
         failed: bool = False,
         after: int | None = None,
     ) -> list[AuditRecord]:
-        """Return the audit results of a plan, of a table, or of both, oldest first.
-
-        Args:
-            plan_id: The plan, or the run of audits.
-            after: Only those with a greater number.
-
-        Raises:
-            UsageError: Neither was given.
-        """
+        """Return the audit results of a plan, of a table, or of both, oldest first."""
         if plan_id is None and table_id is None:
             raise UsageError("audit results are asked for by plan, by table, or by both")
         table = schema.audit_results
@@ -231,15 +204,14 @@ class AuditStore:
             query = query.where(table.c.failed_rows > 0)
         if after is not None:
             query = query.where(table.c.seq > after)
-        with self.database.reading() as conn:
-            return [
-                made_of(
-                    AuditRecord,
-                    row,
-                    number=row.seq,
-                    model=ModelName(row.model_namespace, row.model_name),
-                    interval=Interval(row.start_at, row.end_at),
-                    result=AuditResult(row.failed_rows, tuple(json.loads(row.sample)), row.seconds),
-                )
-                for row in conn.execute(query)
-            ]
+        return [
+            made_of(
+                AuditRecord,
+                row,
+                number=row.seq,
+                model=ModelName(row.model_namespace, row.model_name),
+                interval=Interval(row.start_at, row.end_at),
+                result=AuditResult(row.failed_rows, tuple(json.loads(row.sample)), row.seconds),
+            )
+            for row in self.database.rows(query)
+        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import among, insert_if_absent, made_of
+from vde_dagster.state.db.rows import among, made_of, upsert
 from vde_dagster.state.environments.versions import kept_since
 from vde_dagster.state.plans.snapshots import SnapshotStore
 
@@ -43,8 +43,6 @@ class PlanRecord:
     """The record of a plan, without its content.
 
     Args:
-        kind: `plan` or `run`.
-        base_version: The environment's version that it was made against.
         message: Why it failed, or who rejected it and why, or None.
     """
 
@@ -67,11 +65,7 @@ class PlanStore:
     snapshots: SnapshotStore
 
     def save(self, plan: Plan, held: Set[str] = frozenset()) -> None:
-        """Store a plan and its snapshots; a plan is never changed once stored.
-
-        Args:
-            held: Ids of snapshots that environments hold: nobody need look whether they are stored.
-        """
+        """Store a plan and its snapshots; a plan is never changed once stored."""
         row = {
             "plan_id": plan.id,
             "environment": plan.environment,
@@ -87,7 +81,7 @@ class PlanStore:
             new = [snapshot for key, snapshot in plan.snapshots.items() if key not in held]
             self.snapshots.save(new, conn)
             if self.record(plan.id, conn) is None:
-                insert_if_absent(conn, schema.plans, [row])
+                upsert(conn, schema.plans, [row])
                 tell(self.database, conn, "plan", plan=plan.id)
 
         self.database.run_transaction(work, name="state.save_plan")
@@ -115,7 +109,7 @@ class PlanStore:
                 f"the plan '{plan_id}' needs snapshots that were cleaned up: {', '.join(lacking)}",
                 hint=f"plan again: vde plan {stored.plan.environment}",
             )
-        return stored.whole(snapshots)
+        return replace(stored.plan, snapshots=snapshots)
 
     def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
         """Return the records of the latest plans, newest first."""
@@ -123,15 +117,13 @@ class PlanStore:
         query = select(table).order_by(table.c.created_at.desc(), table.c.plan_id).limit(limit)
         if environment is not None:
             query = query.where(table.c.environment == environment)
-        with self.database.reading() as conn:
-            return [_record(row) for row in conn.execute(query)]
+        return [_record(row) for row in self.database.rows(query)]
 
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
         """Return the record of one plan, or None."""
-        with self.database.reading(connection) as conn:
-            row = conn.execute(
-                select(schema.plans).where(schema.plans.c.plan_id == plan_id)
-            ).one_or_none()
+        row = self.database.row(
+            select(schema.plans).where(schema.plans.c.plan_id == plan_id), connection
+        )
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
@@ -156,9 +148,6 @@ class PlanStore:
 
         They are unknown here, superseded or rejected, or their environment shows something else
         by now than when they were made; see `current_base`.
-
-        Args:
-            plan_ids: Plans, known or not.
         """
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments
@@ -172,16 +161,13 @@ class PlanStore:
             .outerjoin(heads, plans.c.environment == heads.c.environment)
             .where((plans.c.status == "applied") | alive)
         )
-        with self.database.reading(connection) as conn:
-            past -= {row.plan_id for row in among(conn, query, plans.c.plan_id, past)}
+        past -= {
+            row.plan_id for row in self.database.among(query, plans.c.plan_id, past, connection)
+        }
         return past
 
     def waiting(self, files: str) -> list[Plan]:
-        """Return the plans that wait for an approval, oldest first.
-
-        Args:
-            files: The hash of what the project's files say now.
-        """
+        """Return the plans that wait for an approval, oldest first."""
         table = schema.plans.c
         query = (
             select(table.plan_id)
@@ -189,8 +175,7 @@ class PlanStore:
             .order_by(table.created_at.desc(), table.plan_id)
             .limit(_MOST_WAITING)
         )
-        with self.database.reading() as conn:
-            found: list[str] = [row.plan_id for row in conn.execute(query)]
+        found: list[str] = [row.plan_id for row in self.database.rows(query)]
         closed = self.closed_to_approval(found, files)
         plans = []
         for plan_id in reversed(found):
@@ -203,18 +188,13 @@ class PlanStore:
         """Return the status of those plans that exist."""
         table = schema.plans.c
         query = select(table.plan_id, table.status)
-        with self.database.reading() as conn:
-            return {row[0]: row[1] for row in among(conn, query, table.plan_id, plan_ids)}
+        return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
         """Return those of the plans that nobody can approve, or has approved.
 
         They are past; or were made to be looked at, or of other files than those of now. A run
         that failed is left out as long as nothing was begun in its environment since.
-
-        Args:
-            plan_ids: Plans, known or not.
-            files: The hash of what the project's files say now.
         """
         asked = set(plan_ids)
         closed = self.past(asked)
@@ -312,12 +292,11 @@ class PlanStore:
             .order_by(table.created_at.desc())
         )
         target = {name: entry.snapshot_id for name, entry in plan.entries.items()}
-        with self.database.reading() as conn:
-            for row in conn.execute(query):
-                stored = load_stored_plan(row.payload).plan
-                same = {name: entry.snapshot_id for name, entry in stored.entries.items()} == target
-                if same and stored.statements == plan.statements:
-                    return str(row.plan_id)
+        for row in self.database.rows(query):
+            stored = load_stored_plan(row.payload).plan
+            same = {name: entry.snapshot_id for name, entry in stored.entries.items()} == target
+            if same and stored.statements == plan.statements:
+                return str(row.plan_id)
         return None
 
 

@@ -13,7 +13,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_snapshot, is_whole, load_snapshot
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, insert_if_absent
+from vde_dagster.state.db.rows import among, upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class SnapshotStore:
         """Store those snapshots that are not stored yet; the others cost one read of their ids."""
         wanted = {snapshot.id: snapshot for snapshot in snapshots}
         column = schema.snapshots.c.snapshot_id
-        with self.database.reading(connection) as conn:
-            known = {row[0] for row in among(conn, select(column), column, wanted)}
+        known = {row[0] for row in self.database.among(select(column), column, wanted, connection)}
         absent = [wanted[key] for key in wanted.keys() - known]
         if not absent:
             return
@@ -44,7 +43,7 @@ class SnapshotStore:
         ]
         self.database.run(
             connection,
-            lambda conn: insert_if_absent(conn, schema.snapshots, rows),
+            lambda conn: upsert(conn, schema.snapshots, rows),
             name="state.save_snapshots",
         )
 
@@ -114,8 +113,7 @@ class SnapshotStore:
         """Return the known view types of many snapshots in one read."""
         table = schema.view_types.c
         query = select(table.snapshot_id, table.columns)
-        with self.database.reading() as conn:
-            found = dict(map(tuple, among(conn, query, table.snapshot_id, ids)))
+        found = dict(map(tuple, self.database.among(query, table.snapshot_id, ids)))
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def save_view_types(self, snapshot_id: str, columns: Iterable[tuple[str, str]]) -> None:

@@ -37,12 +37,7 @@ def note_parts(conn: Connection, parts: Iterable[tuple[str, Part]], since: datet
 
 
 def settle_parts(conn: Connection, table_id: str, interval: Interval, plan_id: str) -> None:
-    """Forget, in the transaction that records a fill, the earlier parts that it fills again.
-
-    Args:
-        interval: What was filled (UTC).
-        plan_id: The plan that filled it.
-    """
+    """Forget, in the transaction that records a fill, the earlier parts that it fills again."""
     touched = span(table_id, interval)
     rows = conn.execute(_ON_RANGES.read, touched).all()
     if not rows:
@@ -72,11 +67,6 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
 
 def _put(conn: Connection, table_id: str, since: Mapping[tuple[Interval, str], datetime]) -> None:
     """Write parts; somebody else may note the same one at the same time."""
-    if not since:
-        return
-    statement = upsert(conn, schema.parts)
-    newer = {"since": statement.excluded.since}
-    statement = statement.on_conflict_do_update(index_elements=schema.parts.primary_key, set_=newer)
     rows = [
         {
             "table_id": table_id,
@@ -87,4 +77,4 @@ def _put(conn: Connection, table_id: str, since: Mapping[tuple[Interval, str], d
         }
         for (interval, unit), at in since.items()
     ]
-    conn.execute(statement, rows)
+    upsert(conn, schema.parts, rows, "since")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -25,7 +26,8 @@ from vde_dagster.planning.tables.table import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, ranges_by_key
+from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.db.rows import among, made_of, ranges_by_key
 from vde_dagster.state.tables.parts import note_parts, read_parts
 
 LIVE = "live"
@@ -182,9 +184,6 @@ class TableStore:
     ) -> PhysicalTable:
         """Record that a table exists in the catalog, with the types that it really has.
 
-        Args:
-            columns: (name, Spark SQL type) of its columns; others than its own are ignored.
-
         Raises:
             StoreError: The table is unknown or was dropped.
         """
@@ -213,8 +212,6 @@ class TableStore:
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
         """Record, with the commit that makes its branch, that a preview exists.
-
-        It inherits what the table has that it is a branch of: both are read in one transaction.
 
         Raises:
             StoreError: One of the two is unknown or was dropped.
@@ -248,10 +245,6 @@ class TableStore:
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
         """Record, in a publication's transaction, that another definition fills a table now.
 
-        Args:
-            table: The table with its types and the definition; columns that others added meanwhile
-                stay.
-
         Raises:
             StoreError: The table is unknown or was dropped.
         """
@@ -269,12 +262,7 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store the hashes that a newer canonicaliser gives to what a table holds.
-
-        Returns:
-            False when another live table has just these hashes; then nothing is stored, and the
-            other one serves from now on.
-        """
+        """Store the hashes of a newer canonicaliser, unless another live table has them; say so."""
         version = content_version(table)
 
         def work(conn: Connection) -> bool:
@@ -323,11 +311,7 @@ def not_live(table_id: str) -> StoreError:
 
 
 def _update(conn: Connection, table: PhysicalTable, **values: Any) -> None:
-    """Write the columns of a live table, and other values.
-
-    Raises:
-        StoreError: The table is unknown or was dropped.
-    """
+    """Write the columns of a live table, and other values."""
     stored = {"of": table.id, "columns": dump_columns(table), **values}
     if conn.execute(_UPDATE_LIVE, stored).rowcount == 0:
         raise not_live(table.id)
@@ -351,7 +335,6 @@ def filled_ranges(conn: Connection, ids: Iterable[str]) -> dict[str, IntervalSet
 
 
 def _place(table: PhysicalTable) -> str:
-    """Return the name under which the ledger has a table: a preview's is that of its branch."""
     return table.ref.name if table.branch is None else f"{table.ref.name}@{table.branch}"
 
 
@@ -380,3 +363,104 @@ def _table(
         lacks=lacks,
         parts=parts,
     )
+
+
+_ENTRY = schema.entries.c
+_SHOWING = (
+    select(_ENTRY.environment)
+    .where(_ENTRY.table_id == bindparam("of"), _ENTRY.valid_to.is_(None))
+    .limit(1)
+)
+
+
+def is_shown(connection: Connection, table_id: str) -> bool:
+    """Say whether the current version of any environment shows a table."""
+    return connection.execute(_SHOWING, {"of": table_id}).first() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTable:
+    """A physical table as the ledger has it, whatever its status.
+
+    Args:
+        branch: The Iceberg branch that is all of it, of another one's table; None for `main`.
+    """
+
+    id: str
+    ref: TableRef
+    status: str
+    created: bool
+    location: str | None
+    tombstoned_at: datetime | None
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStore:
+    """Reading physical tables of any status, and dropping those that were given up."""
+
+    database: Database
+    leases: LeaseStore
+
+    def tables(self, statuses: Iterable[str] = (LIVE,)) -> list[LedgerTable]:
+        """Return the physical tables with one of the statuses, oldest first."""
+        with self.database.reading() as conn:
+            return read_ledger(conn, statuses)
+
+    def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
+        """Claim a tombstoned table for deletion, after checking again that nothing shows it.
+
+        Args:
+            location: Where its files are; kept, so that a repetition can go on.
+
+        Returns:
+            False when an environment, a lease or somebody else has it.
+        """
+        if is_shown(connection, table_id) or table_id in self.leases.tables(connection):
+            return False
+        changed = connection.execute(
+            update(schema.tables)
+            .where(
+                schema.tables.c.table_id == table_id,
+                schema.tables.c.status.in_((TOMBSTONED, DROPPING)),
+            )
+            .values(status=DROPPING, location=location)
+        )
+        return changed.rowcount == 1
+
+    def finish_dropping(self, table_id: str) -> None:
+        """Record that nothing is left of a table; its id and name are never used again."""
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                update(schema.tables)
+                .where(schema.tables.c.table_id == table_id, schema.tables.c.status == DROPPING)
+                .values(status=DROPPED)
+            )
+            for table in (
+                schema.intervals,
+                schema.fills,
+                schema.outdated,
+                schema.parts,
+                schema.heads,
+            ):
+                conn.execute(delete(table).where(table.c.table_id == table_id))
+
+        self.database.run_transaction(work, name="janitor.dropped")
+
+
+def read_ledger(conn: Connection, statuses: Iterable[str]) -> list[LedgerTable]:
+    """Return the tables with one of the statuses, oldest first."""
+    table = schema.tables.c
+    query = (
+        select(schema.tables)
+        .where(table.status.in_(list(statuses)))
+        .order_by(table.registered_at, table.namespace, table.name)
+    )
+    return [_ledger_table(row) for row in conn.execute(query)]
+
+
+def _ledger_table(row: Row[Any]) -> LedgerTable:
+    name, branch = parse_place(row.name)
+    ref = TableRef(row.namespace, name)
+    return made_of(LedgerTable, row, id=row.table_id, ref=ref, branch=branch)

@@ -1,1 +1,0 @@
-"""Garbage collection: reachability, and the policy of what is kept."""

@@ -1,0 +1,495 @@
+"""Retention of tables, versions, plans and snapshots by reachability.
+
+The mark runs in one transaction over every environment, every version kept for a rollback, every
+lease and every plan that may still be applied. What none of them reaches gets a tombstone first:
+from then on no plan can reuse it and no publication can show it. It is deleted only after a grace
+time, when everybody who had read of it before is gone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    ScalarResult,
+    Table,
+    delete,
+    func,
+    or_,
+    select,
+    type_coerce,
+    union,
+    update,
+)
+
+from vde_dagster.planning.tables.table import PREVIEW_PREFIX
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import load_columns, load_stored_plan
+from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.leases import LeaseStore, environment_lease
+from vde_dagster.state.db.outbox import forget_records
+from vde_dagster.state.db.rows import chunks, to_micros
+from vde_dagster.state.plans.plans import OPEN_PLANS, PlanStore
+from vde_dagster.state.tables.tables import (
+    DROPPED,
+    DROPPING,
+    LIVE,
+    TOMBSTONED,
+    LedgerTable,
+    read_ledger,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how long things are kept.
+
+    Args:
+        history_versions: The most definitions of an environment that are kept for a rollback:
+            what it showed, in models and tables. Runs that only fill make versions, and none.
+        history: How long a version is kept after another replaced it.
+        grace: How long anything is kept after the last use of it ended; has to be longer than
+            the longest run.
+        cap: The largest share of all tables that may be given up at once.
+        cap_floor: So many may be given up at once whatever their share.
+        orphan_grace: How long a data file is kept that was written and never committed; has to
+            be longer than the longest run.
+        orphan_cap: The most such files that are deleted at once.
+    """
+
+    history_versions: int = 50
+    history: timedelta = timedelta(days=30)
+    grace: timedelta = timedelta(hours=24)
+    cap: float = 0.5
+    cap_floor: int = 10
+    orphan_grace: timedelta = timedelta(hours=72)
+    orphan_cap: int = 10_000
+
+    @property
+    def uncommitted_grace(self) -> timedelta:
+        """The age from which nobody can commit a data file any more."""
+        return max(self.orphan_grace, self.grace)
+
+
+_READ = tuple(
+    table.name
+    for table in (
+        schema.leases,
+        schema.environments,
+        schema.environment_versions,
+        schema.plans,
+        schema.pending,
+        schema.tables,
+        schema.entries,
+        schema.pins,
+    )
+)
+"""What the mark reads, and others write all the time; leases are what they lock first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Reachable and unreachable records.
+
+    Args:
+        reasons: Why a live table is kept, by table id.
+        unreachable: Live tables that nothing reaches, oldest first.
+        held_back: Those of them that the cap keeps for the next time.
+        forgotten: (environment, version) that are no longer kept for a rollback, with the reason.
+        dead_plans: Open plans that nobody can apply any more, by id, with the reason.
+    """
+
+    reasons: dict[str, str]
+    unreachable: tuple[LedgerTable, ...]
+    held_back: tuple[LedgerTable, ...]
+    dropping: tuple[LedgerTable, ...]
+    waiting: tuple[LedgerTable, ...]
+    forgotten: dict[tuple[str, int], str]
+    dead_plans: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionStore:
+    """Deciding what may be forgotten, and giving it up."""
+
+    database: Database
+    plans: PlanStore
+    leases: LeaseStore
+
+    def mark(self, policy: Retention, *, write: bool) -> Mark:
+        """Find what nothing reaches; when writing, set tombstones and forget versions."""
+        if not write:
+            with self.database.reading() as conn:
+                return self._find(conn, policy)
+
+        def work(conn: Connection) -> Mark:
+            found = self._find(conn, policy)
+            self._tombstone(conn, found.unreachable)
+            self._forget(conn, found)
+            return found
+
+        return self.database.run_transaction(work, name="janitor.mark", beside=_READ)
+
+    def _find(self, conn: Connection, policy: Retention) -> Mark:
+        now = self.database.clock.now()
+        kept, forgotten = kept_versions(conn, policy, now)
+        dead = dead_plans(conn, policy, now, self.plans, self.leases.held(conn))
+        reasons = reasons_to_keep(conn, policy, kept, dead, now, self.leases.tables(conn))
+        live = read_ledger(conn, (LIVE,))
+        unreachable = [table for table in live if table.id not in reasons]
+        cap = max(policy.cap_floor, int(len(live) * policy.cap))
+        given_up = read_ledger(conn, (TOMBSTONED, DROPPING))
+        over = [t for t in given_up if t.tombstoned_at and t.tombstoned_at + policy.grace <= now]
+        return Mark(
+            reasons=reasons,
+            unreachable=tuple(unreachable[:cap]),
+            held_back=tuple(unreachable[cap:]),
+            dropping=tuple(over),
+            waiting=tuple(table for table in given_up if table not in over),
+            forgotten=forgotten,
+            dead_plans=dead,
+        )
+
+    def _tombstone(self, conn: Connection, tables: Iterable[LedgerTable]) -> None:
+        now = self.database.clock.now()
+        for part in chunks([table.id for table in tables]):
+            conn.execute(
+                update(schema.tables)
+                .where(schema.tables.c.table_id.in_(part), schema.tables.c.status == LIVE)
+                .values(status=TOMBSTONED, tombstoned_at=now)
+            )
+
+    def _forget(self, conn: Connection, found: Mark) -> None:
+        """Remove versions that are no longer kept, close dead plans, free dead owners' leases."""
+        conn.execute(
+            update(schema.leases)
+            .where(schema.leases.c.expires_at <= self.database.clock.now())
+            .values(owner=None)
+        )
+        gone: dict[str, list[int]] = {}
+        for environment, version in found.forgotten:
+            gone.setdefault(environment, []).append(version)
+        versions = schema.environment_versions
+        for environment, numbers in gone.items():
+            for part in chunks(numbers):
+                conn.execute(
+                    delete(versions).where(
+                        versions.c.environment == environment, versions.c.version.in_(part)
+                    )
+                )
+            # What ended at or before the first kept version is in none of them.
+            for ranges in (schema.entries, schema.pins):
+                conn.execute(
+                    delete(ranges).where(
+                        ranges.c.environment == environment, ranges.c.valid_to <= max(numbers) + 1
+                    )
+                )
+        for plan_id, reason in found.dead_plans.items():
+            conn.execute(
+                update(schema.plans)
+                .where(schema.plans.c.plan_id == plan_id, schema.plans.c.status.in_(OPEN_PLANS))
+                .values(status="superseded", message=reason, finished_at=self.database.clock.now())
+            )
+            conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
+
+
+_SAID_OLD = tuple(
+    table.name
+    for table in (
+        schema.environment_versions,
+        schema.plans,
+        schema.pending,
+        schema.tables,
+        schema.entries,
+        schema.snapshots,
+        schema.publications,
+    )
+)
+"""What says which records are old, and others write all the time."""
+
+
+_Records = dict[str, tuple[str, ...]]
+"""Keys of rows that nobody will ask for again: of plans, publications and snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStore:
+    """Forgetting ended plans, their audits, decided publications and unused snapshots when old.
+
+    Rows of dropped tables stay: by them an id is known never to be used again.
+    """
+
+    database: Database
+
+    def old(self, policy: Retention) -> dict[str, int]:
+        """Count the records that `forget` would delete, by kind and without zeros."""
+        with self.database.reading() as conn:
+            return _counts(_old_records(conn, policy, self.database.clock.now()))
+
+    def forget(self, policy: Retention) -> dict[str, int]:
+        """Delete old records in one transaction, and count them as `old` does."""
+
+        def work(conn: Connection) -> dict[str, int]:
+            found = _old_records(conn, policy, self.database.clock.now())
+            for table in (schema.plans, schema.journal, schema.audit_results):
+                _delete(conn, table, table.c.plan_id, found["plans"])
+            publications = schema.publications
+            _delete(conn, publications, publications.c.publication_id, found["publications"])
+            for table in (schema.snapshots, schema.view_types):
+                _delete(conn, table, table.c.snapshot_id, found["snapshots"])
+            before = self.database.clock.now() - policy.history
+            results = schema.audit_results.c
+            apart = (results.environment.is_not(None), results.recorded_at < before)
+            conn.execute(delete(schema.audit_results).where(*apart))
+            forget_records(conn, before)
+            return _counts(found)
+
+        return self.database.run_transaction(work, name="janitor.records", beside=_SAID_OLD)
+
+
+def reasons_to_keep(
+    conn: Connection,
+    policy: Retention,
+    kept: dict[str, list[int]],
+    dead: dict[str, str],
+    now: datetime,
+    leased: Set[str],
+) -> dict[str, str]:
+    """Return why tables are reachable, by table id."""
+    reasons: dict[str, str] = {}
+    table = schema.tables.c
+    recent = select(table.table_id).where(
+        table.status == LIVE, table.registered_at > now - policy.grace
+    )
+    young: ScalarResult[str] = conn.execute(recent).scalars()
+    for table_id in young:
+        reasons[table_id] = "it is younger than the grace time"
+    for plan_id, table_ids in _planned_tables(conn, dead).items():
+        for table_id in table_ids:
+            reasons[table_id] = f"the plan {plan_id} may still be applied"
+    for table_id in leased:
+        reasons[table_id] = "it is being written"
+    current = _shown_now(conn)
+    for table_id, reason in _shown_before(conn, kept):
+        if table_id not in current:
+            reasons.setdefault(table_id, reason)
+    for table_id, environment in current.items():
+        reasons[table_id] = f"environment '{environment}' shows it"
+    for table_id, of in _previewed(conn):
+        if table_id in reasons:
+            reasons.setdefault(of, "a change of it is previewed on a branch")
+    return reasons
+
+
+def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
+    """Yield previews with the tables that they are branches of."""
+    table = schema.tables.c
+    query = select(table.table_id, table.columns).where(
+        table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)
+    )
+    for row in conn.execute(query):
+        preview = load_columns(row.columns).preview
+        if preview is not None:
+            yield row.table_id, preview.of
+
+
+def kept_versions(
+    conn: Connection, policy: Retention, now: datetime
+) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
+    """Split every environment's versions into those kept and those to forget, with the reason.
+
+    A version's age counts from the day on which the next one replaced it. Of versions that show
+    the same, as runs that only fill make them every hour, none takes another's place.
+    """
+    heads = schema.environments.c
+    alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
+    table = schema.environment_versions.c
+    # As plain numbers: there may be a hundred thousand, and nearly all are only compared.
+    published = type_coerce(table.published_at, BigInteger)
+    query = select(table.environment, table.version, published)
+    oldest = to_micros(now - policy.history)
+    changes = _changes(conn)
+    old = f"it was replaced more than {policy.history.days} days ago"
+    many = f"{policy.history_versions} newer definitions of the environment are kept"
+    kept: dict[str, list[int]] = {}
+    forgotten: dict[tuple[str, int], str] = {}
+    before, later, replaced_at = "", 0, 0
+    rows: Iterable[Any] = conn.execute(query.order_by(table.environment, table.version.desc()))
+    for environment, version, at in rows:
+        if environment != before:
+            before, later = environment, 0
+        current = later == 0 and environment in alive
+        fresh = later == 0 or replaced_at > oldest
+        changed_at = changes.get(environment, [])
+        newer = len(changed_at) - bisect_right(changed_at, version)
+        if current or (fresh and newer < policy.history_versions):
+            if environment in alive:
+                kept.setdefault(environment, []).append(version)
+        else:
+            forgotten[environment, version] = many if fresh else old
+        later, replaced_at = later + 1, at
+    return kept, forgotten
+
+
+def _changes(conn: Connection) -> dict[str, list[int]]:
+    """Return the versions with which an environment began to show something else, rising.
+
+    An entry begins or ends with them, and with no other.
+    """
+    entry = schema.entries.c
+    query = union(
+        select(entry.environment, entry.valid_from),
+        select(entry.environment, entry.valid_to).where(entry.valid_to.is_not(None)),
+    )
+    found: dict[str, list[int]] = {}
+    rows: Iterable[Any] = conn.execute(query)
+    for environment, version in rows:
+        found.setdefault(environment, []).append(version)
+    for versions in found.values():
+        versions.sort()
+    return found
+
+
+def dead_plans(
+    conn: Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
+) -> dict[str, str]:
+    """Find open plans that nobody can or will apply any more."""
+    table = schema.plans
+    query = select(
+        table.c.plan_id,
+        table.c.environment,
+        table.c.created_at,
+        table.c.started_at,
+        table.c.finished_at,
+    ).where(table.c.status.in_(OPEN_PLANS))
+    open_plans = conn.execute(query).all()
+    past = plans.past([row.plan_id for row in open_plans], conn)
+    dead: dict[str, str] = {}
+    for row in open_plans:
+        if environment_lease(row.environment) in leases:
+            continue
+        last = max(at for at in (row.created_at, row.started_at, row.finished_at) if at)
+        if last + policy.grace > now:
+            continue
+        if row.plan_id in past:
+            dead[row.plan_id] = "the environment has moved on since the plan was made"
+        else:
+            dead[row.plan_id] = "nobody applied it within the grace time"
+    return dead
+
+
+def _shown_now(conn: Connection) -> dict[str, str]:
+    """Return an environment that shows it, by table, of all tables that are shown now."""
+    entry = schema.entries.c
+    query = (
+        select(entry.table_id, func.max(entry.environment))
+        .where(entry.table_id.is_not(None), entry.valid_to.is_(None))
+        .group_by(entry.table_id)
+    )
+    return {row[0]: row[1] for row in conn.execute(query)}
+
+
+def _shown_before(conn: Connection, kept: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
+    """Yield tables that earlier versions show that can be rolled back to, with the reason."""
+    entry = schema.entries.c
+    query = (
+        select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
+        .where(entry.table_id.is_not(None), entry.valid_to.is_not(None))
+        .order_by(entry.environment, entry.model_namespace, entry.model_name, entry.valid_from)
+    )
+    rising = {environment: versions[::-1] for environment, versions in kept.items()}
+    rows: Iterable[Any] = conn.execute(query)
+    for environment, table_id, since, until in rows:
+        versions = rising.get(environment, [])
+        place = bisect_left(versions, until)
+        if place and versions[place - 1] >= since:
+            yield (
+                table_id,
+                f"version {versions[place - 1]} of environment '{environment}' can be rolled "
+                "back to",
+            )
+
+
+def _planned_tables(conn: Connection, dead: dict[str, str]) -> dict[str, set[str]]:
+    table = schema.plans.c
+    query = select(table.plan_id, table.payload).where(table.status.in_(OPEN_PLANS))
+    found: dict[str, set[str]] = {}
+    for row in conn.execute(query):
+        if row.plan_id not in dead:
+            plan = load_stored_plan(row.payload).plan
+            found[row.plan_id] = {e.table_id for e in plan.entries.values() if e.table_id}
+            found[row.plan_id] |= {m.table.id for m in plan.models if m.table}
+    pending = schema.pending.c
+    for row in conn.execute(select(pending.plan_id, pending.table_id)):
+        if row.plan_id not in dead:
+            found.setdefault(row.plan_id, set()).add(row.table_id)
+    return found
+
+
+def _counts(records: _Records) -> dict[str, int]:
+    return {kind: len(keys) for kind, keys in records.items() if keys}
+
+
+def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records:
+    """Find plans that ended and made no kept version, decided publications, unused snapshots."""
+    before = now - policy.history
+    plans = _old_plans(conn, before)
+    table = schema.publications.c
+    publications = (
+        select(table.publication_id)
+        .where(table.status != "intended", table.cleaned_at.is_not(None), table.decided_at < before)
+        .order_by(table.publication_id)
+    )
+    return {
+        "plans": plans,
+        "publications": tuple(conn.execute(publications).scalars()),
+        "snapshots": _old_snapshots(conn, before, set(plans)),
+    }
+
+
+def _old_plans(conn: Connection, before: datetime) -> tuple[str, ...]:
+    plans, versions = schema.plans.c, schema.environment_versions.c
+    kept = select(versions.plan_id).where(versions.plan_id.is_not(None))
+    query = (
+        select(plans.plan_id)
+        .where(
+            plans.status.not_in(OPEN_PLANS),
+            or_(plans.finished_at < before, plans.finished_at.is_(None)),
+            plans.created_at < before,
+            plans.plan_id.not_in(kept),
+            plans.plan_id.not_in(select(schema.pending.c.plan_id)),
+        )
+        .order_by(plans.plan_id)
+    )
+    return tuple(conn.execute(query).scalars())
+
+
+def _old_snapshots(
+    conn: Connection, before: datetime, forgotten_plans: set[str]
+) -> tuple[str, ...]:
+    table = schema.snapshots.c
+    filled = select(schema.tables.c.snapshot_id).where(schema.tables.c.status != DROPPED)
+    old = select(table.snapshot_id).where(
+        table.created_at < before,
+        table.snapshot_id.not_in(select(schema.entries.c.snapshot_id)),
+        table.snapshot_id.not_in(filled),
+    )
+    unused: set[str] = set(conn.execute(old).scalars())
+    if unused:
+        plans = schema.plans.c
+        for row in conn.execute(select(plans.plan_id, plans.payload)):
+            if row.plan_id not in forgotten_plans:
+                unused.difference_update(load_stored_plan(row.payload).snapshot_ids)
+    return tuple(sorted(unused))
+
+
+def _delete(conn: Connection, table: Table, column: Column[str], keys: Iterable[str]) -> None:
+    for part in chunks(list(keys)):
+        conn.execute(delete(table).where(column.in_(part)))
