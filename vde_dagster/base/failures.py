@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation
 
 SHOWN_ROWS = 5
 """Failing rows of an audit that a report shows; the state store keeps up to twenty."""
@@ -70,6 +70,29 @@ def is_no_space(error: BaseException) -> bool:
             return True
         current = current.__cause__
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a project's files that its author should look at.
+
+    Args:
+        message: What is wrong, in one sentence.
+        hint: What to do next.
+        certain: Whether it cannot be meant so; otherwise it is a warning, which stops nothing.
+    """
+
+    message: str
+    hint: str | None
+    location: SourceLocation
+    certain: bool = True
+
+    def __str__(self) -> str:
+        return str(self.error())
+
+    def error(self) -> ProjectError:
+        """Return the error of a certain mistake."""
+        return ProjectError(self.message, hint=self.hint, location=self.location)
 
 
 @dataclass(frozen=True, slots=True)

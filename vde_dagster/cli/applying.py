@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
-    """Read the snapshots that a plan replaces or removes, for showing what changed."""
+    """Read the snapshots that a plan replaces or removes."""
     ids = [
         model.previous_snapshot_id
         for model in plan.models
@@ -45,7 +46,6 @@ def meant_environment(
 
     Args:
         create: Whether the caller said that it is meant.
-        yes: Whether nothing is to be asked.
 
     Raises:
         UsageError: It looks mistyped, and there is nobody to ask.
@@ -74,15 +74,14 @@ def confirm(
     The answer that Enter gives is No when rows, values, columns or types that are published change.
 
     Args:
-        breaks: What of it breaks what an environment's readers rely on.
-        yes: Whether the caller has answered already.
+        breaks: Published columns that go or change their type.
         named: Whether the caller gave the plan's id.
 
     Returns:
         True without asking when there is no work, or there is nobody to ask.
 
     Raises:
-        UsageError: Columns that are published go or change their type, and there is nobody to ask.
+        UsageError: Something breaks, and there is nobody to ask.
     """
     if yes or plan.is_empty:
         return True
@@ -158,14 +157,14 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
 
 
 def failed_statements_json(failed: Sequence[VirtualUpdateRan]) -> list[dict[str, Any]]:
-    """Describe what was to run on published views and failed."""
+    """Describe the statements on published views that failed."""
     return [
         {"model": str(one.model), "statement": one.statement, "error": one.error} for one in failed
     ]
 
 
 def show_failed_statements(console: Console, failed: Sequence[VirtualUpdateRan]) -> None:
-    """Print what was to run on published views and failed."""
+    """Print the statements on published views that failed."""
     for one in failed:
         console.print(f"[red]{one.model}: {one.error}[/]", highlight=False)
     if failed:
@@ -184,8 +183,6 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
     if not result.published:
         console.print(nothing_to_do(workspace, result.plan))
         return
-    from vde_dagster.base.texts import count
-
     assert result.environment is not None
     views = result.plan.views
     console.print(
@@ -243,17 +240,8 @@ class _Interruptible:
         return threading.current_thread() is threading.main_thread()
 
 
-def missing_json(workspace: Workspace, plan: Plan) -> dict[str, Any]:
-    """Return `missing` of the JSON form of a plan: what an empty one leaves undone."""
-    if not plan.is_empty:
-        return {"missing": {"models": {}, "commands": []}}
-    from vde_dagster.execution.plans.due_work import pending_work
-
-    return {"missing": pending_work(workspace, plan).to_json()}
-
-
 def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
-    """Print that there is nothing to publish, with all that is missing.
+    """Say that there is nothing to publish, with all that is missing.
 
     Args:
         plan: An empty plan.
@@ -273,8 +261,8 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
     return f"[bold]{plan.environment}[/] is up to date: nothing to do"
 
 
-def checked(workspace: Workspace, plan: Plan) -> Analysis:
-    """Let Spark analyse a plan that is not stored yet, then store it.
+def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
+    """Let Spark analyse a plan that is not stored yet, store it, and note what was not analysed.
 
     Raises:
         ProjectError: Spark refuses a query or an audit; it lists all, and nothing is stored.
@@ -287,13 +275,7 @@ def checked(workspace: Workspace, plan: Plan) -> Analysis:
         raise ProjectError.of(analysis.mistakes)
     if not plan.is_empty:
         workspace.store.plans.save(plan)
-    return analysis
-
-
-def show_check(output: Output, analysis: Analysis) -> None:
-    """Say on stderr how much was analysed, and what was not."""
-    from vde_dagster.base.texts import count
-
     output.note(f"Spark has analysed {count(len(analysis.analysed), 'model')}: no mistake")
     for name, why in analysis.left_out.items():
         output.note(f"not analysed: {name}: {why}")
+    return analysis

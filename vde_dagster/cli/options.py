@@ -50,10 +50,7 @@ PATTERNS = "Only these: name, +name, name+, tag:name or a glob; give it again fo
 
 Select = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="MODELS",
-        help=PATTERNS,
-    ),
+    typer.Option(metavar="MODELS", help=PATTERNS),
 ]
 Check = Annotated[
     bool,

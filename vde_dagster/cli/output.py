@@ -18,11 +18,7 @@ PIPE_WIDTH = 1000
 
 
 class Output:
-    """Prints a command's result, as one JSON object or for people.
-
-    Args:
-        as_json: Whether the caller asked for JSON.
-    """
+    """Prints a command's result, as one JSON object or for people."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -30,33 +26,40 @@ class Output:
     @functools.cached_property
     def out(self) -> Console:
         """The console for results."""
-        from rich.console import Console
-
-        return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+        return _console(stderr=False)
 
     @functools.cached_property
     def err(self) -> Console:
         """The console for progress and messages."""
-        from rich.console import Console
+        return _console(stderr=True)
 
-        width = None if sys.stderr.isatty() else PIPE_WIDTH
-        return Console(stderr=True, highlight=False, width=width)
-
-    def result(self, value: dict[str, Any], show: Callable[[Console], None]) -> None:
+    def result(
+        self, value: dict[str, Any], shown: Callable[[Console], None] | PlainTable | str
+    ) -> None:
         """Print a command's result, once per command.
 
         Args:
             value: The documented JSON object.
-            show: Prints the same for people.
+            shown: The same for people: a text, a table, or what prints it.
         """
         if self.as_json:
             print_json(value)
+        elif callable(shown):
+            shown(self.out)
         else:
-            show(self.out)
+            self.out.print(shown, markup=False, soft_wrap=isinstance(shown, str))
 
     def note(self, text: str) -> None:
         """Print a message for people on stderr; `[bold]…[/]` markup is understood."""
-        self.err.print(text)
+        if not self.as_json:
+            self.err.print(text)
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else PIPE_WIDTH
+    return Console(stderr=stderr, highlight=False, width=width)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -72,12 +75,7 @@ def simple_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Pl
 
 
 class PlainTable:
-    """A table under a line, as Rich draws it; drawn here where it fits, which is ten times faster.
-
-    Args:
-        headers: The columns' names.
-        rows: The cells' texts.
-    """
+    """A table under a line as Rich draws it; drawn here where it fits, ten times faster."""
 
     def __init__(self, headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         self._headers = headers

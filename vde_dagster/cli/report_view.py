@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import first_of
-from vde_dagster.planning.plan.plan import Change, Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.plan.plan import Change
 from vde_dagster.reports.document import Mark, Report, Row, Section, diff_lines
 
 if TYPE_CHECKING:
@@ -74,7 +72,8 @@ def show_summary(console: Console, report: Report) -> None:
     if more := first_of(len(broken), MOST_NAMES):
         console.print(f"         {more}", style="red")
     for section in (*report.work, *report.rest):
-        console.print(f"{_lower(section.title):<9} {_amount(section)}", markup=False)
+        amount = section.amount or len(section.rows)
+        console.print(f"{_lower(section.title):<9} {amount}", markup=False)
     for sentence in report.short:
         console.print(sentence, markup=False)
     show_warnings(console, report.warnings)
@@ -112,10 +111,6 @@ def _lower(title: str) -> str:
     return title[:1].lower() + title[1:]
 
 
-def _amount(section: Section) -> str:
-    return section.amount or f"{len(section.rows)}"
-
-
 def _add_row(branch: Tree, row: Row) -> None:
     from rich.text import Text
 
@@ -135,60 +130,17 @@ def _line(row: Row, before: str = "") -> Text:
     return Text(before).append_text(Text("  ").join(cells))
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDiff:
-    """One model that differs.
-
-    Args:
-        category: What that means for its data, or None.
-        lines: A unified diff of its file's text; empty when only its parents changed.
-        columns: Names of columns that are added, removed and changed.
-    """
-
-    name: str
-    change: Change
-    category: str | None
-    lines: tuple[str, ...]
-    columns: Mapping[str, list[str]]
-
-
-def model_diffs(plan: Plan, previous: Mapping[str, Snapshot]) -> tuple[ModelDiff, ...]:
-    """Return what differs, in the plan's order.
-
-    Args:
-        previous: The snapshots that the plan replaces or removes, by id.
-    """
-    from vde_dagster.execution.environments.compare import Difference
-
-    found = []
-    for model in plan.models:
-        if model.change is Change.UNCHANGED:
-            continue
-        old = previous.get(model.previous_snapshot_id or "")
-        new = plan.snapshots.get(model.snapshot_id or "")
-        found.append(difference_of(Difference(model.name, model.change, model.category, new, old)))
-    return tuple(found)
-
-
-def difference_of(found: Difference) -> ModelDiff:
-    """Return a difference with the lines of text that differ."""
-    new, old = found.new, found.old
-    lines = diff_lines(old.model.source if old else "", new.model.source if new else "")
-    category = found.category.value if found.category else None
-    return ModelDiff(str(found.name), found.change, category, tuple(lines), found.columns)
-
-
-def diff_json(environment: str, diffs: tuple[ModelDiff, ...]) -> dict[str, Any]:
+def diff_json(environment: str, diffs: Sequence[Difference]) -> dict[str, Any]:
     """Return the documented JSON form."""
     return {
         "environment": environment,
         "models": [
             {
-                "name": diff.name,
+                "name": str(diff.name),
                 "change": diff.change.value,
-                "category": diff.category,
-                "diff": list(diff.lines),
-                "columns": dict(diff.columns),
+                "category": diff.category.value if diff.category else None,
+                "diff": _lines(diff),
+                "columns": diff.columns,
             }
             for diff in diffs
         ],
@@ -196,30 +148,34 @@ def diff_json(environment: str, diffs: tuple[ModelDiff, ...]) -> dict[str, Any]:
 
 
 def show_diffs(
-    console: Console, environment: str, diffs: tuple[ModelDiff, ...], *, same: str = ""
+    console: Console, environment: str, diffs: Sequence[Difference], *, same: str = ""
 ) -> None:
     """Print what differs; `same` is said when nothing does."""
     if not diffs:
         console.print(same or f"the project is what [bold]{environment}[/] has")
     for diff in diffs:
-        category = f", {diff.category}" if diff.category not in (None, diff.change.value) else ""
-        console.print(f"[bold]{diff.name}[/]  {diff.change.value}{category}")
+        change, category = diff.change.value, diff.category.value if diff.category else None
+        category = f", {category}" if category not in (None, change) else ""
+        console.print(f"[bold]{diff.name}[/]  {change}{category}")
         for what, names in diff.columns.items():
             if names and diff.change not in (Change.ADDED, Change.REMOVED):
                 console.print(f"  columns {what}: {', '.join(names)}", markup=False)
-        if diff.lines and diff.change is not Change.ADDED:
-            console.print(coloured(diff.lines))
+        if diff.change is not Change.ADDED and (lines := _lines(diff)):
+            console.print(coloured(lines))
+
+
+def _lines(diff: Difference) -> list[str]:
+    """Return a unified diff of a model's file; nothing where only its parents changed."""
+    texts = (snapshot.model.source if snapshot else "" for snapshot in (diff.old, diff.new))
+    return diff_lines(*texts)
 
 
 def show_data(console: Console, data: Iterable[DataDifference]) -> None:
     """Print of which models two versions show other rows."""
     for one in data:
-        rows = f"{_count(one.after)} rows, {_count(one.before)} before"
+        after, before = ("?" if n is None else n for n in (one.after, one.before))
+        rows = f"{after} rows, {before} before"
         if one.added is not None:
             rows += f": {one.added} added, {one.removed} removed"
         table = "" if one.same_table else ", in another table"
         console.print(f"[bold]{one.name}[/]  data: {rows}{table}")
-
-
-def _count(rows: int | None) -> str:
-    return "?" if rows is None else str(rows)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.files import replacing
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse

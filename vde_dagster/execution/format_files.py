@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.files import decoded, find_files
+from vde_dagster.project.files import decoded, find_files, replacing
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.selection import select
 from vde_dagster.project.settings import LayoutOptions, Settings

@@ -6,11 +6,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from vde_dagster.base.atomic_files import replacing
+from vde_dagster.base.failures import Problem
 from vde_dagster.planning.build_snapshots import Built, Memo
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import replacing
 from vde_dagster.project.model import Model
-from vde_dagster.project.problem import Problem
 from vde_dagster.project.serialise import from_bytes, to_bytes, types_of
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.memo import SnapshotMemo
-from vde_dagster.project.problem import Problem
 from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:

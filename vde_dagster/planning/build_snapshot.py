@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
@@ -16,7 +17,6 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
 from vde_dagster.project.kinds.base import InPlace
 from vde_dagster.project.model import Model, PythonSource
-from vde_dagster.project.problem import Problem
 from vde_dagster.semantics.errors import SemanticError, offset_of
 from vde_dagster.semantics.versions.lineage import ColumnLineage
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version

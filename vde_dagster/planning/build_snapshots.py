@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import NamedTuple
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
@@ -14,7 +15,6 @@ from vde_dagster.planning.checks import CHECKS_VERSION
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.project.dag import audit_order, parents_first
 from vde_dagster.project.model import Column, Model
-from vde_dagster.project.problem import Problem
 from vde_dagster.sql.grammar.compiled import spark_jar
 from vde_dagster.sql.trees import ParsedQueries
 

@@ -7,16 +7,18 @@ another change could leave the same size and time (the trouble that git calls ra
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any
+from typing import Any, BinaryIO
 
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
@@ -319,3 +321,22 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
             hint="give the name of a branch of the repository that the project lies in",
         ) from None
     return frozenset(path for path in done.stdout.decode(errors="replace").split("\0") if path)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes a path's place once all of it is written; makes its folder.
+
+    Raises:
+        OSError: It cannot be written; what was there stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with open(handle, "wb") as file:
+            yield file
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise

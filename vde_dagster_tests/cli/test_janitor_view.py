@@ -9,7 +9,7 @@ from rich.console import Console
 from vde_dagster.cli.report_view import show_table
 from vde_dagster.lakehouse.maintenance.cleaning import Decision
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
-from vde_dagster.reports.janitor import janitor_section
+from vde_dagster.reports.environments import janitor_section
 
 
 def shown(*versions: tuple[str, int]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.problem import Problem
 from vde_dagster.project.properties.model_properties import model_schema
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -121,10 +121,7 @@ def changes(
         return
     if sql:
         query = workspace.changes.between(where, model, since, to, cursor=cursor, each=each)
-        output.result(
-            {**query.to_json(), "sql": query.query},
-            lambda console: console.print(query.query, markup=False, soft_wrap=True),
-        )
+        output.result({**query.to_json(), "sql": query.query}, query.query)
         return
     asked: dict[str, Any] = {"since": since, "until": to, "cursor": cursor, "each": each}
     found: FoundChanges | ArrowChanges
@@ -137,12 +134,10 @@ def changes(
 
         rows = found = workspace.changes.read(where, model, limit=limit, **asked)
         output.result(changes_json(rows), lambda console: show_changes(console, rows))
-        if not output.as_json:
-            _note(output, rows, len(rows.rows))
+        _note(output, rows, len(rows.rows))
     if commit:
         workspace.changes.acknowledge(found)
-        if not output.as_json:
-            output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
+        output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
 
 
 def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
@@ -150,9 +145,6 @@ def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
 
     Args:
         said: Those that are given, but for the cursor.
-
-    Raises:
-        UsageError: They do.
     """
     moves = said & {"--commit", "--ack", "--forget"}
     if cursor is None and moves:
@@ -194,19 +186,13 @@ def _move(
     if ack is None:
         was = workspace.changes.forget(environment, model, cursor)
         told = "is forgotten" if was else "was not known"
-        output.result(
-            {**said, "forgotten": was},
-            lambda console: console.print(f"the cursor '{cursor}' {told}"),
-        )
+        output.result({**said, "forgotten": was}, f"the cursor '{cursor}' {told}")
         return
     match = _ACK.fullmatch(ack)
     assert match is not None
     first, last = int(match[1]), int(match[2])
     workspace.changes.move(environment, model, cursor, first, last)
-    output.result(
-        {**said, "version": last},
-        lambda console: console.print(f"the cursor '{cursor}' is at version {last}"),
-    )
+    output.result({**said, "version": last}, f"the cursor '{cursor}' is at version {last}")
 
 
 def _list(output: Output, workspace: Workspace, environment: str, model: ModelName) -> None:
@@ -235,7 +221,6 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
     Args:
         form: How; None for people.
         file: Where to; None for stdout.
-        as_json: Whether JSON was asked for.
         alone: Whether no row is read at all.
 
     Raises:

@@ -160,10 +160,10 @@ def _tell(
     sentence: str,
     notes: Iterable[str],
 ) -> None:
-    """Print what was published, and what of it is to be known.
+    """Print what was published, and the notes on it.
 
     Raises:
-        SystemExit: What was to run on its views failed.
+        SystemExit: Statements on its views failed.
     """
     from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
     from vde_dagster.cli.shapes import environment_json
@@ -175,9 +175,9 @@ def _tell(
             **facts,
             "failed_statements": failed_statements_json(failed),
         },
-        lambda console: console.print(sentence),
+        sentence,
     )
-    for note in () if output.as_json else notes:
+    for note in notes:
         output.note(note)
     if failed:
         show_failed_statements(output.err, failed)
@@ -207,9 +207,7 @@ def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> 
     name = environment.strip().lower()
     output.result(
         {"environment": name, "dropped": True},
-        lambda console: console.print(
-            f"[bold]{name}[/] has expired; `vde janitor` removes its views and tables"
-        ),
+        f"{name} has expired; `vde janitor` removes its views and tables",
     )
 
 

@@ -43,7 +43,7 @@ def info(workspace: Workspace, output: Output) -> None:
 
     Example: vde info --json
     """
-    from vde_dagster.cli.project_info import project_info, show_info
+    from vde_dagster.cli.project_view import project_info, show_info
 
     found = project_info(workspace)
     output.result(found, lambda console: show_info(console, found))
@@ -69,10 +69,7 @@ def render(
     from vde_dagster.execution.format_files import lay_out_query
 
     pretty = lay_out_query(sql, workspace.settings)
-    output.result(
-        {"model": model.lower(), "environment": environment, "sql": pretty},
-        lambda console: console.print(pretty, markup=False),
-    )
+    output.result({"model": model.lower(), "environment": environment, "sql": pretty}, pretty)
 
 
 @on_project
@@ -87,15 +84,10 @@ def table_name(
     from vde_dagster.planning.environments.environment import environment_name
 
     found = name_table(workspace, environment_name(environment), model)
-    output.result(
-        found.to_json(),
-        lambda console: console.print(
-            found.table or found.view or str(found.model), markup=False, soft_wrap=True
-        ),
-    )
-    if not output.as_json and found.branch:
+    output.result(found.to_json(), found.table or found.view or str(found.model))
+    if found.branch:
         output.note(f"its rows are on the branch {found.branch}")
-    if not output.as_json and found.table is None and found.view is not None:
+    if found.table is None and found.view is not None:
         output.note(f"{found.model} has no table: this view is its query")
 
 
@@ -114,9 +106,10 @@ def query(
     Examples: vde query prod "SELECT count(*) FROM marts.daily"; the same of version 41 with
     prod@41, of what was current at a time with prod --at 2026-11-01T06:00
     """
-    result = workspace.query(environment, sql, limit, raw=raw, at=at)
+    from vde_dagster.base.texts import count
     from vde_dagster.cli.rows_view import rows_json, show_rows
 
+    result = workspace.query(environment, sql, limit, raw=raw, at=at)
     output.result(
         {
             **rows_json(result.columns, result.rows),
@@ -126,13 +119,10 @@ def query(
         },
         lambda console: show_rows(console, result.columns, result.rows),
     )
-    if not output.as_json:
-        from vde_dagster.base.texts import count
-
-        output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
-        if result.read_live:
-            tables = ", ".join(result.read_live)
-            output.note(f"read as they are now, as versions pin no external tables: {tables}")
+    output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
+    if result.read_live:
+        tables = ", ".join(result.read_live)
+        output.note(f"read as they are now, as versions pin no external tables: {tables}")
 
 
 QueryEnvironment = Annotated[
@@ -185,10 +175,9 @@ def evaluate(
         },
         lambda console: show_rows(console, found.columns, found.rows),
     )
-    if not output.as_json:
-        output.note(f"[dim]{count(len(found.rows), 'row')}[/]")
-        if found.left_out:
-            output.note(f"not run: {count(found.left_out, 'statement')} before the query")
+    output.note(f"[dim]{count(len(found.rows), 'row')}[/]")
+    if found.left_out:
+        output.note(f"not run: {count(found.left_out, 'statement')} before the query")
 
 
 @on_project
@@ -214,12 +203,11 @@ def table_diff(
         tables_of_environments,
     )
 
-    warehouse = workspace
     grain: tuple[str, ...] = ()
     if ":" in first:
-        source, target, grain = tables_of_environments(warehouse, first, second)
+        source, target, grain = tables_of_environments(workspace, first, second)
     else:
-        source, target = (table_in_spark(warehouse, one) for one in (first, second))
+        source, target = (table_in_spark(workspace, one) for one in (first, second))
     keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
     if not (keys or grain):
         raise UsageError(
@@ -247,17 +235,13 @@ def dag(
 
     Examples: vde dag; vde dag +marts.daily+; vde dag --mermaid
     """
-    from vde_dagster.cli.graph_view import dag_json, dag_lines, dag_mermaid
+    from vde_dagster.cli.project_view import dag_json, dag_lines, dag_mermaid
     from vde_dagster.project.selection import select
 
     every = workspace.project.models
-    changed = workspace.changed_files
-    among = select(every, models, changed) if models else set(every)
+    among = select(every, models or (), workspace.changed_files)
     lines = dag_mermaid if mermaid else dag_lines
-    output.result(
-        dag_json(every, among),
-        lambda console: console.print("\n".join(lines(every, among)), markup=False, soft_wrap=True),
-    )
+    output.result(dag_json(every, among), "\n".join(lines(every, among)))
 
 
 @on_project
@@ -267,7 +251,7 @@ def lineage(workspace: Workspace, output: Output, of: Column, down: Down = False
     Of a whole model also what decides its rows. Examples: vde lineage marts.daily.revenue;
     vde lineage marts.daily; vde lineage raw.orders.amount --down
     """
-    from vde_dagster.cli.graph_view import lineage_json, lineage_lines
+    from vde_dagster.cli.project_view import lineage_json, lineage_lines
     from vde_dagster.planning.snapshots.column_lineage import require_column, trace, trace_down
     from vde_dagster.project.selection import model_and_column, no_model
 
@@ -284,11 +268,7 @@ def lineage(workspace: Workspace, output: Output, of: Column, down: Down = False
     tops = [*columns, *([] if column or down else [None])]
     output.result(
         {**lineage_json(str(name), column, flows), "opaque": snapshot.version.opaque},
-        lambda console: console.print(
-            "\n".join(lineage_lines(str(name), tops, flows, down=down)),
-            markup=False,
-            soft_wrap=True,
-        ),
+        "\n".join(lineage_lines(str(name), tops, flows, down=down)),
     )
-    if snapshot.version.opaque and not output.as_json and not down:
+    if snapshot.version.opaque and not down:
         output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")

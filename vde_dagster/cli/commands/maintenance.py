@@ -24,7 +24,7 @@ def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> No
     vde janitor --dry-run
     """
     from vde_dagster.cli.report_view import show_table
-    from vde_dagster.reports.janitor import janitor_section
+    from vde_dagster.reports.environments import janitor_section
 
     report = workspace.maintenance.janitor(dry_run=dry_run)
     output.result(report.to_json(), lambda console: show_table(console, janitor_section(report)))
@@ -38,18 +38,15 @@ def clean(workspace: Workspace, output: Output) -> None:
 
     State, tables and reports of failures stay. Example: vde clean --project shop
     """
-    from vde_dagster.project.loading.cache import clean_caches
-
-    deleted = clean_caches(workspace.root)
     from vde_dagster.base.texts import count
+    from vde_dagster.project.loading.cache import clean_caches
     from vde_dagster.reports.texts import size
 
+    deleted = clean_caches(workspace.root)
     freed = sum(deleted.values())
     output.result(
         {"files": list(deleted), "bytes": freed},
-        lambda console: console.print(
-            f"deleted {count(len(deleted), 'file')}, {size(freed) or '0 B'}"
-        ),
+        f"deleted {count(len(deleted), 'file')}, {size(freed) or '0 B'}",
     )
 
 
@@ -65,16 +62,12 @@ def fsck(workspace: Workspace, output: Output, deep: Deep = False) -> None:
     Repairs nothing. The exit code is 1 when something is damaged. Example: vde fsck --deep
     """
     findings = workspace.maintenance.fsck(deep=deep)
+    rows = [(f.problem.replace("_", " "), f.subject, f.detail, f.advice) for f in findings]
     output.result(
         {"findings": [finding.to_json() for finding in findings]},
-        lambda console: console.print(
-            simple_table(
-                ("problem", "subject", "detail", "what to do"),
-                [(f.problem.replace("_", " "), f.subject, f.detail, f.advice) for f in findings],
-            )
-            if findings
-            else "every pointer leads to its files, which are whole"
-        ),
+        simple_table(("problem", "subject", "detail", "what to do"), rows)
+        if findings
+        else "every pointer leads to its files, which are whole",
     )
     if any(finding.is_damage for finding in findings):
         raise typer.Exit(1)
@@ -106,14 +99,11 @@ def sync(workspace: Workspace, output: Output) -> None:
             "checks": report.checks,
             "plans": report.plans,
         },
-        lambda console: console.print(
-            f"written to Dagster: {report.materializations} materializations, "
-            f"{report.environments} versions of environments, {report.checks} checks, "
-            f"{report.plans} pages of plans; "
-            f"{report.wiped} partitions shown as missing again"
-            if not report.is_empty
-            else "Dagster is up to date"
-        ),
+        f"written to Dagster: {report.materializations} materializations, "
+        f"{report.environments} versions of environments, {report.checks} checks, "
+        f"{report.plans} pages of plans; {report.wiped} partitions shown as missing again"
+        if not report.is_empty
+        else "Dagster is up to date",
     )
 
 
@@ -135,9 +125,7 @@ def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None
         output.note(f"{done.forgotten} records were forgotten before '{exporter}' came for them")
     output.result(
         {"exporter": exporter, "news": done.records, "last": done.last, "missed": done.forgotten},
-        lambda console: console.print(
-            f"{exporter} took {done.records} records, up to number {done.last}"
-        ),
+        f"{exporter} took {done.records} records, up to number {done.last}",
     )
 
 
@@ -174,5 +162,5 @@ def import_state(workspace: Workspace, output: Output, file: File) -> None:
 def _show(output: Output, file: Path, counts: dict[str, int], verb: str) -> None:
     output.result(
         {"file": str(file), "rows": counts},
-        lambda console: console.print(f"{sum(counts.values())} rows {verb} {file}"),
+        f"{sum(counts.values())} rows {verb} {file}",
     )

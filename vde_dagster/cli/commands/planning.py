@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,36 +73,35 @@ def plan(
         save=not check,
         author=current_user() if propose else None,
     )
-    from vde_dagster.cli.applying import missing_json, nothing_to_do
+    from vde_dagster.cli.applying import check as check_plan
+    from vde_dagster.cli.applying import nothing_to_do
     from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
     from vde_dagster.execution.apply.batches import estimate_restatement
+    from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.planning.plan.plan import PlanKind
     from vde_dagster.reports.plan import plan_report
 
-    shown = {**made.to_json(), **missing_json(workspace, made)} if output.as_json else {}
     work = estimate_restatement(workspace, made) if made.kind is PlanKind.RESTATEMENT else None
-    shown |= {"estimate": work.to_json()} if work and output.as_json else {}
-    if check:
-        from vde_dagster.cli.applying import checked, show_check
-
-        analysis = checked(workspace, made)
-        shown["check"] = analysis.to_json()
-        if not output.as_json:
-            show_check(output, analysis)
-    no_diff = no_diff or workspace.settings.no_diff
+    analysis = check_plan(workspace, made, output) if check else None
     if output.as_json:
-        print_json(shown)
+        missing: dict[str, Any] = {"models": {}, "commands": []}
+        if made.is_empty:
+            missing = pending_work(workspace, made).to_json()
+        shown = {**made.to_json(), "missing": missing}
+        shown |= {"estimate": work.to_json()} if work else {}
+        print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
         output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
         show_warnings(output.out, made.warnings)
     elif summary:
         show_summary(output.out, plan_report(made))
     else:
-        previous = {} if no_diff else previous_snapshots(workspace, made)
+        without = no_diff or workspace.settings.no_diff
+        previous = {} if without else previous_snapshots(workspace, made)
         show_report(output.out, plan_report(made, previous))
-    if work and not output.as_json:
+    if work:
         output.note(work.sentence())
-    if not output.as_json and not made.is_empty:
+    if not made.is_empty:
         output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
 
 
@@ -124,9 +123,7 @@ def reject(workspace: Workspace, output: Output, plan_id: PlanId, reason: Reason
         "message": record.message,
         "at": instant_json(record.finished_at),
     }
-    output.result(
-        said, lambda console: console.print(f"{record.id} was {record.message}", markup=False)
-    )
+    output.result(said, f"{record.id} was {record.message}")
 
 
 @on_project
@@ -147,9 +144,22 @@ def diff(
         return
     made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
     from vde_dagster.cli.applying import previous_snapshots
-    from vde_dagster.cli.report_view import diff_json, model_diffs, show_diffs
+    from vde_dagster.cli.report_view import diff_json, show_diffs
+    from vde_dagster.execution.environments.compare import Difference
+    from vde_dagster.planning.plan.plan import Change
 
-    found = model_diffs(made, previous_snapshots(workspace, made))
+    previous = previous_snapshots(workspace, made)
+    found = [
+        Difference(
+            model.name,
+            model.change,
+            model.category,
+            made.snapshots.get(model.snapshot_id or ""),
+            previous.get(model.previous_snapshot_id or ""),
+        )
+        for model in made.models
+        if model.change is not Change.UNCHANGED
+    ]
     output.result(
         diff_json(made.environment, found),
         lambda console: show_diffs(console, made.environment, found),
@@ -157,13 +167,13 @@ def diff(
 
 
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
-    from vde_dagster.cli.report_view import diff_json, difference_of, show_data, show_diffs
+    from vde_dagster.cli.report_view import diff_json, show_data, show_diffs
     from vde_dagster.execution.environments.compare import compare_data, compare_environments
     from vde_dagster.execution.published_version import named_environment
 
     new, old = (named_environment(workspace, name) for name in (environment, other))
     one, two = environment.strip().lower(), other.strip().lower()
-    found = tuple(map(difference_of, compare_environments(workspace, new, old)))
+    found = compare_environments(workspace, new, old)
     # Of environments as they are now, definitions are compared; a version is its data, too.
     versions = "@" in environment or "@" in other
     data = compare_data(workspace, new, old) if versions else ()
@@ -202,8 +212,7 @@ def check_intervals(
     from vde_dagster.reports.texts import short_time
 
     shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
-    changed = workspace.changed_files
-    among = select(shown, models, changed) if models else set(shown)
+    among = select(shown, patterns, workspace.changed_files)
     missing = pending_work(workspace, made, ignore_cron=options.ignore_cron)
     found = [
         (name, by, ranges, missing.units[name])
@@ -229,11 +238,9 @@ def check_intervals(
                 for name, by, ranges, units in found
             ],
         },
-        lambda console: console.print(
-            simple_table(("model", "intervals", "from", "until (UTC)"), rows)
-            if rows
-            else f"{count(len(among), 'model')}: nothing is missing"
-        ),
+        simple_table(("model", "intervals", "from", "until (UTC)"), rows)
+        if rows
+        else f"{count(len(among), 'model')}: nothing is missing",
     )
 
 
@@ -326,11 +333,7 @@ def run(
 
 OfModels = Annotated[
     list[str] | None,
-    typer.Option(
-        "--model",
-        metavar="MODELS",
-        help=PATTERNS,
-    ),
+    typer.Option("--model", metavar="MODELS", help=PATTERNS),
 ]
 
 

@@ -13,9 +13,6 @@ from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from vde_dagster.execution.format_files import Formatted
     from vde_dagster.execution.workspace import Workspace
 
 
@@ -70,16 +67,21 @@ def init(
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
     Dagster. Nothing is asked, and no file is written over. Example: vde init shop
     """
+    import shlex
+
     from rich.markup import escape
 
     output = Output(as_json)
     target = folder if folder is not None else project
     made = new_project(target, dagster=not no_dagster)
     output.result(
-        {"project": str(target), "files": list(made.written), "kept": list(made.kept)},
-        lambda console: console.print(
-            "\n".join(f"{target / path}" for path in made.written), markup=False
-        ),
+        {
+            "project": str(target),
+            "id": made.id,
+            "files": list(made.written),
+            "kept": list(made.kept),
+        },
+        "\n".join(f"{target / path}" for path in made.written),
     )
     if made.kept:
         output.note(f"kept as they were: {', '.join(made.kept)}")
@@ -87,17 +89,10 @@ def init(
         output.note("what is computed lies in .vde/ and .dagster_home/: let .gitignore name them")
     if "pyproject.toml" in made.kept:
         output.note(f'a shared state knows the project by [tool.vde] id = "{made.id}": add it')
-    if not as_json:
-        where = "" if target == Path(".") else escape(f" --project {_quoted(target)}")
-        output.note(f"next: vde apply prod{where}")
-        if not no_dagster:
-            output.note(f"      vde ui{where}")
-
-
-def _quoted(path: Path) -> str:
-    import shlex
-
-    return shlex.quote(str(path))
+    where = "" if target == Path(".") else escape(f" --project {shlex.quote(str(target))}")
+    output.note(f"next: vde apply prod{where}")
+    if not no_dagster:
+        output.note(f"      vde ui{where}")
 
 
 Rules = Annotated[
@@ -159,9 +154,13 @@ def format_sql(
     is 1 when one was, or with --check when one is not laid out. Examples: vde format;
     vde format models/sales/orders.sql; vde format sales.* --check
     """
+    from vde_dagster.base.texts import count
     from vde_dagster.execution.format_files import format_files
 
     done = format_files(workspace, files or (), check=check)
+    verb = "would lay out" if check else "laid out"
+    lines = [f"{verb} {path}" for path in done.changed]
+    lines += [f"left alone {error.location}: {error.message}" for error in done.left_alone]
     output.result(
         {
             "files": done.looked_at,
@@ -175,21 +174,10 @@ def format_sql(
                 for error in done.left_alone
             ],
         },
-        lambda console: _show(console, done, check),
+        "\n".join(lines) or f"{count(done.looked_at, 'file')}: nothing to lay out",
     )
     if done.left_alone or (check and done.changed):
         raise typer.Exit(1)
-
-
-def _show(console: Console, done: Formatted, check: bool) -> None:
-    from vde_dagster.base.texts import count
-
-    verb = "would lay out" if check else "laid out"
-    lines = [f"{verb} {path}" for path in done.changed]
-    lines += [f"left alone {error.location}: {error.message}" for error in done.left_alone]
-    if not lines:
-        lines = [f"{count(done.looked_at, 'file')}: nothing to lay out"]
-    console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be declared.")]
@@ -209,15 +197,9 @@ def create_external_models(workspace: Workspace, output: Output, dry_run: DryRun
     done = declare_tables(workspace, dry_run=dry_run)
     verb = "would declare" if dry_run else "declared"
     lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
-    output.result(
-        done.to_json(),
-        lambda console: console.print(
-            "\n".join(lines) or "nothing to declare", markup=False, soft_wrap=True
-        ),
-    )
-    if not output.as_json:
-        for name in done.absent:
-            output.note(f"{name} is not in the project's catalog: declare it by hand")
+    output.result(done.to_json(), "\n".join(lines) or "nothing to declare")
+    for name in done.absent:
+        output.note(f"{name} is not in the project's catalog: declare it by hand")
 
 
 TEMPLATE = Path(__file__).parents[1] / "template"
@@ -230,11 +212,11 @@ _OF_EVERY_FOLDER = frozenset({".gitignore", "README.md", "pyproject.toml"})
 
 @dataclass(frozen=True, slots=True)
 class NewProject:
-    """The result of `new_project`, as sorted paths relative to the folder.
+    """Files of a new project, as sorted paths relative to its folder.
 
     Args:
         kept: Files that were there already and are as they were.
-        id: By what the new project is known again.
+        id: The setting `id` of the project.
     """
 
     written: tuple[str, ...]
@@ -249,7 +231,6 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
     `README.md`, `pyproject.toml`) are kept, as a project runs without ours.
 
     Args:
-        folder: Where to; made when it does not exist. Files of other names in it are left alone.
         dagster: Whether to write `definitions.py`, Dagster's code location.
 
     Raises:
@@ -258,9 +239,8 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file", hint="give another folder: vde init DIR")
-    template = {
-        _target(path): path.read_text("utf-8") for path in TEMPLATE.rglob("*") if path.is_file()
-    }
+    files = {p.relative_to(TEMPLATE).as_posix(): p for p in TEMPLATE.rglob("*") if p.is_file()}
+    template = {_NAMES.get(name, name): p.read_text("utf-8") for name, p in files.items()}
     import secrets
 
     project_id = secrets.token_hex(8)
@@ -282,9 +262,3 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(template[path], "utf-8")
     return NewProject(tuple(written), tuple(sorted(there)), project_id)
-
-
-def _target(path: Path) -> str:
-    """Name a template's file in the project."""
-    relative = path.relative_to(TEMPLATE).as_posix()
-    return _NAMES.get(relative, relative)

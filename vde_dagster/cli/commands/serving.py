@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import signal
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -14,7 +12,6 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
 from vde_dagster.cli.output import Output, simple_table
-from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -126,7 +123,7 @@ def ui(
         with local_ui(project, host=host, port=port) as found:
             output.result(
                 {"url": found.url, "home": str(found.home), "log": str(found.log)},
-                lambda console: console.print(f"Dagster is at {found.url} (Ctrl-C stops it)"),
+                f"Dagster is at {found.url} (Ctrl-C stops it)",
             )
             for name, message in found.load_errors().items():
                 output.err.print(f"the code location {name} does not load: {message}", markup=False)
@@ -165,12 +162,7 @@ def serve(
         by_address=connections_per_address,
     )
     with server:
-        output.result(
-            {"url": server.url},
-            lambda console: console.print(
-                f"the catalog is at {server.url} (Ctrl-C stops it)", soft_wrap=True
-            ),
-        )
+        output.result({"url": server.url}, f"the catalog is at {server.url} (Ctrl-C stops it)")
         # A shell that starts it in the background lets it ignore what ends it all the same.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -197,8 +189,6 @@ RowFilter = Annotated[
 ]
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="The token's id, as in the list.")]
 
-_HOURS = {"h": 1, "d": 24, "w": 168}
-
 
 @token.command("create")
 @on_project
@@ -213,11 +203,12 @@ def create(
 
     Example: vde token create prod --expires 30d --filter "tenant = 7"
     """
-    lasts = _duration(expires) if expires is not None else None
+    from vde_dagster.base.times import parse_duration
     from vde_dagster.execution.published_version import no_environment
     from vde_dagster.execution.warehouse import current_user
     from vde_dagster.planning.environments.environment import environment_name
 
+    lasts = parse_duration(expires, "--expires") if expires is not None else None
     if row_filter is not None:
         _PUBLISHERS.require(_HTTP).check_filter(row_filter)
     name, store = environment_name(environment), workspace.store
@@ -226,9 +217,7 @@ def create(
     store.project.require_own()
     ends = store.database.clock.now() + lasts if lasts is not None else None
     made, text = store.tokens.create(name, current_user(), ends, row_filter)
-    output.result(
-        {**_json(made), "token": text}, lambda console: console.print(text, soft_wrap=True)
-    )
+    output.result({**_json(made), "token": text}, text)
     output.note(f"token {made.id} reads '{name}'; keep it, it cannot be shown again")
 
 
@@ -258,9 +247,7 @@ def list_tokens(workspace: Workspace, output: Output) -> None:
     head = ("id", "environment", "rows", "created (UTC)", "by", "ends (UTC)")
     output.result(
         {"tokens": [_json(one) for one in found]},
-        lambda console: console.print(
-            simple_table(head, rows) if found else "no token was made yet"
-        ),
+        simple_table(head, rows) if found else "no token was made yet",
     )
 
 
@@ -273,31 +260,18 @@ def revoke(workspace: Workspace, output: Output, token_id: TokenId) -> None:
     """
     workspace.store.project.require_own()
     workspace.store.tokens.revoke(token_id)
-    output.result(
-        {"id": token_id, "revoked": True},
-        lambda console: console.print(f"token [bold]{token_id}[/] is void"),
-    )
-
-
-def _duration(text: str) -> timedelta:
-    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text.strip())
-    if found is None or int(found[1]) == 0:
-        raise UsageError(f"--expires '{text}' is no time", hint="write 12h, 30d or 8w")
-    return timedelta(hours=int(found[1]) * _HOURS[found[2]])
+    output.result({"id": token_id, "revoked": True}, f"token {token_id} is void")
 
 
 def _json(token: Token) -> dict[str, Any]:
-    from vde_dagster.planning.intervals.interval import iso
-
-    def when(value: Any) -> str | None:
-        return iso(value) if value is not None else None
+    from vde_dagster.cli.shapes import instant_json
 
     return {
         "id": token.id,
         "environment": token.environment,
         "filter": token.row_filter,
-        "created_at": when(token.created_at),
+        "created_at": instant_json(token.created_at),
         "created_by": token.created_by,
-        "expires_at": when(token.expires_at),
-        "revoked_at": when(token.revoked_at),
+        "expires_at": instant_json(token.expires_at),
+        "revoked_at": instant_json(token.revoked_at),
     }

@@ -131,12 +131,8 @@ def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
             "inputs": done.inputs,
             "outputs": done.outputs,
         },
-        lambda console: console.print(
-            f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
-            f"come of {given or 'nothing'}",
-            markup=False,
-            soft_wrap=True,
-        ),
+        f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
+        f"come of {given or 'nothing'}",
     )
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.failures import Problem, where_raised
 from vde_dagster.base.failures import said as told
-from vde_dagster.base.failures import where_raised
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
@@ -30,7 +30,6 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import decoded, linter_files
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Model
-from vde_dagster.project.problem import Problem
 
 ALL = "all"
 """Names every rule."""

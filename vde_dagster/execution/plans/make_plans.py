@@ -66,6 +66,7 @@ from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
 
 if TYPE_CHECKING:
+    from vde_dagster.base.failures import Problem
     from vde_dagster.execution.events import Event
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environments.contracts import ContractBreak
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from vde_dagster.planning.intervals.interval import IntervalSet
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
-    from vde_dagster.project.problem import Problem
     from vde_dagster.state.plans.plans import PlanRecord
 
 
@@ -240,7 +240,7 @@ class Plans:
         part: bool = False,
     ) -> tuple[Plan, Set[str]]:
         """Plan models of the files; return the plan and the ids of snapshots that are held."""
-        from vde_dagster.project.problem import config_warnings
+        from vde_dagster.project.configuration.config_files import config_warnings
 
         warehouse, store = self.warehouse, self.warehouse.store
         if not part:

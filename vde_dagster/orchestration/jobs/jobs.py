@@ -41,10 +41,10 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.environments import (
     freeze_notes,
     freeze_sentence,
+    janitor_section,
     rollback_notes,
     rollback_sentence,
 )
-from vde_dagster.reports.janitor import janitor_section
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.checks.diagnostics import (
@@ -34,7 +35,6 @@ from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
-from vde_dagster.project.problem import Problem
 from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.grammar.spark import Refusal, spark_grammar
 from vde_dagster.sql.outline import without_qualify

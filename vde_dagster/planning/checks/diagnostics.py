@@ -11,11 +11,11 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.project.model import Model
-from vde_dagster.project.problem import Problem
 from vde_dagster.semantics.errors import Finding, offset_of
 from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
 

@@ -6,12 +6,12 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.planning.checks.diagnostics import NAMES, Known, place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.problem import Problem
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
 from vde_dagster.semantics.errors import SemanticError
 

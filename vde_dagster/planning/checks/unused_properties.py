@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.diagnostics import (
     Known,
@@ -17,7 +18,6 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
 from vde_dagster.project.model import Model
-from vde_dagster.project.problem import Problem
 from vde_dagster.project.properties.model_properties import METADATA
 
 _OF_CATALOGS = {"default_catalog": "models live in the project's catalog"}

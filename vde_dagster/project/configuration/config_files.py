@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.python.watching import Seen
+from vde_dagster.project.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +60,22 @@ def load_dotenv(root: Path) -> None:
 def variables_that_set() -> list[str]:
     """Return the names of the environment variables that set keys."""
     return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
+
+
+def config_warnings(settings: Settings) -> tuple[Problem, ...]:
+    """Return the warnings on a SQLMesh project's configuration, and on files that are not read."""
+    location = SourceLocation(Path(settings.config_file))
+    hint = "docs/sqlmesh.md has what each key is here"
+    found = [Problem(text, hint, location, False) for text in settings.config_warnings]
+    if settings.config_file:
+        found += _metrics(settings.root)
+    return tuple(found)
+
+
+def _metrics(root: Path) -> list[Problem]:
+    files = sorted((root / "metrics").glob("**/*.sql"))
+    if not files:
+        return []
+    message = f"metrics are not read ({len(files)} file{'s' if files[1:] else ''} in metrics/)"
+    location = SourceLocation(files[0].relative_to(root))
+    return [Problem(message, "write them as models", location, False)]

@@ -3,8 +3,13 @@
 from vde_dagster.project.kinds.base import (
     KINDS,
     AddedColumn,
+    Embedded,
+    External,
+    Full,
     Kind,
     Property,
+    StandaloneAudit,
+    View,
     column_properties,
     kind_from_json,
     kind_names,
@@ -17,7 +22,6 @@ from vde_dagster.project.kinds.incremental import (
 )
 from vde_dagster.project.kinds.scd_type_2 import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.seed import Seed
-from vde_dagster.project.kinds.simple import Embedded, External, Full, StandaloneAudit, View
 from vde_dagster.project.kinds.unique_key import IncrementalByUniqueKey
 
 KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, IncrementalByUniqueKey)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import content_digest
+from vde_dagster.project.files import replacing
 from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.serialise import dump_tests, from_bytes, load_tests, to_bytes
 

@@ -1,0 +1,230 @@
+"""A project for people and as JSON: what it has, the graph of its models, and column lineage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.cli.output import simple_table
+from vde_dagster.cli.shapes import environment_json
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.snapshots.column_lineage import Flow
+from vde_dagster.project.dag import Models, children, parents
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.workspace import Workspace
+
+
+def project_info(workspace: Workspace) -> dict[str, Any]:
+    """Collect what `vde info --json` prints, from the files and the state store; writes nothing."""
+    from importlib.metadata import version
+
+    from vde_dagster.base.plugins import installed
+    from vde_dagster.state.db.database import without_password
+
+    settings = workspace.settings
+    models = workspace.project.models.values()
+    environments = workspace.store.environments.summaries() if _has_state(workspace) else []
+    versions = _versions(workspace)
+    return {
+        "version": version("vde-dagster"),
+        "project": {"name": settings.name, "root": str(workspace.root)},
+        "catalog": settings.catalog,
+        "warehouse": settings.resolved_warehouse,
+        "state": without_password(settings.resolved_state_url),
+        "models": [
+            {
+                "name": str(model.name),
+                "kind": model.kind.name,
+                "file": model.location.path.as_posix(),
+                "description": model.description,
+                "versions": versions.get(model.name, []),
+            }
+            for model in models
+        ],
+        "environments": [environment_json(environment) for environment in environments],
+        "plugins": [
+            {
+                "seam": plugin.seam,
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "error": plugin.problem(),
+            }
+            for plugin in installed()
+        ],
+    }
+
+
+def show_info(console: Console, info: dict[str, Any]) -> None:
+    """Print what `project_info` collected."""
+    console.print(f"[bold]{info['project']['name']}[/]  {info['project']['root']}")
+    console.print(f"catalog    {info['catalog']}")
+    console.print(f"warehouse  {info['warehouse']}")
+    console.print(f"state      {info['state']}")
+    kinds = Counter(model["kind"] for model in info["models"])
+    console.print(
+        f"models     {len(info['models'])}: "
+        + ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    )
+    for environment in info["environments"]:
+        console.print(f"environment {environment['name']} at version {environment['version']}")
+    rows: list[tuple[str, ...]] = []
+    for model in info["models"]:
+        versions = [(one["version"], ", ".join(one["shown_by"])) for one in model["versions"]]
+        first, *more = versions or [("", "")]
+        rows.append((model["name"], model["kind"], model["file"], *first))
+        rows += [("", "", "", *version) for version in more]
+    console.print(simple_table(("model", "kind", "file", "version", "shown by"), rows))
+    if info["plugins"]:
+        keys = ("seam", "name", "distribution", "version", "error")
+        found = [tuple(one[key] or "" for key in keys) for one in info["plugins"]]
+        console.print(simple_table(("plug-ins of", *keys[1:]), found))
+
+
+def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
+    """List each model's versions, the files' one first, and who shows each."""
+    from vde_dagster.orchestration.models.live import live_models
+    from vde_dagster.orchestration.models.load_live import snapshots_of, versions_in
+
+    try:
+        snapshots = workspace.snapshots()
+    except ProjectError:  # a plan says what is wrong; what environments show is there all the same
+        snapshots = {}
+    if _has_state(workspace):
+        environments = workspace.store.environments.all()
+        stored = snapshots_of(workspace.store, environments)
+        live = versions_in(workspace.store, snapshots, environments, stored)
+    else:
+        live = live_models(snapshots, (), {}, {})
+    return {
+        name: [{"version": one.key, "shown_by": list(one.labels)} for one in model.versions]
+        for name, model in live.items()
+    }
+
+
+def _has_state(workspace: Workspace) -> bool:
+    from pathlib import Path
+
+    url = workspace.settings.resolved_state_url
+    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
+
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
+    """Return the documented JSON form: models in topological order, with their neighbours."""
+    below = children(models)
+    return {
+        "models": [
+            {
+                "name": str(name),
+                "kind": model.kind.name,
+                "parents": [str(parent) for parent in parents(models, name)],
+                "children": [str(child) for child in below[name]],
+            }
+            for name, model in models.items()
+            if name in among
+        ]
+    }
+
+
+def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
+    """Return a tree for each model that reads none of the others, with its readers below it.
+
+    A model that stands elsewhere in the trees already has its readers there, and `…` here.
+    """
+    texts = {name: f"{name}  {models[name].kind.name}" for name in models}
+    edges = {
+        name: [(child, texts[child]) for child in found if child in among]
+        for name, found in children(models).items()
+    }
+    tops = (
+        (name, texts[name])
+        for name in models
+        if name in among and not any(parent in among for parent in parents(models, name))
+    )
+    return _trees(tops, edges)
+
+
+def _trees(
+    tops: Iterable[tuple[Node, str]], edges: Mapping[Node, Sequence[tuple[Node, str]]]
+) -> Iterator[str]:
+    """Yield the lines of trees; the edges of a node are followed once.
+
+    Args:
+        tops: Nodes, with their texts.
+        edges: The nodes below each, with their texts.
+    """
+    followed: set[Node] = set()
+    for top, text in tops:
+        yield text
+        followed.add(top)
+        # A stack, as a chain of nodes may be longer than Python's.
+        stack = [(list(edges.get(top, ()))[::-1], "")]
+        while stack:
+            waiting, indent = stack[-1]
+            if not waiting:
+                stack.pop()
+                continue
+            node, text = waiting.pop()
+            below = edges.get(node, ())
+            again = node in followed and bool(below)
+            sign, more = ("├─ ", "│  ") if waiting else ("└─ ", "   ")
+            yield f"{indent}{sign}{text}{' …' if again else ''}"
+            if not again:
+                followed.add(node)
+                stack.append((list(below)[::-1], indent + more))
+
+
+def dag_mermaid(models: Models, among: Collection[ModelName]) -> Iterator[str]:
+    """Yield the lines of a Mermaid flowchart."""
+    yield "flowchart LR"
+    ids = {name: f"m{index}" for index, name in enumerate(models) if name in among}
+    for name, own in ids.items():
+        yield f'  {own}["{name}"]'
+    for name, own in ids.items():
+        for parent in parents(models, name):
+            if parent in ids:
+                yield f"  {ids[parent]} --> {own}"
+
+
+def lineage_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "model": model,
+        "column": column,
+        "flows": [
+            {
+                "model": flow.model,
+                "column": flow.column,
+                "from_model": flow.parent,
+                "from_column": flow.source,
+                "how": flow.how,
+            }
+            for flow in flows
+        ],
+    }
+
+
+def lineage_lines(
+    model: str, columns: Sequence[str | None], flows: Sequence[Flow], *, down: bool
+) -> Iterator[str]:
+    """Return a tree for each column; what was shown before is named and not followed again."""
+    edges: dict[str, list[tuple[str, str]]] = {}
+    for flow in flows:
+        upper, lower = _text(flow.parent, flow.source), _text(flow.model, flow.column)
+        start, end = (upper, lower) if down else (lower, upper)
+        edges.setdefault(start.lower(), []).append((end.lower(), f"{end}  {flow.how}"))
+    texts = (_text(model, column) for column in columns)
+    return _trees(((text.lower(), text) for text in texts), edges)
+
+
+def _text(model: str, column: str | None) -> str:
+    return f"{model}.{column}" if column is not None else f"{model} (its rows)"
