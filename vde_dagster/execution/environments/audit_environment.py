@@ -14,12 +14,11 @@ from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
 from vde_dagster.execution.apply.worker_pool import run_graph
 from vde_dagster.execution.pinned_reads import with_held
 from vde_dagster.execution.plans.make_plans import Plans
+from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.engine_tasks import AuditResult
-from vde_dagster.planning.environments.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit
 from vde_dagster.project.selection import select
@@ -31,11 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuditedRange:
-    """The result of one audit in one range of a model.
-
-    Args:
-        interval: The range (UTC).
-    """
+    """The result of one audit in one range (UTC) of a model."""
 
     model: ModelName
     audit: Audit
@@ -101,11 +96,8 @@ class EnvironmentAudit:
         """
         plan, store = self._plan, self.warehouse.store
         run = AuditRun(self.run_id, self.environment, plan.base_version)
-        snapshots = {
-            model.name: plan.snapshots[model.snapshot_id]
-            for model in plan.models
-            if model.snapshot_id is not None and model.name in plan.entries
-        }
+        target = plan.target
+        snapshots = {one.name: target[one.name] for one in plan.models if one.name in target}
         chosen = select(
             {name: found.model for name, found in snapshots.items()},
             self.patterns,
@@ -142,13 +134,15 @@ class EnvironmentAudit:
             raise ExecutionError(f"{name}: its audits could not be run: {error}") from error
         if stop.is_set():
             raise ExecutionError("the audits were cancelled", hint="what they found is kept")
-        results = [item for items in found.values() for item in _in_order(items)]
+        results = []
+        for items in found.values():
+            labels = list(dict.fromkeys(item.audit.label for item in items))
+            results += sorted(items, key=lambda i: (labels.index(i.audit.label), i.interval))
         return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
 
     def _ranges(self, name: ModelName) -> list[Interval] | None:
         """Return the ranges of a model to audit; None when it has no rows of its own."""
-        snapshot = self._snapshot(name)
-        table = self._table(name)
+        snapshot, table = self._plan.target[name], self._table(name)
         if table is None:
             kind = snapshot.model.kind
             return [self._tasks.latest_slot(snapshot)] if kind.is_audited else None
@@ -156,38 +150,21 @@ class EnvironmentAudit:
         # Audits of a table that is made whole look at all of it, whichever slot it was made for.
         return ranges if snapshot.is_incremental else ranges[-1:]
 
-    def _snapshot(self, name: ModelName) -> Snapshot:
-        return self._plan.snapshots[self._plan.entries[name].snapshot_id]
-
     def _table(self, name: ModelName) -> PhysicalTable | None:
         table_id = self._plan.entries[name].table_id
         return self._tasks.target.tables[table_id] if table_id is not None else None
 
     def _resolver(self, plan: Plan) -> Resolver:
+        """Resolve names in what is shown, with the earlier states that the environment holds."""
         store = self.warehouse.store
-        production = store.environments.get(PRODUCTION)
-        entries = production.entries.values() if production else ()
         ids = {entry.table_id for entry in plan.entries.values() if entry.table_id}
-        shown = store.environments.get(plan.environment)
-        resolver = Resolver(
-            environment=plan.environment,
-            entries=_as_shown(plan, shown),
-            snapshots=plan.snapshots,
-            tables=store.tables.load(sorted(ids)),
-            production=frozenset(entry.table_id for entry in entries if entry.table_id),
+        shown = named_environment(self.warehouse, plan.environment)
+        entries = {
+            name: replace(entry, held=shown.held.get(entry.table_id or ""))
+            for name, entry in plan.entries.items()
+        }
+        views = shown.views
+        resolver = replace(plan, entries=entries).resolver(
+            store.tables.load(sorted(ids)), suffix=views.suffix, mode=views.mode
         )
         return with_held(self.warehouse, resolver)
-
-
-def _as_shown(plan: Plan, shown: Environment | None) -> dict[ModelName, Entry]:
-    """Return a plan's entries, those that the environment holds at earlier states with these."""
-    held = shown.held if shown is not None else {}
-    return {
-        name: replace(entry, held=held.get(entry.table_id or ""))
-        for name, entry in plan.entries.items()
-    }
-
-
-def _in_order(items: list[AuditedRange]) -> list[AuditedRange]:
-    labels = list(dict.fromkeys(item.audit.label for item in items))
-    return sorted(items, key=lambda item: (labels.index(item.audit.label), item.interval))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote, split_identifier
@@ -30,8 +31,7 @@ class Difference:
 
     Args:
         category: What that means for its data, or None.
-        new: Its snapshot in the one environment, or None.
-        old: Its snapshot in the other, or None.
+        new: Its snapshot in the one environment, or None; `old` likewise.
     """
 
     name: ModelName
@@ -55,39 +55,27 @@ class Difference:
 def compare_environments(
     warehouse: Warehouse, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Compare what an environment shows with what another one does; stores nothing.
-
-    Args:
-        new: The environment, or version of one, whose changes are told.
-        old: The one that it is compared with.
-    """
-    differing = [
-        name for name in {**new.entries, **old.entries} if _id(new, name) != _id(old, name)
-    ]
-    ids = {one for name in differing for one in (_id(new, name), _id(old, name)) if one}
-    snapshots = warehouse.store.snapshots.load(ids)
+    """Compare what an environment, or a version of one, shows with what another one does."""
+    now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
+    ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
+    ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
+    snapshots = warehouse.store.snapshots.load({*chain.from_iterable(ids.values())} - {""})
     found = []
-    for name in sorted(differing):
-        one, two = snapshots.get(_id(new, name) or ""), snapshots.get(_id(old, name) or "")
+    for name, pair in ids.items():
+        one, two = map(snapshots.get, pair)
         change, category = classify(one, two)
         found.append(Difference(name, change, category, one, two))
     return tuple(found)
 
 
-def _id(environment: Environment, name: ModelName) -> str | None:
-    entry = environment.entries.get(name)
-    return entry.snapshot_id if entry is not None else None
-
-
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """A model of which two versions show other rows, or may do.
+    """A model of which two versions show other rows, or may do; numbers are None when unknown.
 
     Args:
-        same_table: Whether one table serves both.
-        before: Rows in the other version, when known.
-        after: Rows in the version, when known.
-        added: Rows that commits in between wrote, in one table and when known.
+        before: Rows in the other version.
+        after: Rows in the version.
+        added: Rows that commits in between wrote, in one table.
         removed: Rows that commits in between deleted or wrote anew.
     """
 
@@ -114,10 +102,6 @@ def compare_data(
     warehouse: Warehouse, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
     """Compare what two versions pin, by Iceberg's metadata; no rows are read.
-
-    Args:
-        new: The version whose changes are told.
-        old: The one that it is compared with.
 
     Returns:
         The models that both show, with their own table, as of another snapshot or table. What one
@@ -166,8 +150,7 @@ class Comparison:
     """Differences between two tables.
 
     Args:
-        source: The one, as it is called in Spark.
-        target: The other.
+        source: The one, as it is called in Spark; `target` is the other.
         keys: The columns that rows are compared by.
         rows: Numbers of rows: `source`, `target`, `joined`, `identical`, `differing`,
             `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows whose key
@@ -244,8 +227,7 @@ def compare_tables(
     """Compare two tables by a key.
 
     Args:
-        source: The one, quoted.
-        target: The other.
+        source: The one, quoted; `target` is the other.
         where: Spark SQL that the rows of both have to meet.
         limit: The most rows of each sample.
 

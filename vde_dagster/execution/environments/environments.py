@@ -14,10 +14,19 @@ from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.changes.followers import follow
 from vde_dagster.execution.environments.version_changes import VersionChange, changes_until
 from vde_dagster.execution.plans.gather_state import complete_state
-from vde_dagster.execution.published_version import named_environment, no_environment
+from vde_dagster.execution.published_version import (
+    named_environment,
+    no_environment,
+    require_environment,
+)
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Environment,
+    environment_name,
+    require_changeable,
+)
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.views import virtual_update
 from vde_dagster.state.db.leases import environment_lease, table_lease
@@ -40,7 +49,7 @@ class FreezeResult:
 
     Args:
         live: External tables that its models without tables read: they are read as they are.
-        failed_statements: What was to run on its views and failed.
+        failed_statements: Those on its views.
     """
 
     environment: Environment
@@ -81,8 +90,6 @@ class Environments:
         Args:
             version: The version; by default the latest one that differs from the current.
             who: For the environment's history; the system user by default.
-            definitions_only: Whether the data stay as they are.
-            dry_run: Whether to say only what would happen.
 
         Raises:
             UsageError: There is no such environment or version, or its data are gone.
@@ -93,25 +100,23 @@ class Environments:
         warehouse, store = self.warehouse, self.warehouse.store
         name, who = environment_name(environment), who or current_user()
         store.project.require_own()
-        store.environments.require_changeable(name)
-        if not store.environments.exists(name):
-            raise no_environment(store, name)
+        require_changeable(name, named_environment(warehouse, name).frozen)
         owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
         work = Rollback(warehouse, name, version, who, definitions_only)
         if dry_run:
-            return work.prepare().result
+            return work.prepare()[1]
         with store.leases.holding(environment_lease(name), owner) as held:
             warehouse.lakehouse.recover()
-            prepared = work.prepare()
-            tables = (table_lease(one.table_id) for one in prepared.publication.returns)
+            publication, result = work.prepare()
+            tables = (table_lease(one.table_id) for one in publication.returns)
             with store.leases.holding_all(tables, owner) as leases:
-                store.tables.note_parts(parts_again(prepared.publication))
+                store.tables.note_parts(parts_again(publication))
                 published = warehouse.lakehouse.publish(
-                    replace(prepared.publication, leases=(held.lease, *leases))
+                    replace(publication, leases=(held.lease, *leases))
                 )
         failed = run_virtual_update(warehouse, name, owner)
         follow(warehouse, name, who)
-        return replace(prepared.result, environment=published, failed_statements=failed)
+        return replace(result, environment=published, failed_statements=failed)
 
     def freeze(
         self, source: str, name: str, keep: timedelta | None = None, *, who: str | None = None
@@ -123,7 +128,6 @@ class Environments:
 
         Args:
             source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` for the current one.
-            name: The new environment's name.
             keep: For how long; without it until it is dropped.
             who: For the environment's history; the system user by default.
 
@@ -166,7 +170,11 @@ class Environments:
             state = complete_state(store, frozen, None, ())
             gone = [n for n, e in entries.items() if e.table_id and e.table_id not in state.tables]
             if gone:
-                raise _gone(version, gone)
+                raise UsageError(
+                    f"{version} cannot be frozen: the tables of {listed(sorted(gone), 5)} were "
+                    "cleaned up",
+                    hint="freeze a later version",
+                )
             production = store.environments.get(PRODUCTION)
             frozen.views.require_free(entries, production.entries if production else entries)
             resolver = _pinned(warehouse, state.resolver(frozen), version)
@@ -219,9 +227,7 @@ class Environments:
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
         store.project.require_own()
-        if not store.environments.exists(name):
-            raise no_environment(store, name)
-        store.environments.invalidate(name)
+        store.environments.invalidate(require_environment(store, name))
 
 
 def _require_free(warehouse: Warehouse, name: str) -> None:
@@ -264,27 +270,12 @@ def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
         raise UsageError(message, hint=error.hint) from None
 
 
-def _gone(version: str, names: list[ModelName]) -> UsageError:
-    return UsageError(
-        f"{version} cannot be frozen: the tables of {listed(sorted(names), 5)} were cleaned up",
-        hint="freeze a later version",
-    )
-
-
 def _live(
     entries: Mapping[ModelName, Entry], snapshots: Mapping[str, Snapshot]
 ) -> tuple[ModelName, ...]:
     """Return the external tables that models without tables read."""
     known = {name: snapshots[entry.snapshot_id] for name, entry in entries.items()}
     external = {name for name, one in known.items() if one.model.kind.is_external}
-    return tuple(
-        sorted(
-            {
-                parent
-                for name, entry in entries.items()
-                if entry.table_id is None and name not in external
-                for parent in known[name].parents
-                if parent in external
-            }
-        )
-    )
+    queries = (one for name, one in known.items() if entries[name].table_id is None)
+    read = {parent for one in queries if one.name not in external for parent in one.parents}
+    return tuple(sorted(read & external))

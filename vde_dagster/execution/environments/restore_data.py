@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoingBack:
-    """The tables of an old version: restored, held or gone.
+    """The tables of an old version, by their ids: restored, held or gone.
 
     Args:
-        returns: By table id, those that go back, or whose filled ranges do.
-        changed: By table id, where rows that readers find are others then (UTC).
-        rows: By table id, how many rows the tables that move have then, when known.
-        models: By table id, the models that the tables serve.
-        held: By table id, what is shown of tables that are others' and stay where they are.
-        others: By environment and table id, what others hold on to of tables that move.
+        returns: Those that go back, or whose filled ranges do.
+        changed: Where rows that readers find are others then (UTC).
+        rows: How many rows the tables that move have then, when known.
+        models: The models that the tables serve.
+        held: What is shown of tables that are others' and stay where they are.
+        others: By environment first, what others hold on to of tables that move.
     """
 
     returns: Mapping[str, Return] = field(default_factory=dict)
@@ -92,9 +92,6 @@ class GoingBack:
 def going_back(warehouse: Warehouse, current: Environment, old: Environment) -> GoingBack:
     """Find out what becomes of the tables of an old version; changes nothing.
 
-    Args:
-        old: The version that is to be shown again.
-
     Raises:
         UsageError: The version has no pins, or what they name is gone.
     """
@@ -137,7 +134,7 @@ class _Looking:
         own = {one: line for one, line in lines.items() if one not in held}
         if production:
             returns = {
-                one: self._return(one, self._was_filled(one), lines.get(one), exactly=True)
+                one: self._return(one, self._was_filled(one), lines.get(one, _ALIKE), exactly=True)
                 for one in self.pins
                 if self._differs(one)
             }
@@ -145,8 +142,10 @@ class _Looking:
             returns = self._still_true(own)
         others: dict[str, dict[str, HeldState]] = {}
         for table_id, names in shown.items() if production else ():
+            head = self.heads[table_id]
             for name in names:
-                others.setdefault(name, {})[table_id] = _held(self.heads[table_id])
+                held_there = HeldState(head.snapshot_id, head.schema_id, head.rows)
+                others.setdefault(name, {})[table_id] = held_there
         unmoved = dict.fromkeys(self.pins.keys() - held.keys(), IntervalSet())
         return GoingBack(
             returns,
@@ -177,7 +176,7 @@ class _Looking:
         return self._moves(table_id) or now != self._was_filled(table_id)
 
     def _return(
-        self, table_id: str, filled: IntervalSet, lines: _Lines | None, *, exactly: bool
+        self, table_id: str, filled: IntervalSet, lines: _Lines, *, exactly: bool
     ) -> Return:
         ref, branch = self.places[table_id]
         return Return(
@@ -188,8 +187,8 @@ class _Looking:
             self.heads[table_id].snapshot_id,
             branch,
             self.old.published_at if exactly else None,
-            lines.commits_left if lines is not None else frozenset(),
-            lines.commits_found if lines is not None else frozenset(),
+            lines.commits_left,
+            lines.commits_found,
         )
 
     def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
@@ -223,17 +222,11 @@ class _Looking:
 
     def _refused(self, table_ids: Collection[str], why: str) -> UsageError:
         names = sorted(str(name) for one in table_ids for name in self.models[one])
-        why = why.format(models=listed(names, 5))
-        which = f"version {self.old.version} of '{self.old.name}'"
+        why, old = why.format(models=listed(names, 5)), self.old
         return UsageError(
-            f"the data of {which} cannot be restored: {why}",
-            hint=self._hint(),
-        )
-
-    def _hint(self) -> str:
-        return (
-            "show its definitions over today's data: "
-            f"vde rollback {self.old.name} --to {self.old.version} --definitions-only"
+            f"the data of version {old.version} of '{old.name}' cannot be restored: {why}",
+            hint="show its definitions over today's data: "
+            f"vde rollback {old.name} --to {old.version} --definitions-only",
         )
 
 
@@ -244,8 +237,6 @@ class _Lines:
     Args:
         left: Where the commits wrote that readers find now, and will not (UTC).
         found: Where the commits wrote that they will find, and do not now (UTC).
-        commits_left: Those commits that readers find now, and will not.
-        commits_found: Those that they will find, and do not now.
     """
 
     left: IntervalSet
@@ -271,6 +262,9 @@ class _Lines:
         return cls(_written(after, both), _written(before, both), now - both, then - both)
 
 
+_ALIKE = _Lines(IntervalSet(), IntervalSet(), frozenset(), frozenset())
+
+
 def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> IntervalSet:
     ranges: list[Interval] = []
     for snapshot in line:
@@ -281,10 +275,6 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
             return EVERYTHING
         ranges.append(Interval.parse(summary[INTERVAL_KEY]))
     return IntervalSet.of(ranges)
-
-
-def _held(head: Head) -> HeldState:
-    return HeldState(head.snapshot_id, head.schema_id, head.rows)
 
 
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
@@ -345,7 +335,6 @@ def reverted(
     """Say which models of an old version are shown by tables that changed in place since.
 
     Args:
-        old: The version that is to be shown again.
         state: The snapshots and tables of the old version.
         moved: Those whose tables go back: what was filled since is gone.
     """

@@ -50,12 +50,11 @@ class RollbackResult:
     Args:
         environment: The environment's new version, equal to an old one.
         restored: The old version's number.
-        missing: What is to be computed, by model that the rollback changed: what was not filled
-            then, or is made of rows that are gone; `vde run` computes it.
-        failed_statements: What was to run on the published views and failed.
+        missing: What is to be computed by `vde run`, of models that the rollback changed: what was
+            not filled then, or is made of rows that are gone.
+        failed_statements: Those on the published views.
         reverted: Models whose tables changed in place since, with what they show now.
-        moved: Models whose tables go back to what they held, each with how many rows that is,
-            when known.
+        moved: Models whose tables go back to what they held, with the rows, when known.
         held: Models of tables that are others', shown as they were until the next plan or run.
         holding: By other environment, the models of which it goes on showing what it showed.
         definitions_only: Whether the data stay as they are.
@@ -83,14 +82,6 @@ def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedRollback:
-    """A rollback that nobody has seen yet."""
-
-    publication: Publication
-    result: RollbackResult
-
-
-@dataclass(frozen=True, slots=True)
 class Rollback:
     """A rollback, as it was asked for."""
 
@@ -100,7 +91,7 @@ class Rollback:
     who: str
     definitions_only: bool
 
-    def prepare(self) -> PreparedRollback:
+    def prepare(self) -> tuple[Publication, RollbackResult]:
         """Find out what is to be published; changes nothing."""
         warehouse, store = self.warehouse, self.warehouse.store
         current = store.environments.get(self.name)
@@ -138,7 +129,7 @@ class Rollback:
             published_at=now,
             published_by=self.who,
             expires_at=current.expires_at,
-            note=f"rollback to {old.version}" + self._without_data(),
+            note=f"rollback to {old.version}{', definitions only' * self.definitions_only}",
             suffix=suffix,
             mode=mode,
         )
@@ -164,18 +155,13 @@ class Rollback:
             dict(sorted(back.rows_of_models().items())),
             tuple(sorted(name for one in back.held for name in back.models[one])),
             {
-                one.environment.name: tuple(
-                    sorted(n for n, e in one.environment.entries.items() if e.table_id in tables)
-                )
-                for one in publication.holding
-                for tables in [back.others[one.environment.name]]
+                one.name: tuple(sorted(n for n, e in one.entries.items() if e.table_id in tables))
+                for one in (holding.environment for holding in publication.holding)
+                for tables in [back.others[one.name]]
             },
             self.definitions_only,
         )
-        return PreparedRollback(publication, result)
-
-    def _without_data(self) -> str:
-        return ", definitions only" if self.definitions_only else ""
+        return publication, result
 
     def _holding(self, name: str, back: GoingBack, now: datetime) -> Holding:
         """Make the version of another environment that holds what it shows of tables that move."""
@@ -233,9 +219,8 @@ def _find(
         if data and store.versions.is_before_end(current.name, number):
             break
         old = store.versions.at(current.name, number)
-        if old is None:
-            continue
-        if old.entries != current.entries or (data and _rows(store, old) != now):
+        other = old is not None and old.entries != current.entries
+        if old is not None and (other or (data and _rows(store, old) != now)):
             return old
     raise UsageError(
         f"environment '{current.name}' has no earlier version that differs",

@@ -30,9 +30,9 @@ class DataChange:
     Args:
         is_new: Whether the version before did not show it.
         is_back: Whether one before that did, as after a rollback.
-        rows: Rows in it, when known.
-        added: Rows that were written since, when known; one that is written anew counts twice.
-        removed: Rows that were deleted or written anew, when known.
+        rows: Rows in it; like all numbers here, when known.
+        added: Rows that were written since; one that is written anew counts twice.
+        removed: Rows that were deleted or written anew.
         intervals: What the version's plan filled (UTC).
     """
 
@@ -119,14 +119,9 @@ def changes_until(
                 filled.get((change.table_id, plans.get(change.version)), _NOTHING),
             )
         )
-    return [
-        VersionChange(version, tuple(sorted(found.get(version.version, []), key=_models)))
-        for version in versions
-    ]
-
-
-def _models(change: DataChange) -> tuple[ModelName, ...]:
-    return change.models
+    for data in found.values():
+        data.sort(key=lambda one: one.models)
+    return [VersionChange(one, tuple(found.get(one.version, ()))) for one in versions]
 
 
 def _growths(
