@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.base.names import ModelName
-    from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
+    from vde_dagster.execution.changes.reading import FoundChanges
     from vde_dagster.execution.environments.compare import Comparison
     from vde_dagster.planning.changes.columns import ColumnEvent
     from vde_dagster.state.environments.changes import ChangeCursor
@@ -93,7 +93,7 @@ _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
 """Of the columns in front, those that differ within one answer: the table shows no others."""
 
 
-def changes_json(found: FoundChanges) -> dict[str, Any]:
+def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
     """Return the documented JSON form of changes."""
     changes = found.changes
     cursor = None
@@ -142,7 +142,7 @@ def show_cursors(console: Console, found: dict[str, Any]) -> None:
         console.print(f"no cursor of {found['model']} in '{found['environment']}' was moved yet")
 
 
-def show_changes(console: Console, found: FoundChanges) -> None:
+def show_changes(console: Console, found: FoundChanges[Any]) -> None:
     """Print changes as a table, and what changed of the columns above it."""
     changes = found.changes
     for event in changes.events:
@@ -163,7 +163,7 @@ def show_changes(console: Console, found: FoundChanges) -> None:
         show_rows(console, columns, [tuple(row[i] for i in kept) for row in found.rows])
 
 
-def changes_notes(found: FoundChanges | ArrowChanges, rows: int) -> Iterator[str]:
+def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
     """Yield what is said to people behind the rows, by their number."""
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
@@ -175,14 +175,14 @@ def changes_notes(found: FoundChanges | ArrowChanges, rows: int) -> Iterator[str
         yield f"[dim]when you have them: --cursor {found.cursor} --ack {ack}[/]"
 
 
-def _ack(found: FoundChanges | ArrowChanges) -> str | None:
+def _ack(found: FoundChanges[Any]) -> str | None:
     """Return what a consumer acknowledges; None where nobody may, or not all was read."""
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"
 
 
-def _own(found: FoundChanges) -> int:
+def _own(found: FoundChanges[Any]) -> int:
     from vde_dagster.planning.changes.query import MARKS
 
     return len(found.changes.columns) - len(MARKS)

@@ -22,10 +22,10 @@ import sqlglot
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.changes.between import steps_of
 from vde_dagster.execution.changes.compare_versions import (
+    ComparedSides,
     ModelChanges,
     Side,
     TableAtPin,
-    compare_sides,
 )
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnEvent, ViewColumn
@@ -385,9 +385,8 @@ class World:
         at = datetime(2024, 1, 1, tzinfo=timezone.utc)
         later = Environment("prod", until, {}, f"p{until}", at, "me")
         one, two = self.versions[since], self.versions[until]
-        return compare_sides(
-            "lake", later, NAME, since, one.side() if one else None, two.side() if two else None
-        )
+        before, after = (version.side() if version else None for version in (one, two))
+        return ComparedSides("lake", later, NAME, since, before, after).changes()
 
     def steps(self, since: int, until: int, *, pinned_only: bool = False) -> ModelChanges:
         """What the package says of each version from one to another."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from vde_dagster.base.names import ModelName
-    from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
+    from vde_dagster.execution.changes.reading import FoundChanges
     from vde_dagster.execution.workspace import Workspace
 
 
@@ -124,11 +124,11 @@ def changes(
         output.result({**query.to_json(), "sql": query.query}, query.query)
         return
     asked: dict[str, Any] = {"since": since, "until": to, "cursor": cursor, "each": each}
-    found: FoundChanges | ArrowChanges
+    found: FoundChanges[Any]
     if form in ("csv", "arrow"):
         found = workspace.changes.read_arrow(where, model, limit=limit, **asked)
-        write_rows(found.table, form, file)
-        _note(output, found, found.table.num_rows)
+        write_rows(found.rows, form, file)
+        _note(output, found, found.rows.num_rows)
     else:
         from vde_dagster.cli.rows_view import changes_json, show_changes
 
@@ -205,7 +205,7 @@ def _list(output: Output, workspace: Workspace, environment: str, model: ModelNa
     output.result(value, lambda console: show_cursors(console, value))
 
 
-def _note(output: Output, found: FoundChanges | ArrowChanges, count: int) -> None:
+def _note(output: Output, found: FoundChanges[Any], count: int) -> None:
     from vde_dagster.cli.rows_view import changes_notes
 
     for line in changes_notes(found, count):

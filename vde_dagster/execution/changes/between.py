@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.compare_versions import (
+    ComparedSides,
     ModelChanges,
     Side,
-    compare_sides,
     pair_sides,
     read_side,
 )
@@ -72,7 +72,8 @@ def changes_between(
             why = error.message
     if after is None and before is None:
         raise _no_model(environment, model, since, later.version)
-    return compare_sides(warehouse.settings.catalog, later, model, since, before, after, why)
+    catalog = warehouse.settings.catalog
+    return ComparedSides(catalog, later, model, since, before, after, why).changes()
 
 
 def _no_model(environment: str, model: ModelName, since: int, until: int) -> UsageError:
@@ -93,10 +94,6 @@ def changes_by_version(
 
     A copy that applies them in the order of `_change_ordinal` has been what each version showed.
 
-    Args:
-        since: The version that the reader has; 0 for nothing yet.
-        until: The version that the reader wants; None for the current one.
-
     Raises:
         UsageError: As `changes_between`, or the wanted version is the earlier one.
     """
@@ -112,16 +109,12 @@ def changes_by_version(
     try:
         shown = list(_shown(warehouse, environment, model, since, whole.until))
     except _GoneError as error:
-        return resync_of(whole, error.message)
+        return resync_of(whole, str(error))
     return steps_of(warehouse.settings.catalog, model, shown, whole)
 
 
 class _GoneError(Exception):
     """The content of a version in between cannot be read."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 def _shown(
@@ -184,7 +177,7 @@ def steps_of(
             continue
         earlier = shown[place - 1]
         since = earlier[0].version if earlier is not None else 0
-        step = compare_sides(
+        step = ComparedSides(
             catalog,
             later[0],
             model,
@@ -194,22 +187,12 @@ def steps_of(
             ordinal=first + len(found),
             pinned_only=pinned_only,
             by_commits=sum(one.method == "commits" for one, _ in found) < LOGS // 2,
-        )
+        ).changes()
         if step.method == "resync":
             return resync_of(whole, f"version {step.until} cannot be told: {step.why}")
         if step.method != "nothing":
             found.append((step, columns.at(place)))
-    return _together(whole, sides[0] is not None, columns, found)
-
-
-def _together(
-    whole: ModelChanges,
-    began: bool,
-    columns: ColumnsOfSteps,
-    found: Sequence[tuple[ModelChanges, tuple[ColumnPair, ...]]],
-) -> ModelChanges:
-    events = column_events(columns.first, columns.at(0)) if began else ()
-    shown = columns.last
+    events = column_events(columns.first, columns.at(0)) if sides[0] is not None else ()
     taken = Step(0, None, whole.until, whole.publication_id)
     parts = [in_last_columns(step.query, pairs) for step, pairs in found]
     # A step that has all rows inserted or deleted has no images, and so no key.
@@ -220,8 +203,8 @@ def _together(
         method="steps" if found else "nothing",
         events=tuple(events),
         key=key or (),
-        columns=(*MARKS, *((column.name, column.type) for column in shown)),
-        query=spelled_apart(" UNION ALL ".join(parts)) or no_changes(shown, taken),
+        columns=(*MARKS, *((column.name, column.type) for column in columns.last)),
+        query=spelled_apart(" UNION ALL ".join(parts)) or no_changes(columns.last, taken),
         steps=tuple(step for step, _ in found),
     )
 

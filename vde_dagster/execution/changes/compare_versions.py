@@ -57,13 +57,12 @@ class ModelChanges:
 
     Args:
         since: The earlier version's number; 0 for the time before any.
-        until: The later version's.
-        publication_id: The publication that made the later version.
+        until: The later version's; `publication_id` made it.
         why: For `resync`, why they cannot be told, so that the view has to be read anew.
         key: Columns by which images of one row are paired, or none.
         columns: (name, Spark SQL type) of the answer.
         query: Spark SQL that returns them; any session with the project's catalog can run it.
-        steps: Where each version is told for itself, what each changed, of those that did.
+        steps: Where each version is told for itself, those that changed something.
     """
 
     environment: str
@@ -104,36 +103,6 @@ class ModelChanges:
         }
 
 
-def compare_sides(
-    catalog: str,
-    later: Environment,
-    model: ModelName,
-    since: int,
-    before: Side | None,
-    after: Side | None,
-    why: str | None = None,
-    *,
-    ordinal: int = 0,
-    pinned_only: bool = False,
-    by_commits: bool = True,
-) -> ModelChanges:
-    """Find out how two versions of a model are compared.
-
-    Args:
-        since: The earlier version's number.
-        before: What the earlier version shows; None where it does not show the model.
-        after: What the later one shows; one of them is there.
-        why: Why what the earlier one shows cannot be read.
-        ordinal: What counts this step among others.
-        pinned_only: Whether to read only what versions pin, and so no commit in between.
-        by_commits: Whether Iceberg's log of changes may be read.
-    """
-    compared = _Comparison(
-        catalog, later, model, since, before, after, ordinal, pinned_only, by_commits
-    )
-    return compared.changes(why)
-
-
 def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
     """Say which column of the earlier version each column of the later one goes on from."""
     if before is None:
@@ -143,8 +112,16 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
-    """Two sides that are compared; either is None where its version does not show the model."""
+class ComparedSides:
+    """Two versions of a model that are compared; either side is None where it is not shown.
+
+    Args:
+        since: The earlier version's number.
+        why: Why what the earlier one shows cannot be read.
+        ordinal: What counts this step among others.
+        pinned_only: Whether to read only what versions pin, and so no commit in between.
+        by_commits: Whether Iceberg's log of changes may be read.
+    """
 
     catalog: str
     later: Environment
@@ -152,18 +129,20 @@ class _Comparison:
     since: int
     before: Side | None
     after: Side | None
-    ordinal: int
-    pinned_only: bool
-    by_commits: bool
+    why: str | None = None
+    ordinal: int = 0
+    pinned_only: bool = False
+    by_commits: bool = True
 
-    def changes(self, resync: str | None) -> ModelChanges:
+    def changes(self) -> ModelChanges:
+        """Find out how they are compared."""
         before, after = self.before, self.after
         shown = after or before
         assert shown is not None
         pairs = self._pairs(shown)
         events = () if before is None or after is None else column_events(before.columns, pairs)
         found = self._result(shown, tuple(events))
-        why = resync or self._why_not(shown)
+        why = self.why or self._why_not(shown)
         if why is not None:
             query = no_changes(shown.columns, self._step(), resync=True)
             return replace(found, method="resync", why=why, events=(), query=query)
@@ -293,26 +272,20 @@ def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> 
 
 def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
     """Return the first key whose columns both versions have."""
-    both: dict[str, ViewColumn] = {
-        pair.after.name.lower(): pair.after for pair in pairs if pair.before is not None
+    both = {
+        pair.after.name.lower()
+        for pair in pairs
+        if pair.before is not None
+        and not any(word in pair.after.type.lower() for word in ("map<", "variant"))
     }
     for key in shown.keys:
-        if key and all(name in both and _may_be_key(both[name]) for name in key):
+        if key and key <= both:
             return tuple(column.name for column in shown.columns if column.name.lower() in key)
     return ()
 
 
-def _may_be_key(column: ViewColumn) -> bool:
-    return not any(word in column.type.lower() for word in ("map<", "variant"))
-
-
 class TableAtPin(NamedTuple):
-    """A table as a version shows it.
-
-    Args:
-        pin: What the version shows of it.
-        metadata: The table's metadata now.
-    """
+    """A table as a version shows it, with its metadata now."""
 
     table: PhysicalTable
     pin: Pin
@@ -325,7 +298,6 @@ class Side:
 
     Args:
         query: Spark SQL that reads its rows as they were.
-        columns: Its columns, in order.
         keys: Sets of columns that tell rows apart, those that people declared first.
         shown: The table that serves it; None for a query.
         uncertain: Why the query need not return what the version showed, or None.
@@ -344,13 +316,10 @@ def read_side(
     name: ModelName,
     reader: PinnedVersion | None = None,
 ) -> Side | None:
-    """Find out how a model is read as a version showed it.
+    """Find out how a model is read as a version showed it; None where it did not.
 
     Args:
         reader: What is known of the version already.
-
-    Returns:
-        None where the version does not show the model.
 
     Raises:
         UsageError: The data of the version are not known, or gone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from vde_dagster.planning.environments.environment import Environment
 
 
+Rows = TypeVar("Rows")
+
+
 @dataclass(frozen=True, slots=True)
-class FoundChanges:
-    """Changes that were read.
+class FoundChanges(Generic[Rows]):
+    """Changes that were read, as tuples or as an Arrow table.
 
     Args:
         changes: From where to where, and how they were found.
@@ -34,26 +37,9 @@ class FoundChanges:
     """
 
     changes: ModelChanges
-    rows: tuple[tuple[Any, ...], ...]
-    more: bool = False
-    cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ArrowChanges:
-    """Changes that were read into Arrow.
-
-    Args:
-        changes: From where to where, and how they were found.
-        table: The changes, in the order of the key where there is one.
-        more: Whether there are more than were asked for.
-        cursor: The cursor that they were read by, or None.
-    """
-
-    changes: ModelChanges
-    table: pa.Table
-    more: bool = False
-    cursor: str | None = None
+    rows: Rows
+    more: bool
+    cursor: str | None
 
 
 class Asked(TypedDict, total=False):
@@ -81,12 +67,11 @@ class Changes:
 
     def read(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
-    ) -> FoundChanges:
+    ) -> FoundChanges[tuple[tuple[Any, ...], ...]]:
         """Read the changes of a published model, row by row.
 
         Args:
             limit: The most changes to return.
-            asked: See `Asked`.
 
         Raises:
             UsageError: There is no such environment, model or version, or the data of the version
@@ -100,25 +85,19 @@ class Changes:
         elif changes.method != "nothing":
             rows = engine().query(_ordered(changes), limit + 1 if limit is not None else None)[1]
         more = limit is not None and len(rows) > limit
-        return FoundChanges(
-            changes, tuple(rows[:limit] if more else rows), more, asked.get("cursor")
-        )
+        rows = tuple(rows[:limit] if more else rows)
+        return FoundChanges(changes, rows, more, asked.get("cursor"))
 
     def read_arrow(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
-    ) -> ArrowChanges:
-        """Read the rows of `read` as an Arrow table, without rows in Python.
-
-        Raises:
-            UsageError: As `read`.
-        """
+    ) -> FoundChanges[pa.Table]:
+        """Read the rows of `read` as an Arrow table, without rows in Python."""
         changes, engine = self.between(environment, model, **asked), self.warehouse.engine
         # Also where nothing changed: the engine knows what Arrow's types are.
         table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)
         more = limit is not None and table.num_rows > limit
-        return ArrowChanges(
-            changes, table.slice(0, limit) if more else table, more, asked.get("cursor")
-        )
+        rows = table.slice(0, limit) if more else table
+        return FoundChanges(changes, rows, more, asked.get("cursor"))
 
     def between(
         self,
@@ -130,11 +109,7 @@ class Changes:
         cursor: str | None = None,
         each: bool = False,
     ) -> ModelChanges:
-        """Return the query of changes, for any Spark session with the catalog; reads no row.
-
-        Raises:
-            UsageError: As `read`.
-        """
+        """Return the query of changes, for any Spark session with the catalog; reads no row."""
         where = environment_name(environment)
         name = ModelName.parse(model, self.warehouse.settings.default_namespace)
         if (since is None) == (cursor is None):
@@ -150,7 +125,7 @@ class Changes:
         ask = changes_by_version if each else changes_between
         return ask(self.warehouse, where, name, since or 0, until)
 
-    def acknowledge(self, found: FoundChanges | ArrowChanges, *, who: str | None = None) -> None:
+    def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
         """Move the cursor by which changes were read, once the caller has kept them.
 
         Raises:
@@ -216,11 +191,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def _check_cursor(name: str) -> None:
-    """Make sure that a text may be a cursor's name.
-
-    Raises:
-        UsageError: It may not.
-    """
+    """Make sure that a text may be a cursor's name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"'{name}' is not a cursor's name",
@@ -236,13 +207,10 @@ _SCHEMA = "vde_changes"
 def expand_changes(
     warehouse: Warehouse, version: Environment, sql: str
 ) -> tuple[str, dict[ModelName, str]]:
-    """Replace calls of `changes` by names of tables.
+    """Replace calls of `changes` by names of tables, and return what these stand for, too.
 
     Args:
         version: What is queried: whose changes, and up to which version where none is said.
-
-    Returns:
-        The query, and the Spark SQL that each of the names stands for.
 
     Raises:
         UsageError: A call has other arguments than a model and one or two versions, or what they

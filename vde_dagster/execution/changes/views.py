@@ -67,7 +67,8 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
     models = [
         entry.name
         for entry in current.entries.values()
-        if entry.table_id is not None and _is_wanted(entry.name, patterns)
+        if entry.table_id is not None
+        and any(fnmatchcase(str(entry.name), pattern) for pattern in patterns)
     ]
     own = {current.views.ref(name) for name in current.entries}
     there = [ref for ref in ending if ref not in own]
@@ -96,10 +97,6 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
     of = {current.views.ref(_named(name)): name for name in models}
     without += ((of[ref], why) for ref, why in taken.items())
     return ChangeViews(changed, tuple(without))
-
-
-def _is_wanted(name: ModelName, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(str(name), pattern) for pattern in patterns)
 
 
 def _named(name: ModelName) -> ModelName:
@@ -216,11 +213,7 @@ class VersionsOfViews:
         return last if last >= point.first else None
 
     def shown(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
-        """Read a model's states in the versions, oldest first.
-
-        Raises:
-            UsageError: What the last one showed is not known.
-        """
+        """Read a model's states in the versions, oldest first; the last one has to be known."""
         found: list[Shown] = []
         for point in reversed(points):
             one = self._read(name, point)

@@ -21,12 +21,7 @@ from vde_dagster.execution.published_version import (
 )
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environments.environment import (
-    PRODUCTION,
-    Environment,
-    environment_name,
-    require_changeable,
-)
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.views import virtual_update
 from vde_dagster.state.db.leases import environment_lease, table_lease
@@ -100,7 +95,9 @@ class Environments:
         warehouse, store = self.warehouse, self.warehouse.store
         name, who = environment_name(environment), who or current_user()
         store.project.require_own()
-        require_changeable(name, named_environment(warehouse, name).frozen)
+        store.environments.require_changeable(name)
+        if not store.environments.exists(name):
+            raise no_environment(store, name)
         owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
         work = Rollback(warehouse, name, version, who, definitions_only)
         if dry_run:

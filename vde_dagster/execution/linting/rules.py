@@ -1,7 +1,5 @@
 """Rules of the linter: the base class of a project's own, the built-in ones, and their views of
 models and project, in SQLMesh's words.
-
-What cannot be so is a mistake of every plan, rule or not; this is what may be, or may not.
 """
 
 from __future__ import annotations
@@ -26,23 +24,16 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """A violation of a rule, as it is remembered and told.
-
-    Args:
-        message: What is wrong, in one sentence.
-    """
+    """A violation of a rule in one sentence, as it is remembered and told."""
 
     message: str
     location: SourceLocation
 
 
 class RuleViolation:
-    """A violation of a rule by a model.
+    """A violation of a rule by a model, in one sentence.
 
-    Args:
-        violation_msg: What is wrong, in one sentence.
-        violation_range: Where, as SQLMesh's editors want it; not used.
-        fixes: Edits that mend it; not used.
+    SQLMesh's editors want its range and fixes, which nothing here uses.
     """
 
     def __init__(
@@ -102,11 +93,7 @@ class Rule(ABC):
 
 
 class KindView:
-    """A kind, as rules ask it: `name`, `is_full`, `is_incremental_by_time_range`, `time_column` …
-
-    Args:
-        snapshot: Its model's snapshot.
-    """
+    """A kind, as rules ask it: `name`, `is_full`, `time_column` …"""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._kind = snapshot.model.kind
@@ -127,9 +114,7 @@ class ModelView(Model):
     """A model as rules ask it: SQLMesh's names for what ours says, and all of ours.
 
     Args:
-        snapshot: The model's snapshot.
-        settings: The project's settings.
-        parents: The snapshots of the models that it reads, as of the next two for built-in rules.
+        parents: The snapshots of the models that it reads, for built-in rules, as are the next two.
         tested: Whether it has a unit test.
     """
 
@@ -186,7 +171,7 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Return a violation at words of the model's header, or at its begin."""
+        """Return a violation at words of the model's header, or at its beginning."""
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)
@@ -212,11 +197,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """The project around a model; notes that it was asked, as its answers change with others.
-
-    Args:
-        settings: The project's settings.
-    """
+    """The project around a model; notes that it was asked, as its answers change with others."""
 
     def __init__(
         self,
@@ -234,7 +215,10 @@ class ContextView(Context):
     def models(self) -> dict[str, ModelView]:
         """All models by name."""
         self.asked += 1
-        return dict(self._views())
+        return {
+            str(name): ModelView(snapshot, self._settings)
+            for name, snapshot in self._snapshots.items()
+        }
 
     @property
     def models_with_tests(self) -> set[str]:
@@ -243,11 +227,7 @@ class ContextView(Context):
         return {str(name) for name in self._tested}
 
     def get_model(self, name: str, raise_if_missing: bool = False) -> ModelView | None:
-        """Return a model by its name, or None.
-
-        Raises:
-            KeyError: There is none, and that is to be raised.
-        """
+        """Return a model by its name, or None."""
         self.asked += 1
         text = str(name).replace('"', "").replace("`", "").lower()
         for key, snapshot in self._snapshots.items():
@@ -256,10 +236,6 @@ class ContextView(Context):
         if raise_if_missing:
             raise KeyError(name)
         return None
-
-    def _views(self) -> Iterator[tuple[str, ModelView]]:
-        for name, snapshot in self._snapshots.items():
-            yield str(name), ModelView(snapshot, self._settings)
 
 
 LINT_VERSION = "1"

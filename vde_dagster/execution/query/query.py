@@ -25,7 +25,6 @@ from vde_dagster.execution.published_version import (
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Environment,
-    ViewNames,
     environment_name,
 )
 from vde_dagster.planning.environments.resolver import column_map
@@ -50,9 +49,7 @@ class QueryResult:
 
     Args:
         columns: (name, Spark SQL type) in order.
-        rows: The rows, as tuples of Python values.
-        publication_id: The publication that the whole answer was read from.
-        version: The version of the environment that it made.
+        publication_id: The publication that the whole answer was read from, which made `version`.
         read_live: External tables that were read as they are now, though the version is past.
     """
 
@@ -75,7 +72,7 @@ def externals_of(warehouse: Warehouse, environment: Environment) -> dict[ModelNa
 
 
 def names_in_queries(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
-    """Return the resolution of names in a query, with catalogs that only the environment knows."""
+    """Return the resolution of names in a query, with catalogs that its environment knows."""
     catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
     return TableNames(settings.catalog, "default", catalogs)
 
@@ -90,11 +87,9 @@ _OF_FILES = re.compile(
 def is_of_files(error: BaseException) -> bool:
     """Say whether an error may come of a file that is missing or damaged."""
     cause: BaseException | None = error
-    while cause is not None:
-        if _OF_FILES.search(str(cause)):
-            return True
+    while cause is not None and not _OF_FILES.search(str(cause)):
         cause = cause.__cause__
-    return False
+    return cause is not None
 
 
 ATTEMPTS = 5
@@ -121,9 +116,9 @@ class Queries:
             environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of
                 it, with the definitions and the data that it was published with.
             limit: The most rows to return.
-            at: A time (UTC): the version that was current then.
             raw: Whether to leave out the rules of `query_rules`, which keep a query to models;
                 for who may do on this machine whatever Spark may do.
+            at: A time (UTC): the version that was current then.
 
         Raises:
             UsageError: There is no such environment, or the query cannot be read or does more
@@ -138,7 +133,6 @@ class Queries:
         """Read a published model into memory, without an engine and so without a JVM.
 
         Args:
-            model: The model, with a table of its own: of any kind but VIEW, EMBEDDED and EXTERNAL.
             columns: The columns to read; all by default.
 
         Raises:
@@ -181,59 +175,56 @@ class Queries:
         Spark loads a query's views one by one, so a query can straddle a publication. The
         publication's id is compared before and after, and the query is run again when it moved.
         """
-        from vde_dagster.execution.changes.reading import expand_changes
-        from vde_dagster.execution.query.query_rules import check_query
-        from vde_dagster.planning.rendering.render import render_environment_query
-
-        warehouse, written = self.warehouse, sql
         for _ in range(ATTEMPTS):
-            before = named_environment(warehouse, environment)
-            if not warehouse.lakehouse.catalog.form.keeps_pointers:
-                return self._of_version(before, written, limit, raw)
-            sql, changes = expand_changes(warehouse, before, written)
-            externals = externals_of(warehouse, before)
-            table_names = names_in_queries(warehouse.settings, externals.values())
-            names, shown = set(before.entries), before.views
-            production = warehouse.store.environments.get(PRODUCTION)
-            elsewhere = set(production.entries) - names if production else set()
-
-            def view(
-                name: ModelName,
-                names: set[ModelName] = names,
-                elsewhere: set[ModelName] = elsewhere,
-                externals: dict[ModelName, ExternalTable] = externals,
-                views: ViewNames = shown,
-                changes: dict[ModelName, str] = changes,
-            ) -> str | None:
-                if name in changes:
-                    return changes[name]
-                if name in externals:
-                    return externals[name].quoted(warehouse.settings.catalog)
-                if name in names:
-                    return views.quoted(name, warehouse.settings.catalog)
-                if name in elsewhere:
-                    # Left as it is, the name would silently mean production's view.
-                    raise UsageError(
-                        f"environment '{environment}' has no model {name}, only production has",
-                        hint=f"query '{PRODUCTION}', or plan '{environment}' with the model",
-                    )
-                return None
-
-            if not raw:
-                # What production alone has is told apart below, with a message of its own.
-                check_query(sql, names | elsewhere | changes.keys(), table_names)
-            rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
-            with warehouse.lakehouse.naming_damage(partial(_read, warehouse, before)):
-                columns, rows = warehouse.engine().query(rendered, limit)
-            after = warehouse.store.environments.get(environment)
-            if after is not None and after.publication_id == before.publication_id:
-                return QueryResult(
-                    tuple(columns), tuple(rows), before.publication_id, before.version
-                )
+            version = named_environment(self.warehouse, environment)
+            if not self.warehouse.lakehouse.catalog.form.keeps_pointers:
+                return self._of_version(version, sql, limit, raw)
+            answer = self._of_views_now(version, sql, limit, raw)
+            after = self.warehouse.store.environments.get(environment)
+            if after is not None and after.publication_id == version.publication_id:
+                return answer
         raise ConflictError(
             f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
             hint="query again",
         )
+
+    def _of_views_now(
+        self, version: Environment, sql: str, limit: int | None, raw: bool
+    ) -> QueryResult:
+        from vde_dagster.execution.changes.reading import expand_changes
+        from vde_dagster.execution.query.query_rules import check_query
+        from vde_dagster.planning.rendering.render import render_environment_query
+
+        warehouse, catalog = self.warehouse, self.warehouse.settings.catalog
+        sql, changes = expand_changes(warehouse, version, sql)
+        externals = externals_of(warehouse, version)
+        table_names = names_in_queries(warehouse.settings, externals.values())
+        names = set(version.entries)
+        production = warehouse.store.environments.get(PRODUCTION)
+        elsewhere = set(production.entries) - names if production else set()
+
+        def view(name: ModelName) -> str | None:
+            if name in changes:
+                return changes[name]
+            if name in externals:
+                return externals[name].quoted(catalog)
+            if name in names:
+                return version.views.quoted(name, catalog)
+            if name in elsewhere:
+                # Left as it is, the name would silently mean production's view.
+                raise UsageError(
+                    f"environment '{version.name}' has no model {name}, only production has",
+                    hint=f"query '{PRODUCTION}', or plan '{version.name}' with the model",
+                )
+            return None
+
+        if not raw:
+            # What production alone has is told apart above, with a message of its own.
+            check_query(sql, names | elsewhere | changes.keys(), table_names)
+        rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
+        with warehouse.lakehouse.naming_damage(partial(_read, warehouse, version)):
+            columns, rows = warehouse.engine().query(rendered, limit)
+        return QueryResult(tuple(columns), tuple(rows), version.publication_id, version.version)
 
     def _of_version(
         self, version: Environment, sql: str, limit: int | None, raw: bool

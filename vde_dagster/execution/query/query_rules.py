@@ -96,9 +96,6 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 def refuse_substitution(sql: str) -> None:
     """Refuse `${env:HOME}`, which Spark replaces before it reads the SQL, in strings too.
 
-    Args:
-        sql: The query as it was written, or as it is handed to Spark.
-
     Raises:
         UsageError: It has `${` in it.
     """

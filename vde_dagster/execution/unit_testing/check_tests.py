@@ -20,11 +20,10 @@ def mistakes_in_tests(
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield the mistakes in tests, as far as their models and inputs are known.
+    """Yield the mistakes in tests of given models, as far as these and their inputs are known.
 
     Args:
-        tests: Tests of these models; others are left out.
-        snapshots: Those of them that could be understood.
+        snapshots: Those of the models that could be understood.
     """
     for test in tests:
         if test.model in models:
@@ -32,10 +31,7 @@ def mistakes_in_tests(
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
-    """Check what can be checked without running the test.
-
-    Returns:
-        The tested model's snapshot.
+    """Check what can be checked without running the test; return the tested model's snapshot.
 
     Raises:
         ProjectError: There is no such model, a parent has no rows, or a column is unknown.
@@ -72,41 +68,25 @@ def _mistakes(
                 location=test.location,
             )
     for parent, table in test.inputs:
-        yield from _unknown_columns(test, parent, table, snapshots.get(parent))
+        what = f"gives {parent} a column '{{}}' that it does not have"
+        yield from _unknown_columns(test, table, snapshots.get(parent), what, "has")
     if test.expected is not None:
-        yield from _unreturned_columns(test, test.expected, snapshots.get(test.model))
+        what = f"expects a column '{{}}' that {test.model} does not return"
+        yield from _unknown_columns(test, test.expected, snapshots.get(test.model), what, "returns")
 
 
 def _unknown_columns(
-    test: UnitTest, parent: ModelName, table: TestTable, snapshot: Snapshot | None
+    test: UnitTest, table: TestTable, snapshot: Snapshot | None, what: str, does: str
 ) -> Iterator[ProjectError]:
-    known = _columns(snapshot)
+    """Yield the columns that a model lacks; none where its own are not known."""
+    known = {column.name.lower() for column in snapshot.columns} if snapshot else set()
     for column in table.columns if known else ():
         if column.lower() not in known:
             yield ProjectError(
-                f"the test '{test.name}' gives {parent} a column '{column}' that it does not have",
-                hint=f"it has {', '.join(sorted(known))}",
+                f"the test '{test.name}' {what.format(column)}",
+                hint=f"it {does} {', '.join(sorted(known))}",
                 location=test.location,
             )
-
-
-def _unreturned_columns(
-    test: UnitTest, expected: TestTable, snapshot: Snapshot | None
-) -> Iterator[ProjectError]:
-    known = _columns(snapshot)
-    for column in expected.columns if known else ():
-        if column.lower() not in known:
-            yield ProjectError(
-                f"the test '{test.name}' expects a column '{column}' that {test.model} does not "
-                "return",
-                hint=f"it returns {', '.join(sorted(known))}",
-                location=test.location,
-            )
-
-
-def _columns(snapshot: Snapshot | None) -> set[str]:
-    """Return the columns of a model in lower case; none where they are not known."""
-    return {column.name.lower() for column in snapshot.columns} if snapshot else set()
 
 
 def select_tests(
@@ -119,7 +99,6 @@ def select_tests(
 
     Args:
         patterns: Names of tests, and patterns of models, see `project.selection`.
-        changed: Returns which files differ from a branch.
 
     Raises:
         UsageError: A pattern is no test's name and selects no model.

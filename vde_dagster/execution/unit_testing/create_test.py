@@ -37,7 +37,6 @@ class Wanted:
         variables: The test's variables, `start`, `end` and `execution_time` among them.
         name: The test's name; `test_` and the model's by default.
         path: Its file in the folder of tests; the test's name by default.
-        overwrite: Whether a file that is there is replaced.
         include_ctes: Whether rows of common table expressions are expected too.
     """
 
@@ -54,12 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A test that was written.
-
-    Args:
-        path: Its file, relative to the project's root.
-        inputs: How many rows each parent has.
-    """
+    """A test that was written, with the number of rows of each parent and of its output."""
 
     name: str
     path: str
@@ -71,8 +65,8 @@ def create_test(workspace: Workspace, wanted: Wanted) -> Created:
     """Write a test of a model that passes.
 
     Raises:
-        UsageError: There is no such model or environment, a file is there, or values cannot be
-            written; or the test would not pass again. Nothing is written.
+        UsageError: There is no such model or environment, a file is there, values cannot be
+            written, or the test would not pass again. Nothing is written.
         ExecutionError: Spark failed.
     """
     models, settings = workspace.project.models, workspace.settings
@@ -91,11 +85,21 @@ def create_test(workspace: Workspace, wanted: Wanted) -> Created:
     body: dict[str, Any] = {"model": str(model)}
     if wanted.variables:
         body["vars"] = dict(wanted.variables)
-    body["inputs"] = {str(parent): _table(*table) for parent, table in tables.items()}
+    body["inputs"] = {
+        str(parent): {"columns": dict(columns), "rows": _rows(columns, rows)}
+        for parent, (columns, rows) in tables.items()
+    }
     body["outputs"] = {"query": []}
     test = _read(workspace, path, name, body)
     body["outputs"] = _outputs(workspace, test, wanted)
-    _make_sure_it_passes(workspace, _read(workspace, path, name, body))
+    test = _read(workspace, path, name, body)
+    result = run_test(test, workspace.snapshots(), workspace.engine())
+    if not result.passed:
+        raise UsageError(
+            f"{test.model} does not return the same rows twice, so no test was written: "
+            f"{result.summary}",
+            hint="fix the time with --var execution_time=2024-01-01",
+        )
     with replacing(workspace.root / path) as file:
         file.write(_text(name, body).encode())
     counts = {str(parent): len(rows) for parent, (_, rows) in tables.items()}
@@ -122,10 +126,6 @@ def _rows_of_parents(
     return tables
 
 
-def _table(columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    return {"columns": dict(columns), "rows": _rows(columns, rows)}
-
-
 def _rows(
     columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> list[dict[str, Any]]:
@@ -142,16 +142,6 @@ def _outputs(workspace: Workspace, test: UnitTest, wanted: Wanted) -> dict[str, 
     found = {part: _rows(*rows_of(test, snapshots, engine, part)) for part in parts}
     query = _rows(*rows_of(test, snapshots, engine))
     return {"ctes": found, "query": query} if found else {"query": query}
-
-
-def _make_sure_it_passes(workspace: Workspace, test: UnitTest) -> None:
-    result = run_test(test, workspace.snapshots(), workspace.engine())
-    if not result.passed:
-        raise UsageError(
-            f"{test.model} does not return the same rows twice, so no test was written: "
-            f"{result.summary}",
-            hint="fix the time with --var execution_time=2024-01-01",
-        )
 
 
 def _read(workspace: Workspace, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:

@@ -67,7 +67,8 @@ def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: En
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
     try:
-        for part, expected in _expectations(test):
+        whole = [(None, test.expected)] if test.expected is not None else []
+        for part, expected in (*whole, *test.ctes):
             if part is not None and snapshot.model.python is not None:
                 continue
             columns, rows = rows_of(test, snapshots, engine, part)
@@ -112,16 +113,8 @@ def ctes_of(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[st
     return _ctes(model.query) if model.query else ()
 
 
-def _expectations(test: UnitTest) -> list[tuple[str | None, TestTable]]:
-    """List (common table expression, or None for the whole query; its expected rows)."""
-    whole = [(None, test.expected)] if test.expected is not None else []
-    return [*whole, *test.ctes]
-
-
 def _types(snapshot: Snapshot | None) -> dict[str, str | None]:
-    if snapshot is None:
-        return {}
-    return {column.name: column.type for column in snapshot.columns}
+    return {column.name: column.type for column in snapshot.columns} if snapshot else {}
 
 
 def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None) -> str:
@@ -227,12 +220,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """The difference between two multisets of rows.
-
-    Args:
-        missing: Rows that were expected and not returned.
-        unexpected: Rows that were returned and not expected.
-    """
+    """The difference between two multisets of rows: expected and missing, or not expected."""
 
     columns: tuple[str, ...]
     missing: tuple[Row, ...]
@@ -245,12 +233,7 @@ class RowDifference:
 def compare_rows(
     columns: Sequence[str], expected: Iterable[Row], actual: Iterable[Row]
 ) -> RowDifference:
-    """Compare rows without regard to their order.
-
-    Args:
-        columns: The columns of both.
-        expected: The rows that should be there, as often as they occur.
-    """
+    """Compare rows without regard to their order, each as often as it occurs."""
     wanted = [(_key(row), row) for row in expected]
     found = [(_key(row), row) for row in actual]
     return RowDifference(
@@ -291,11 +274,7 @@ _CALLED = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
 
 
 def with_frozen_time(sql: str, now: datetime) -> str:
-    """Replace what asks for the time by an instant: CURRENT_DATE, `now()`, `unix_timestamp()` ….
-
-    Args:
-        now: The instant; days and wall clocks are those of UTC.
-    """
+    """Replace what asks for the time by an instant, in UTC: CURRENT_DATE, `now()` …."""
     lowered = sql.lower()
     if not any(word in lowered for word in _CALLED):
         return sql
@@ -337,8 +316,8 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
     """Write a test's table as a Spark SQL query that returns its rows.
 
     Args:
-        types: Spark SQL type by column, of every column that the query is to have; a column that
-            the test does not mention is NULL. The test's own declarations win.
+        types: Spark SQL type of every column that the query is to have; one that the test does
+            not mention is NULL. The test's own declarations win.
     """
     if table.query is not None:
         return table.query
@@ -361,11 +340,10 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
 
 def literal(value: Any, type_: str | None) -> str:
-    """Write a value as Spark SQL.
+    """Write a value that YAML read as Spark SQL; an instant without a zone is UTC.
 
     Args:
-        value: What YAML read; an instant without a zone is UTC.
-        type_: The column's Spark SQL type, to which it is cast, or None to leave it as it is.
+        type_: The Spark SQL type to which it is cast, or None to leave it as it is.
     """
     text = _untyped(value, type_)
     return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text

@@ -27,8 +27,8 @@ class ToldDifference:
 
     Args:
         part: `query`, or the CTE.
-        missing: Expected and not returned, the first of them.
-        unexpected: Returned and not expected, the first of them.
+        missing: The first of those expected and not returned.
+        unexpected: The first of those returned and not expected.
     """
 
     part: str
@@ -61,7 +61,6 @@ class ToldTest:
         error: Why the model could not be run at all, or None.
         remembered: Whether it was not run, as it had passed before on the same model.
         environment: The environment of the plan, or None of a test that ran by itself.
-        plan: The plan, or None.
     """
 
     model: ModelName
@@ -86,12 +85,7 @@ class ToldTest:
         environment: str | None = None,
         plan: str | None = None,
     ) -> ToldTest:
-        """Tell a result.
-
-        Args:
-            remembered: Whether it was not run.
-            environment: The environment of the plan that it ran with.
-        """
+        """Tell a result."""
         test, error = result.test, result.error
         return cls(
             model=test.model,
