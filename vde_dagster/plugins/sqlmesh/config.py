@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vde_dagster.plugins.sqlmesh.values import choices
+
 
 @dataclass(frozen=True, slots=True)
 class Does:
@@ -20,7 +22,7 @@ class Does:
 
     Args:
         what: The setting or behaviour it becomes, or why it has none.
-        used: Whether it does anything; what does nothing is named in a warning.
+        used: Whether it does anything; an unused key is named in a warning.
     """
 
     what: str
@@ -32,7 +34,7 @@ def _unused(why: str) -> Does:
 
 
 class Shape(BaseModel):
-    """A part of the configuration; a key that SQLMesh does not know is a mistake."""
+    """A part of the configuration; a key that SQLMesh does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -46,7 +48,7 @@ class Shape(BaseModel):
 
 
 class Anything(Shape):
-    """What this package never looks into, such as a connection."""
+    """A part that this package never looks into, such as a connection."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
@@ -64,7 +66,7 @@ _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigque
 
 
 class EnvironmentSuffixTarget(str, enum.Enum):
-    """Where an environment's name goes in the names of views."""
+    """The part of a view's name that has the environment's name."""
 
     SCHEMA = "schema"
     TABLE = "table"
@@ -78,20 +80,10 @@ class VirtualEnvironmentMode(str, enum.Enum):
     DEV_ONLY = "dev_only"
 
 
-class TableNamingConvention(str, enum.Enum):
-    """How physical tables are named."""
-
-    SCHEMA_AND_TABLE = "schema_and_table"
-    TABLE_ONLY = "table_only"
-    HASH_MD5 = "hash_md5"
-
-
-class AutoCategorizationMode(str, enum.Enum):
-    """How SQLMesh tells whether a change breaks what reads a model."""
-
-    FULL = "full"
-    SEMI = "semi"
-    OFF = "off"
+TableNamingConvention = choices(
+    "TableNamingConvention", "schema_and_table", "table_only", "hash_md5"
+)
+AutoCategorizationMode = choices("AutoCategorizationMode", "full", "semi", "off")
 
 
 class CategorizerConfig(Shape):
@@ -104,28 +96,29 @@ class CategorizerConfig(Shape):
 
     @classmethod
     def all_off(cls) -> CategorizerConfig:
-        """Switch all off."""
+        """Set all to OFF."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.OFF))
 
     @classmethod
     def all_semi(cls) -> CategorizerConfig:
-        """Ask where it cannot be told."""
+        """Set all to SEMI."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.SEMI))
 
     @classmethod
     def all_full(cls) -> CategorizerConfig:
-        """Ask never."""
+        """Set all to FULL."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.FULL))
 
 
 _AS_PROPERTY = "default of the model's property"
 _OF_KINDS = "default of the kind's property, for kinds that have it"
 _STATEMENTS = "run for every model, before its own statements of that sort"
-_AUTOMATIC = "what a change means is computed from the query"
+_FORMATTING = "whether `vde format` touches models; their property wins"
+_JOINED = "joined with the model's, key by key"
 
 
 class ModelDefaultsConfig(Shape):
-    """What holds for models that say nothing else."""
+    """Properties of models that do not give them."""
 
     kind: Annotated[Any, Does(_AS_PROPERTY)] = None
     dialect: Annotated[str | None, Does("`dialect`")] = None
@@ -136,21 +129,15 @@ class ModelDefaultsConfig(Shape):
     storage_format: Annotated[str | None, Does(_AS_PROPERTY)] = None
     on_destructive_change: Annotated[Any, Does(_OF_KINDS)] = None
     on_additive_change: Annotated[Any, Does(_OF_KINDS)] = None
-    physical_properties: Annotated[
-        dict[str, Any] | None, Does("joined with the model's, key by key")
-    ] = None
-    virtual_properties: Annotated[
-        dict[str, Any] | None, Does("joined with the model's, key by key")
-    ] = None
+    physical_properties: Annotated[dict[str, Any] | None, Does(_JOINED)] = None
+    virtual_properties: Annotated[dict[str, Any] | None, Does(_JOINED)] = None
     session_properties: Annotated[Any, _unused("models share one Spark session")] = None
     audits: Annotated[list[Any] | None, Does("of every model, beside its own")] = None
     optimize_query: Annotated[Any, _unused("Spark runs the query in its author's words")] = None
     allow_partials: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
     interval_unit: Annotated[Any, Does(_AS_PROPERTY)] = None
     enabled: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
-    formatting: Annotated[Any, Does("whether `vde format` touches models; their property wins")] = (
-        None
-    )
+    formatting: Annotated[Any, Does(_FORMATTING)] = None
     batch_concurrency: Annotated[int | None, Does(_OF_KINDS)] = None
     pre_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
     post_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
@@ -158,6 +145,11 @@ class ModelDefaultsConfig(Shape):
 
 
 _ONE_ENGINE = "there is one engine: Spark, under `[tool.vde.spark]`"
+_TESTS = "tests run on the same Spark"
+_SCHEDULES = "Dagster's schedules, or cron and `vde run`"
+_USERS = "who may do what is the business of Dagster and the catalog"
+_LOADERS = "sources are a seam of their own, see docs/extending.md"
+_PHYSICAL = "physical tables of `sales` are in `vde__sales`, in every environment"
 
 
 class GatewayConfig(Shape):
@@ -167,8 +159,8 @@ class GatewayConfig(Shape):
         Any, _unused(_ONE_ENGINE + "; its default catalog is the project's own")
     ] = None
     state_connection: Annotated[Any, _unused("`state_url`")] = None
-    test_connection: Annotated[Any, _unused("tests run on the same Spark")] = None
-    scheduler: Annotated[Any, _unused("Dagster's schedules, or cron and `vde run`")] = None
+    test_connection: Annotated[Any, _unused(_TESTS)] = None
+    scheduler: Annotated[Any, _unused(_SCHEDULES)] = None
     state_schema: Annotated[Any, _unused("`state_url`")] = None
     variables: Annotated[dict[str, Any], Does("win over those of the root")] = Field(
         default_factory=dict
@@ -186,7 +178,9 @@ class PlanConfig(Shape):
     """How plans are made."""
 
     forward_only: Annotated[bool, Does("`forward_only`")] = False
-    auto_categorize_changes: Annotated[Any, _unused(_AUTOMATIC)] = None
+    auto_categorize_changes: Annotated[
+        Any, _unused("what a change means is computed from the query")
+    ] = None
     include_unmodified: Annotated[
         Any, _unused("views of unchanged models cost nothing, and are always made")
     ] = False
@@ -201,7 +195,7 @@ class PlanConfig(Shape):
 
 
 class LinterConfig(Shape):
-    """Which rules are looked at."""
+    """The rules of the linter."""
 
     enabled: Annotated[bool, Does("`linter.enabled`")] = False
     rules: Annotated[list[str] | str | None, Does("`linter.rules`")] = None
@@ -210,7 +204,7 @@ class LinterConfig(Shape):
 
 
 class FormatConfig(Shape):
-    """How `vde format` lays SQL out."""
+    """The layout of `vde format`."""
 
     normalize: Annotated[Any, _unused("names stay as they are written")] = False
     pad: Annotated[int, Does("`format.pad`")] = 2
@@ -231,37 +225,27 @@ class Config(Shape):
     gateway: Annotated[Any, Does("another name of `gateways`")] = Field(default_factory=dict)
     default_gateway: Annotated[str, Does("whose variables and model defaults hold")] = ""
     default_connection: Annotated[Any, _unused(_ONE_ENGINE)] = None
-    default_test_connection: Annotated[Any, _unused("tests run on the same Spark")] = None
-    default_scheduler: Annotated[Any, _unused("Dagster's schedules, or cron and `vde run`")] = None
+    default_test_connection: Annotated[Any, _unused(_TESTS)] = None
+    default_scheduler: Annotated[Any, _unused(_SCHEDULES)] = None
     notification_targets: Annotated[Any, _unused("Dagster's sensors and alerts")] = None
     project: Annotated[str, Does("`name`")] = ""
     snapshot_ttl: Annotated[str, Does("`janitor_grace_hours`")] = ""
     environment_ttl: Annotated[str | None, Does("`environment_ttl_days`; null: 0, for ever")] = ""
     ignore_patterns: Annotated[list[str], Does("`ignore_patterns`")] = Field(default_factory=list)
     time_column_format: Annotated[str | None, Does("`time_column_format`")] = None
-    users: Annotated[Any, _unused("who may do what is the business of Dagster and the catalog")] = (
-        None
-    )
-    username: Annotated[
-        Any, _unused("who may do what is the business of Dagster and the catalog")
-    ] = ""
+    users: Annotated[Any, _unused(_USERS)] = None
+    username: Annotated[Any, _unused(_USERS)] = ""
     model_defaults: Annotated[ModelDefaultsConfig, Does("see below")] = Field(
         default_factory=ModelDefaultsConfig
     )
     pinned_environments: Annotated[set[str], Does("`pinned_environments`")] = Field(
         default_factory=set
     )
-    loader: Annotated[Any, _unused("sources are a seam of their own, see docs/extending.md")] = None
-    loader_kwargs: Annotated[
-        Any, _unused("sources are a seam of their own, see docs/extending.md")
-    ] = None
+    loader: Annotated[Any, _unused(_LOADERS)] = None
+    loader_kwargs: Annotated[Any, _unused(_LOADERS)] = None
     env_vars: Annotated[Any, _unused("set them in the environment, or in `.env`")] = None
-    physical_schema_mapping: Annotated[
-        Any, _unused("physical tables of `sales` are in `vde__sales`, in every environment")
-    ] = None
-    physical_schema_override: Annotated[
-        Any, _unused("physical tables of `sales` are in `vde__sales`, in every environment")
-    ] = None
+    physical_schema_mapping: Annotated[Any, _unused(_PHYSICAL)] = None
+    physical_schema_override: Annotated[Any, _unused(_PHYSICAL)] = None
     physical_table_naming_convention: Annotated[
         Any, _unused("names of physical tables are not to be read")
     ] = None
@@ -306,7 +290,7 @@ PARTS: dict[str, type[Shape]] = {
     "linter": LinterConfig,
     "format": FormatConfig,
 }
-"""Keys of the root that have keys of their own; each gateway has those of `GatewayConfig`."""
+"""Keys of the root that have keys of their own."""
 
 
 def does(part: type[Shape]) -> dict[str, Does]:
@@ -317,33 +301,17 @@ def does(part: type[Shape]) -> dict[str, Does]:
     }
 
 
-class UserRole(str, enum.Enum):
-    """What a user may do."""
-
-    REQUIRED_APPROVER = "required_approver"
-
-
-class NotificationEvent(str, enum.Enum):
-    """What somebody is told of."""
-
-    APPLY_START = "apply_start"
-    APPLY_END = "apply_end"
-    APPLY_FAILURE = "apply_failure"
-    RUN_START = "run_start"
-    RUN_END = "run_end"
-    RUN_FAILURE = "run_failure"
-    AUDIT_FAILURE = "audit_failure"
-    MIGRATION_START = "migration_start"
-    MIGRATION_END = "migration_end"
-    MIGRATION_FAILURE = "migration_failure"
-
-
-class MergeMethod(str, enum.Enum):
-    """How a bot merges."""
-
-    MERGE = "merge"
-    SQUASH = "squash"
-    REBASE = "rebase"
+UserRole = choices("UserRole", "required_approver")
+NotificationEvent = choices(
+    "NotificationEvent",
+    *(
+        f"{what}_{when}"
+        for what in ("apply", "run", "migration")
+        for when in ("start", "end", "failure")
+    ),
+    "audit_failure",
+)
+MergeMethod = choices("MergeMethod", "merge", "squash", "rebase")
 
 
 def __getattr__(name: str) -> Any:

@@ -17,13 +17,13 @@ DATE_INT_FMT = "%Y%m%d"
 
 
 def now(minute_floor: bool = True) -> datetime:
-    """Return the instant that the clock shows, by default without its seconds."""
+    """The clock's instant, by default without its seconds."""
     moment = datetime.now(tz=UTC)
     return moment.replace(second=0, microsecond=0) if minute_floor else moment
 
 
 def now_timestamp(minute_floor: bool = False) -> int:
-    """Return the instant that the clock shows, in milliseconds since 1970."""
+    """The clock's instant, in milliseconds since 1970."""
     return to_timestamp(now(minute_floor))
 
 

@@ -1,4 +1,4 @@
-"""What `sqlmesh.core.dialect` gives macros: reading SQL, and names of tables."""
+"""The functions of `sqlmesh.core.dialect` for macros: reading SQL, and names of tables."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import ast
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ class WrittenConfig:
     Args:
         path: The file, relative to the project's folder.
         lines: Line of every value by the keys that lead to it, as far as it is known.
-        seen: Files and environment variables that decided what it says.
-        above: What won over it, key by key.
+        seen: Files and environment variables that were read with it.
+        above: The person's own configuration, which won over it key by key.
     """
 
     path: Path
@@ -59,21 +59,26 @@ _HINT = "the configuration knows env_var('NAME', 'default') and user()"
 def read_config(root: Path) -> WrittenConfig | None:
     """Read the configuration file of a folder, a person's own, and the variables that add to it.
 
-    Returns:
-        What is written; None where there is no file.
-
     Raises:
-        ProjectError: There are two of them, or one cannot be read.
+        ProjectError: There are two files, or one cannot be read.
     """
     path = _only(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None
-    personal = read_personal_config()
-    with personal_environment(personal):
-        written = _read_file(root, path)
+    personal = _read_personal_config()
+    with _personal_environment(personal):
+        text = decoded(path, (root / path).read_bytes())
+        if path.suffix == ".py":
+            written = _read_python_config(root, path, text)
+        else:
+            written = _read_yaml_config(path, text)
     if personal is not None:
-        written = with_personal_config(written, personal)
-    written.seen.paths.update(map(str, personal_files()))
+        own = {key: value for key, value in personal.values.items() if key != _ENVIRONMENT}
+        longer = _EXTENDED if path.suffix == ".py" else frozenset()
+        values = _over(written.values, own, longer)
+        written.seen.add(personal.seen)
+        written = replace(written, values=values, above=personal)
+    written.seen.paths.update(map(str, _personal_files()))
     _add_environment(written.values)
     return written
 
@@ -89,27 +94,19 @@ def _only(paths: Sequence[Path], what: str) -> Path | None:
     return paths[0] if paths else None
 
 
-def _read_file(root: Path, path: Path) -> WrittenConfig:
-    text = decoded(path, (root / path).read_bytes())
-    if path.suffix == ".py":
-        return read_python_config(root, path, text)
-    return read_yaml_config(path, text)
-
-
 def _add_environment(values: dict[str, Any]) -> None:
     for name in variables_that_set():
         *parts, last = name.lower().split("__")[1:]
         table = values
         for part in parts:
             below = table.get(part)
-            below = dict(below) if isinstance(below, dict) else {}
-            table[part] = below
-            table = below
+            table[part] = dict(below) if isinstance(below, dict) else {}
+            table = table[part]
         if last:
             table[last] = os.environ[name]
 
 
-def read_yaml_config(path: Path, text: str) -> WrittenConfig:
+def _read_yaml_config(path: Path, text: str) -> WrittenConfig:
     """Read a configuration file in YAML.
 
     Raises:
@@ -132,29 +129,21 @@ _EXTENDED = frozenset({"before_all", "after_all", "ignore_patterns", "pinned_env
 _ENVIRONMENT = "env_vars"
 
 
-def personal_files() -> list[Path]:
-    """Return the places where such a file may be."""
+def _personal_files() -> list[Path]:
     folder = Path(os.path.expanduser("~"), ".sqlmesh")
     return [folder / name for name in _NAMES]
 
 
-def read_personal_config() -> WrittenConfig | None:
-    """Read a person's own configuration.
-
-    Returns:
-        What is written; None where there is no file.
-
-    Raises:
-        ProjectError: There are two of them, or one cannot be read.
-    """
-    found = [path for path in personal_files() if path.is_file()]
+def _read_personal_config() -> WrittenConfig | None:
+    """Read a person's own configuration, if there is one."""
+    found = [path for path in _personal_files() if path.is_file()]
     path = _only(found, "configuration files of your own")
-    return read_yaml_config(path, decoded(path, path.read_bytes())) if path is not None else None
+    return _read_yaml_config(path, decoded(path, path.read_bytes())) if path is not None else None
 
 
 @contextmanager
-def personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
-    """Let the environment have the variables of `env_vars` while a project's file is read."""
+def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
+    """Add the variables of `env_vars` to the environment while a project's file is read."""
     given = personal.values.get(_ENVIRONMENT) if personal is not None else None
     variables = given if isinstance(given, Mapping) else {}
     before = {str(name): os.environ.get(str(name)) for name in variables}
@@ -167,16 +156,6 @@ def personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def with_personal_config(written: WrittenConfig, personal: WrittenConfig) -> WrittenConfig:
-    """Put a person's own configuration over a project's."""
-    own = {key: value for key, value in personal.values.items() if key != _ENVIRONMENT}
-    longer = _EXTENDED if written.path.suffix == ".py" else frozenset()
-    written.seen.add(personal.seen)
-    return WrittenConfig(
-        written.path, _over(written.values, own, longer), written.lines, written.seen, personal
-    )
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str]) -> Any:
@@ -196,7 +175,7 @@ _SECONDS = 60
 _NAME = "config"
 
 
-def read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
+def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
     """Run `config.py` and read its object `config`.
 
     It is the project's own code, run as its macros are: what it reads is noted.
@@ -230,7 +209,7 @@ def read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
 
 
 def _unknown_key(error: ProjectError) -> ProjectError | None:
-    """Say in one line what a class of the configuration refused."""
+    """Return the error of a configuration's class in one line."""
     from pydantic import ValidationError
 
     refused = error.__cause__

@@ -17,7 +17,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 _MACROS = "vde_dagster.project.macros"
 _ANNOTATIONS = "vde_dagster.project.python.annotations"
 _DECORATORS = {
-    "model": f"{_PACKAGE}.decorators",
+    "model": f"{_PACKAGE}.models",
     "macro": f"{_MACROS}.registry",
     "signal": f"{_MACROS}.registry",
 }
@@ -39,10 +39,10 @@ _MACRO_NAMES = {
 }
 
 Names = dict[str, str]
-"""The modules that names come from; behind `*` the one that has all others."""
+"""The modules that names come from; behind `*` that of all others."""
 
 _VALUES = f"{_PACKAGE}.values"
-_KINDS = {"*": f"{_PACKAGE}.kinds"}
+_KINDS = {"*": f"{_PACKAGE}.models"}
 _CONFIG = {"*": f"{_PACKAGE}.config"}
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
@@ -52,7 +52,7 @@ _MODULES: dict[str, Names] = {
         **_SHAPES,
         "Config": _CONFIG["*"],
         "CustomKind": _KINDS["*"],
-        "CustomMaterialization": f"{_PACKAGE}.decorators",
+        "CustomMaterialization": f"{_PACKAGE}.models",
         "DatetimeRanges": f"{_PACKAGE}.dates",
         "RuntimeEnv": _VALUES,
         "str_to_bool": _VALUES,
@@ -91,10 +91,10 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.core.signal": {"signal": f"{_MACROS}.registry"},
     "sqlmesh.core.snapshot": {
         "Snapshot": _ANNOTATIONS,
-        "CustomMaterialization": f"{_PACKAGE}.decorators",
+        "CustomMaterialization": f"{_PACKAGE}.models",
     },
     "sqlmesh.core.snapshot.definition": _SHAPES,
-    "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.decorators"},
+    "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.models"},
     "sqlmesh.core.user": _CONFIG,
     "sqlmesh.cicd": _CONFIG,
     "sqlmesh.cicd.config": _CONFIG,
@@ -104,7 +104,7 @@ _MODULES: dict[str, Names] = {
     "sqlmesh.integrations.github.cicd.config": _CONFIG,
     "sqlmesh.utils": {"*": _VALUES},
     "sqlmesh.utils.date": {"*": f"{_PACKAGE}.dates"},
-    "sqlmesh.utils.errors": {"*": f"{_PACKAGE}.errors"},
+    "sqlmesh.utils.errors": {"*": _VALUES},
     "sqlmesh.utils.pydantic": {"validate_string": _VALUES},
 }
 
@@ -143,10 +143,7 @@ class _StandIn(ModuleType):
 
 
 def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
-    """Return a stand-in for a module of SQLMesh.
-
-    Args:
-        wanted: The names that are imported from it.
+    """Return a stand-in for a module of SQLMesh, which has the names that are wanted of it.
 
     Raises:
         NotThereError: There is none, or it has no such name; says what to write instead.

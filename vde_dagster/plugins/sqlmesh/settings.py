@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -32,24 +32,19 @@ from vde_dagster.project.yaml_text import KeyPath
 def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
     """Read a folder's configuration file, and put the project's own settings over it.
 
-    Args:
-        root: The folder; it has such a file.
-
     Raises:
         ProjectError: The configuration has mistakes.
     """
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
-    meant = meaning_of(written)
+    meant = _Meaning(written)
     clashes: list[str] = []
     table = _over(own, meant.table, "", clashes)
     warnings = []
-    if meant.unused:
-        warnings.append(
-            f"{len(meant.unused)} keys do nothing here: {', '.join(meant.unused)}"
-            if len(meant.unused) > 1
-            else f"the key {meant.unused[0]} does nothing here"
-        )
+    if len(meant.unused) == 1:
+        warnings.append(f"the key {meant.unused[0]} does nothing here")
+    elif meant.unused:
+        warnings.append(f"{len(meant.unused)} keys do nothing here: {', '.join(meant.unused)}")
     if clashes:
         warnings.append(f"{PYPROJECT} says something else, and wins: {', '.join(clashes)}")
     given = set(_names(own, ""))
@@ -87,38 +82,23 @@ _OF_MODELS = ("dialect", "cron", "owner", "start")
 """Defaults of models that are settings of their own."""
 
 
-@dataclass(slots=True)
-class MeantConfig:
-    """A configuration translated to settings, with its warnings.
-
-    Args:
-        table: Keys and values of `[tool.vde]`.
-        places: Where they come from, by their dotted names.
-        unused: Dotted names of keys that do nothing here.
-    """
-
-    table: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, SourceLocation] = field(default_factory=dict)
-    unused: list[str] = field(default_factory=list)
-
-
-def meaning_of(written: WrittenConfig) -> MeantConfig:
-    """Check a configuration, and say what it means.
+class _Meaning:
+    """A configuration translated to settings.
 
     Raises:
         ProjectError: Keys are unknown or values wrong; has all of these mistakes with their places.
     """
-    return _Reader(written).read()
 
-
-class _Reader:
     def __init__(self, written: WrittenConfig) -> None:
         self.written = written
-        self.meant = MeantConfig()
+        self.table: dict[str, Any] = {}
+        """Keys and values of `[tool.vde]`."""
+        self.places: dict[str, SourceLocation] = {}
+        """Places of the settings by dotted name."""
+        self.unused: list[str] = []
+        """Dotted names of keys that do nothing here."""
         self.mistakes: list[ProjectError] = []
-
-    def read(self) -> MeantConfig:
-        values = dict(self.written.values)
+        values = dict(written.values)
         gateways, at = self._gateways(values)
         self._check(Config, values, ())
         for key, value in values.items():
@@ -131,10 +111,9 @@ class _Reader:
             if not gateways:
                 self._own_catalog(values.get("default_connection"), ("default_connection",))
         if self.mistakes:
-            raise ProjectError.of(sorted(self.mistakes, key=_line))
-        return self.meant
-
-    # -- checking --------------------------------------------------------------------------
+            lined = ((one.location.line if one.location else 0) or 0 for one in self.mistakes)
+            in_order = sorted(zip(lined, self.mistakes, strict=True), key=itemgetter(0))
+            raise ProjectError.of([one for _, one in in_order])
 
     def _check(self, part: type[Shape], values: Mapping[str, Any], keys: KeyPath) -> None:
         try:
@@ -162,10 +141,8 @@ class _Reader:
         meanings = does(part)
         for key in values:
             dotted = f"{prefix}.{key}" if prefix else str(key)
-            if key in meanings and not meanings[key].used and dotted not in self.meant.unused:
-                self.meant.unused.append(dotted)
-
-    # -- gateways --------------------------------------------------------------------------
+            if key in meanings and not meanings[key].used and dotted not in self.unused:
+                self.unused.append(dotted)
 
     def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Take out the gateways by name, each a table, and check them."""
@@ -203,7 +180,7 @@ class _Reader:
         if isinstance(own, Mapping):
             keys: KeyPath = (at, name) if name else (at,)
             if name:
-                self.meant.table.setdefault("variables", {}).setdefault("gateway", name.lower())
+                self.table.setdefault("variables", {}).setdefault("gateway", name.lower())
             self._variables(own.get("variables"), (*keys, "variables"))
             self._model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
             connection = own.get("connection") or values.get("default_connection")
@@ -211,18 +188,16 @@ class _Reader:
 
     def _own_catalog(self, connection: Any, keys: KeyPath) -> None:
         """Let the connection's default catalog be the project's own."""
-        catalog = default_catalog(connection)
+        catalog = _default_catalog(connection)
         if catalog is not None:
             self._set(keys, "", "catalogs", catalog.lower())
 
-    # -- meaning ---------------------------------------------------------------------------
-
     def _set(self, keys: KeyPath, value: Any, *setting: str) -> None:
-        table = self.meant.table
+        table = self.table
         for part in setting[:-1]:
             table = table.setdefault(part, {})
         table[setting[-1]] = value
-        self.meant.places[".".join(setting)] = self.written.location(keys)
+        self.places[".".join(setting)] = self.written.location(keys)
 
     def _settings(self, values: Mapping[str, Any]) -> None:
         for key, setting in (
@@ -234,7 +209,7 @@ class _Reader:
             ("default_target_environment", ("dagster", "default_environment")),
         ):
             if values.get(key):
-                self._set((key,), plain(values[key]), *setting)
+                self._set((key,), _plain(values[key]), *setting)
         for key in ("before_all", "after_all"):
             if values.get(key):
                 self._set((key,), [str(text) for text in values[key]], key)
@@ -294,7 +269,7 @@ class _Reader:
     def _variables(self, given: Any, keys: KeyPath) -> None:
         for name, value in (given or {}).items():
             try:
-                self._set((*keys, name), plain(value), "variables", str(name).lower())
+                self._set((*keys, name), _plain(value), "variables", str(name).lower())
             except TypeError:
                 self._wrong(
                     (*keys, name),
@@ -315,15 +290,11 @@ class _Reader:
                 # What follows the comma is how SQLMesh compares names.
                 self._set(place, str(value).partition(",")[0].strip().lower() or "spark", key)
             elif key == "start" and not _is_day(value):
-                self._set(place, plain(value), "model_defaults", key)
+                self._set(place, _plain(value), "model_defaults", key)
             elif key in _OF_MODELS:
                 self._set(place, value if key == "start" else str(value), key)
             else:
-                self._set(place, plain(value), "model_defaults", key)
-
-
-def _line(mistake: ProjectError) -> int:
-    return (mistake.location.line or 0) if mistake.location else 0
+                self._set(place, _plain(value), "model_defaults", key)
 
 
 def _is_day(value: Any) -> bool:
@@ -337,31 +308,29 @@ def _truth(value: Any) -> Any:
     return value.lower() == "true" if isinstance(value, str) else value
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value as JSON has it: dates as texts.
 
     Raises:
         TypeError: It is something else.
     """
-    if value is None or isinstance(value, bool | int | float):
-        return value
     if isinstance(value, Enum):
-        return plain(value.value)
-    if isinstance(value, str):
+        return _plain(value.value)
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): plain(own) for key, own in value.items()}
+        return {str(key): _plain(own) for key, own in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(own) for own in value]
+        return [_plain(own) for own in value]
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump(exclude_unset=True))
+        return _plain(value.model_dump(exclude_unset=True))
     raise TypeError(type(value).__name__)
 
 
 def keys_and_meanings() -> Iterator[tuple[str, str, bool]]:
-    """Yield every key of the configuration by its dotted name, what it does, and if it does."""
+    """Yield the dotted name of every key, what it does, and whether it does anything."""
     for key, meaning in does(Config).items():
         if key not in PARTS:
             yield key, meaning.what, meaning.used
@@ -372,41 +341,29 @@ def keys_and_meanings() -> Iterator[tuple[str, str, bool]]:
 
 
 _KEYS = {
-    "snowflake": "database",
+    **dict.fromkeys(("databricks", "spark", "trino"), "catalog"),
+    **dict.fromkeys(("snowflake", "postgres", "gcp_postgres", "redshift"), "database"),
+    **dict.fromkeys(("mssql", "azuresql", "fabric"), "database"),
     "bigquery": "project",
-    "databricks": "catalog",
-    "spark": "catalog",
-    "trino": "catalog",
-    "postgres": "database",
-    "gcp_postgres": "database",
-    "redshift": "database",
-    "mssql": "database",
-    "azuresql": "database",
-    "fabric": "database",
 }
-"""Which key of a connection is its catalog, by the type of the engine."""
+"""The key of a connection that is its catalog, by the type of the engine."""
 
 
-def default_catalog(connection: Any) -> str | None:
+def _default_catalog(connection: Any) -> str | None:
     """Return the default catalog of a connection, as far as it is written there.
 
-    >>> default_catalog({"type": "duckdb", "database": "data/shop.duckdb"})
+    >>> _default_catalog({"type": "duckdb", "database": "data/shop.duckdb"})
     'shop'
     """
     if not isinstance(connection, Mapping):
         return None
     type_ = str(connection.get("type") or "").lower()
-    if type_ in ("duckdb", "motherduck"):
-        return _of_duckdb(connection)
-    value = connection.get(_KEYS.get(type_, ""))
-    return str(value) if isinstance(value, str) and value else None
-
-
-def _of_duckdb(connection: Mapping[str, Any]) -> str:
-    catalogs = connection.get("catalogs")
+    if type_ not in ("duckdb", "motherduck"):
+        value = connection.get(_KEYS.get(type_, ""))
+        return value if isinstance(value, str) and value else None
+    catalogs, database = connection.get("catalogs"), connection.get("database")
     if isinstance(catalogs, Mapping) and catalogs:
         return str(next(iter(catalogs)))
-    database = connection.get("database")
     if not isinstance(database, str) or database in ("", ":memory:"):
         return "memory"
     return PurePath(database.removeprefix("md:")).stem

@@ -1,4 +1,4 @@
-"""SQLMesh's small helpers for values, its enumerations and constants."""
+"""SQLMesh's enumerations, constants, errors and small helpers for values."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from typing import Any
 from vde_dagster.project.properties.times import UNITS
 
 
-class RuntimeStage(str, enum.Enum):
-    """What is going on while a macro is called; here queries are written once, as they run."""
+def choices(name: str, *members: str) -> Any:
+    """Make an enumeration of texts."""
+    return enum.Enum(name, {one.upper(): one for one in members}, type=str)
 
-    LOADING = "loading"
-    CREATING = "creating"
-    EVALUATING = "evaluating"
-    PROMOTING = "promoting"
-    DEMOTING = "demoting"
-    AUDITING = "auditing"
-    TESTING = "testing"
-    BEFORE_ALL = "before_all"
-    AFTER_ALL = "after_all"
+
+RuntimeStage = choices(
+    "RuntimeStage",
+    *("loading", "creating", "evaluating", "promoting", "demoting", "auditing", "testing"),
+    *("before_all", "after_all"),
+)
+IntervalUnit = choices("IntervalUnit", *UNITS)
 
 
 class RuntimeEnv(str, enum.Enum):
@@ -39,11 +38,6 @@ class RuntimeEnv(str, enum.Enum):
     def get(cls) -> RuntimeEnv:
         """Return what it is."""
         return cls.CI if os.environ.get("CI") else cls.TERMINAL
-
-
-IntervalUnit = enum.Enum(  # type: ignore[misc]
-    "IntervalUnit", {name.upper(): name for name in UNITS}, type=str
-)
 
 
 def str_to_bool(s: str | None) -> bool:
@@ -75,3 +69,36 @@ DEV = "dev"
 PROD = "prod"
 GATEWAY = "gateway"
 EPOCH = "1970-01-01"
+
+
+class SQLMeshError(Exception):
+    """Base of all of them."""
+
+
+class ConfigError(SQLMeshError):
+    """A definition is wrong."""
+
+    def __init__(self, message: Any = "", location: Any = None) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+def raise_config_error(msg: str, location: Any = None, error_type: Any = ConfigError) -> None:
+    """Raise the error with its place in the message."""
+    raise error_type(f"{msg} at '{location}'" if location else msg)
+
+
+_PARENTS = {
+    "AuditConfigError": ConfigError,
+    "BaseMissingReferenceError": ConfigError,
+    "MissingModelError": ConfigError,
+    "MissingSourceError": ConfigError,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Make the other errors when they are asked for: each is a class of its own, once."""
+    if not name.endswith(("Error", "Exception")):
+        raise AttributeError(name)
+    made = type(name, (_PARENTS.get(name, SQLMeshError),), {})
+    return globals().setdefault(name, made)

@@ -8,7 +8,7 @@ from typing import Any
 
 from vde_dagster.base.failures import said, where_raised
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation, placed
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
@@ -68,11 +68,13 @@ def read_parts(
         ProjectError: A text cannot be read, or the function failed; points at the decorator, or at
             the line of the project that raised.
     """
-    texts = {key: _listed(key, given.get(key), location) for key in STATEMENTS}
     with placed(location):
         expanded = {
-            key: [_expanded(text, location, context, dialect, key) for text in listed]
-            for key, listed in texts.items()
+            key: [
+                _expanded(text, location, context, dialect, key)
+                for text in _listed(key, given.get(key))
+            ]
+            for key in STATEMENTS
         }
         later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
     if function is not None:
@@ -134,17 +136,13 @@ def _call(
     return text.strip().rstrip(";")
 
 
-def _listed(key: str, given: Any, location: SourceLocation) -> list[str]:
+def _listed(key: str, given: Any) -> list[str]:
     """Read statements: a text, an expression of SQLGlot's, or a list of them."""
     listed = list(given) if isinstance(given, list | tuple) else [given]
     listed = [one for one in listed if one is not None]
     for one in listed:
         if not isinstance(one, str) and not hasattr(one, "sql"):
-            raise ProjectError(
-                f"{one!r} in {key} is no statement",
-                hint=f'write {key}=["SET a = b"]',
-                location=location,
-            )
+            raise UsageError(f"{one!r} in {key} is no statement", hint=f'write {key}=["SET a = b"]')
     texts = (one if isinstance(one, str) else str(one.sql("spark")) for one in listed)
     return [text.strip().rstrip(";") for text in texts if text.strip()]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.texts import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, Unknown, placed
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.expansion import Expander
@@ -84,11 +83,9 @@ def load_python_file(
 def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:
     """Name the functions of a file's models; those of one name are told apart by their order."""
     names = [one.function.__name__ for one in models]
-    seen: Counter[str] = Counter()
     made = []
-    for name in names:
-        seen[name] += 1
-        which = f"#{seen[name]}" if names.count(name) > 1 else ""
+    for place, name in enumerate(names, 1):
+        which = f"#{names[:place].count(name)}" if names.count(name) > 1 else ""
         made.append(f"{path.as_posix()}:{name}{which}")
     return made
 
@@ -113,7 +110,8 @@ def _read(
     kind = options.pop("kind")
     is_query = bool(options.pop("is_sql", False))
     around = {key: _statements(key, options.pop(key, None), context) for key in STATEMENTS}
-    read = _properties(definition.name, kind, options, location, context, is_query)
+    with placed(location):
+        read = _properties(definition.name, kind, options, location.path, context, is_query)
     if read is None:
         return None
     properties, read_kind, dialect, written = read
@@ -121,9 +119,8 @@ def _read(
         python = replace(python, sqlmesh_dialect=dialect)
     with placed(location):
         name = context.names.read(written)
-    context = replace(context, model=name)
-    with placed(location):
         reads = {context.names.read(str(item)): location for item in declared}
+    context = replace(context, model=name)
     called = definition.function if is_query else None
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
@@ -165,7 +162,7 @@ def _properties(
     name: str,
     kind: Any,
     options: Mapping[str, Any],
-    location: SourceLocation,
+    path: Path,
     context: FileContext,
     is_query: bool,
 ) -> tuple[dict[str, Any], Kind, str, str] | None:
@@ -177,14 +174,14 @@ def _properties(
     """
     for key in options:
         if key not in READ and key not in METADATA:
-            raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
+            raise UsageError(f"unknown property '{key}'", hint=suggest(key, READ, "properties"))
     is_value = isinstance(kind, Kind)
     parts = [f"name {header_literal(name)}"] if name else []
     if kind is not None and not is_value:
         plain = getattr(kind, "value", kind)
         if not (isinstance(plain, str) or (isinstance(plain, Mapping) and "name" in plain)):
             hint = 'write kind="FULL" or kind={"name": "FULL"}'
-            raise _error(f"{kind!r} is not a kind", location, hint)
+            raise UsageError(f"{kind!r} is not a kind", hint=hint)
         parts.append(f"kind {kind_text(kind)}")
     elif kind is None and "kind" not in context.defaults:
         parts.append("kind FULL")
@@ -193,26 +190,22 @@ def _properties(
         if value is not None and value != () and value != {}:
             parts.append(f"{key} {property_text(key, value, dialect)}")
     header_text = f"MODEL ({', '.join(parts)})"
-    source = SourceText(location.path, header_text)
-    try:
-        header = parse_header(source, list(scan(source)))
-        read = read_model_properties(header, context.settings, context.defaults_for(header))
-    except ProjectError as error:
-        raise _error(error.message, location, error.hint, error.unknown) from error
-    written, _ = name_of(header, read, location.path, context.settings)
+    source = SourceText(path, header_text)
+    header = parse_header(source, list(scan(source)))
+    read = read_model_properties(header, context.settings, context.defaults_for(header))
+    written, _ = name_of(header, read, path, context.settings)
     if not read.enabled:
         return None
     chosen: Kind = read.kind
     if is_value:
         chosen = kind.with_time_format(context.settings.time_column_format)
     if is_query and not chosen.has_query:
-        raise _error(f"a model of kind {chosen.name} has no query", location)
+        raise UsageError(f"a model of kind {chosen.name} has no query")
     if not is_query and not chosen.allows_python:
         able = [name for name, kind in KINDS.by_name.items() if kind.allows_python]
-        raise _error(
+        raise UsageError(
             f"a Python model cannot be of kind {chosen.name}",
-            location,
-            "use FULL or an incremental kind: " + ", ".join(n for n in able if n != "FULL"),
+            hint="use FULL or an incremental kind: " + ", ".join(n for n in able if n != "FULL"),
         )
     return read.fields, chosen, read.dialect, written
 
@@ -236,7 +229,8 @@ def _audit_call(
     if isinstance(item, str):
         return AuditCall(item, {}, location)
     if not (isinstance(item, Sequence) and len(item) == 2 and isinstance(item[1], Mapping)):
-        raise _error(f"{item!r} is not {what}", location, 'write ("not_null", {"columns": ["a"]})')
+        hint = 'write ("not_null", {"columns": ["a"]})'
+        raise ProjectError(f"{item!r} is not {what}", hint=hint, location=location)
     name, arguments = str(getattr(item[0], "__name__", item[0])), {}
     for key, value in item[1].items():
         plain = literal or key in ("is_in", "patterns")
@@ -254,15 +248,6 @@ def _argument_text(value: Any, literal: bool) -> str:
     if hasattr(value, "sql"):
         return str(value.sql(dialect="spark"))
     return header_literal(value)
-
-
-def _error(
-    message: str,
-    location: SourceLocation,
-    hint: str | None = None,
-    unknown: Unknown | None = None,
-) -> ProjectError:
-    return ProjectError(message, hint=hint, location=location, unknown=unknown)
 
 
 def _asked_variables(

@@ -1,4 +1,4 @@
-"""SQLMesh's decorator of models, and its classes that write CUSTOM tables.
+"""SQLMesh's models in Python: the decorator, kinds as objects, writers of CUSTOM tables.
 
 A class that writes gets the rows and writes them by `self.adapter`, in one commit.
 """
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from vde_dagster.errors import ExecutionError
+from vde_dagster.plugins.sqlmesh.values import choices
+from vde_dagster.project.kinds import KINDS
 from vde_dagster.project.macros.registry import F, note, noting_model
 
 
@@ -29,6 +31,60 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
     # None is not the same as an empty list: tables that the code names are looked for.
     given["depends_on"] = tuple(given.get("depends_on") or ())
     return noting_model(name, given, line, for_sqlmesh=True)
+
+
+ModelKindName = choices("ModelKindName", *KINDS.by_name, "MANAGED", "DBT_CUSTOM")
+"""Names of kinds; a model of one that does not exist here is an error."""
+_CHANGES = ("ERROR", "WARN", "ALLOW", "IGNORE")
+OnDestructiveChange = choices("OnDestructiveChange", *_CHANGES)
+OnAdditiveChange = choices("OnAdditiveChange", *_CHANGES)
+
+
+class ModelKind(dict[str, Any]):
+    """A kind with its properties: the dictionary that `@model(kind=…)` takes as well."""
+
+    NAME = ""
+
+    def __init__(self, **given: Any) -> None:
+        name = str(getattr(given.pop("name", None) or self.NAME, "value", self.NAME))
+        super().__init__(name=name, **given)
+
+    def __getattr__(self, key: str) -> Any:
+        if key in self:
+            return self[key]
+        raise AttributeError(f"{type(self).__name__} was given no '{key}'")
+
+
+class TimeColumn(dict[str, Any]):
+    """A time column, and the format that texts in it have."""
+
+    def __init__(self, column: Any, format: str | None = None) -> None:
+        super().__init__(column=str(column), **({"format": format} if format else {}))
+
+
+def _kind(class_name: str, name: str) -> type[ModelKind]:
+    return type(class_name, (ModelKind,), {"NAME": name, "__doc__": f"The kind {name}."})
+
+
+FullKind = _kind("FullKind", "FULL")
+ViewKind = _kind("ViewKind", "VIEW")
+SeedKind = _kind("SeedKind", "SEED")
+EmbeddedKind = _kind("EmbeddedKind", "EMBEDDED")
+ExternalKind = _kind("ExternalKind", "EXTERNAL")
+ManagedKind = _kind("ManagedKind", "MANAGED")
+DbtCustomKind = _kind("DbtCustomKind", "DBT_CUSTOM")
+IncrementalByTimeRangeKind = _kind("IncrementalByTimeRangeKind", "INCREMENTAL_BY_TIME_RANGE")
+IncrementalByUniqueKeyKind = _kind("IncrementalByUniqueKeyKind", "INCREMENTAL_BY_UNIQUE_KEY")
+IncrementalByPartitionKind = _kind("IncrementalByPartitionKind", "INCREMENTAL_BY_PARTITION")
+IncrementalUnmanagedKind = _kind("IncrementalUnmanagedKind", "INCREMENTAL_UNMANAGED")
+SCDType2ByTimeKind = _kind("SCDType2ByTimeKind", "SCD_TYPE_2_BY_TIME")
+SCDType2ByColumnKind = _kind("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
+
+
+class CustomKind(ModelKind):
+    """The kind CUSTOM."""
+
+    NAME = "CUSTOM"
 
 
 class CustomMaterialization:
