@@ -260,18 +260,17 @@ def load_facts(
     inputs: str | None, output: str | None, skipped: str | None, lacks: str | None = None
 ) -> FillFacts:
     """Read facts from the form of `dump_facts`."""
-    read = from_text(dict[str, InputState], inputs) if inputs else None
-    return FillFacts(read, load_output(output), load_skipped(skipped), load_parent_gaps(lacks))
+    return FillFacts(
+        from_text(dict[str, InputState], inputs) if inputs else None,
+        load_output(output),
+        from_text(Skipped, skipped) if skipped else None,
+        load_parent_gaps(lacks),
+    )
 
 
 def load_output(text: str | None) -> Output | None:
     """Read the output of a fill."""
     return from_text(Output, text) if text else None
-
-
-def load_skipped(text: str | None) -> Skipped | None:
-    """Read a skipped slot."""
-    return from_text(Skipped, text) if text else None
 
 
 def load_parent_gaps(text: str | None) -> ParentGaps:

@@ -58,17 +58,17 @@ def test_an_interval_is_due_when_the_cron_has_ticked_after_it(
 def test_partial_units_shrink_inward_and_widen_outward() -> None:
     daily = Cadence("0 0 * * *")
     partial = IntervalSet((Interval(utc("2024-01-01T06:00:00"), utc("2024-01-03T06:00:00")),))
-    assert daily.align_inward(partial).ranges == (
+    assert daily.unit.align_inward(partial).ranges == (
         Interval(utc("2024-01-02T00:00:00"), utc("2024-01-03T00:00:00")),
     )
-    assert daily.align_outward(partial).ranges == (
+    assert daily.unit.align_outward(partial).ranges == (
         Interval(utc("2024-01-01T00:00:00"), utc("2024-01-04T00:00:00")),
     )
 
 
 def test_a_range_smaller_than_the_unit_holds_none() -> None:
     half_day = IntervalSet((Interval(utc("2024-01-01T06:00:00"), utc("2024-01-01T18:00:00")),))
-    assert not Cadence("0 0 * * *").align_inward(half_day)
+    assert not Cadence("0 0 * * *").unit.align_inward(half_day)
 
 
 def test_batches_cut_ranges_to_jobs_of_at_most_the_size() -> None:
@@ -96,7 +96,7 @@ def test_a_five_minute_cron_since_1970_costs_no_more_than_a_daily_one() -> None:
     cadence = Cadence("*/5 * * * *")
     everything = IntervalSet((Interval(utc("1970-01-01T00:00:00"), utc("2026-01-01T00:00:00")),))
     hole = IntervalSet((Interval(utc("2000-01-01T00:00:00"), utc("2000-01-01T00:05:00")),))
-    assert len(cadence.align_inward(everything - hole)) == 2
+    assert len(cadence.unit.align_inward(everything - hole)) == 2
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ def test_units_are_counted_without_making_them() -> None:
     assert IntervalUnit.FIVE_MINUTE.count(ages) == (ages.end - ages.start) // timedelta(minutes=5)
     cadence = Cadence("*/5 * * * *")
     assert cadence.batches(IntervalSet((ages,)), None) == [ages]
-    assert cadence.align_outward(IntervalSet((ages,))) == IntervalSet((ages,))
+    assert cadence.unit.align_outward(IntervalSet((ages,))) == IntervalSet((ages,))

@@ -22,7 +22,7 @@ from vde_dagster.planning.changes.columns import (
     column_events,
     pair_columns,
 )
-from vde_dagster.planning.changes.commits import ByCommits, ByLineage, read_by
+from vde_dagster.planning.changes.commits import ByLineage, Leg, read_by
 from vde_dagster.planning.changes.query import (
     MARKS,
     Step,
@@ -202,7 +202,7 @@ class ComparedSides:
             tables = _same_table(before, after)
             if tables is not None and _in_place(*tables, pairs):
                 way = self._way(*tables)
-                if isinstance(way, ByCommits) and not way.legs:
+                if way == ():
                     return "nothing", None
                 if way is not None and (self.by_commits or isinstance(way, ByLineage)):
                     return self._by_table(way, tables[1], pairs)
@@ -212,18 +212,18 @@ class ComparedSides:
             pairs,
         )
 
-    def _way(self, one: TableAtPin, two: TableAtPin) -> ByCommits | ByLineage | None:
+    def _way(self, one: TableAtPin, two: TableAtPin) -> tuple[Leg, ...] | ByLineage | None:
         lines = (change_line(two.metadata, pinned.pin.snapshot_id) for pinned in (one, two))
         return read_by(*lines, pinned_only=self.pinned_only)
 
     def _by_table(
-        self, way: ByCommits | ByLineage, pinned: TableAtPin, pairs: Sequence[ColumnPair]
+        self, way: tuple[Leg, ...] | ByLineage, pinned: TableAtPin, pairs: Sequence[ColumnPair]
     ) -> tuple[Method, str]:
         table = pinned.table.ref.quoted(self.catalog)
-        if isinstance(way, ByCommits):
+        if not isinstance(way, ByLineage):
             columns = [pair.after for pair in pairs]
             types = columns_of(pinned.metadata, None)
-            return "commits", of_commits(way.legs, table, columns, types)
+            return "commits", of_commits(way, table, columns, types)
         older, newer = (_types_at(pinned, one) for one in (way.older, way.newer))
         return "lineage", of_lineage(way, table, pairs, older, newer)
 

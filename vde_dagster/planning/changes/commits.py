@@ -45,13 +45,6 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
-class ByCommits:
-    """Read the files of one or two legs: back to where two histories meet, then forwards."""
-
-    legs: tuple[Leg, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ByLineage:
     """Read the rows that were written since, and those of before that are not there unchanged.
 
@@ -69,7 +62,7 @@ class ByLineage:
 
 def read_by(
     before: Sequence[TableCommit], after: Sequence[TableCommit], *, pinned_only: bool = False
-) -> ByCommits | ByLineage | None:
+) -> tuple[Leg, ...] | ByLineage | None:
     """Choose the method by which two snapshots of one table are compared.
 
     Iceberg tells the rows of a range of commits where no file of deletes is involved: "Delete files
@@ -84,23 +77,24 @@ def read_by(
         pinned_only: Whether no commit but these two ends may be read: others are not kept.
 
     Returns:
-        None where both have to be read whole, or that is less work.
+        The legs of commits to read, back to where both histories meet, then forwards; None
+        where both have to be read whole, or that is less work.
     """
     paths = _paths(before, after)
     if paths is None:
         return None
     back, forth = paths
     if all(commit.quiet for commit in (*back, *forth)):
-        return ByCommits(())
-    met = _met(before, back)
+        return ()
+    met = before[len(back) : len(back) + 1]
     changed = [part for part in (back, forth) if not all(commit.quiet for commit in part)]
     if (
         not (pinned_only and len(back) + len(forth) > 1)
         and not any(c.has_deletes for c in (*back, *forth, *met))
         and _is_less([*back, *forth], [*before[:1], *after[:1]])
     ):
-        return ByCommits(
-            tuple(Leg(_parent(part), part[0].snapshot_id, part is forth) for part in changed)
+        return tuple(
+            Leg(part[-1].parent_id, part[0].snapshot_id, part is forth) for part in changed
         )
     if before and after and not (back and forth):
         older, newer = (before[0], after[0]) if forth else (after[0], before[0])
@@ -120,14 +114,6 @@ def _paths(
     if all(not line or line[-1].parent_id is None for line in (before, after)):
         return before, after  # They meet where the table had no rows yet.
     return None
-
-
-def _met(line: Sequence[TableCommit], path: Sequence[TableCommit]) -> Sequence[TableCommit]:
-    return line[len(path) : len(path) + 1]
-
-
-def _parent(path: Sequence[TableCommit]) -> int | None:
-    return path[-1].parent_id
 
 
 def _is_less(moved: Sequence[TableCommit], ends: Sequence[TableCommit]) -> bool:

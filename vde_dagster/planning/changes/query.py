@@ -106,9 +106,11 @@ def of_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPai
     """Weigh all rows of two versions; None for a version that has none."""
     parts = []
     if before is not None:
-        parts.append(f"SELECT -1 AS w, {_earlier(pairs)} FROM ({before}) AS b")
+        listed = ", ".join(f"{_before(pair)} AS c{i}" for i, pair in enumerate(pairs))
+        parts.append(f"SELECT -1 AS w, {listed} FROM ({before}) AS b")
     if after is not None:
-        parts.append(f"SELECT 1 AS w, {_later(pairs)} FROM ({after}) AS a")
+        listed = ", ".join(f"{quote(pair.after.name)} AS c{i}" for i, pair in enumerate(pairs))
+        parts.append(f"SELECT 1 AS w, {listed} FROM ({after}) AS a")
     return " UNION ALL ".join(parts)
 
 
@@ -218,17 +220,16 @@ def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = Fals
     )
 
 
-def _earlier(pairs: Sequence[ColumnPair]) -> str:
-    return ", ".join(
-        f"{_as(pair.before.name, pair.before.type, pair.after.type)} AS c{i}"
-        if pair.before is not None
-        else f"CAST(NULL AS {pair.after.type}) AS c{i}"
-        for i, pair in enumerate(pairs)
-    )
+def _before(pair: ColumnPair) -> str:
+    """Write the value that a column of the later version has of the earlier one."""
+    old = pair.before
+    return _cast(quote(old.name) if old else "NULL", old.type if old else None, pair.after.type)
 
 
-def _later(pairs: Sequence[ColumnPair]) -> str:
-    return ", ".join(f"{quote(pair.after.name)} AS c{i}" for i, pair in enumerate(pairs))
+def _cast(value: str, has: str | None, wanted: str) -> str:
+    if has is None:
+        return f"CAST(NULL AS {wanted})"
+    return value if written_alike(has, wanted) else f"CAST({value} AS {wanted})"
 
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
@@ -236,20 +237,9 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
     found = []
     for i, column in enumerate(columns):
         place = column.place or ""
-        has, name = types.get(place), quote(place)
-        if of:
-            name = f"{of}.{name}"
-        if has is None:
-            found.append(f"CAST(NULL AS {column.type}) AS c{i}")
-        elif written_alike(has, column.type):
-            found.append(f"{name} AS c{i}")
-        else:
-            found.append(f"CAST({name} AS {column.type}) AS c{i}")
+        name = f"{of}.{quote(place)}" if of else quote(place)
+        found.append(f"{_cast(name, types.get(place), column.type)} AS c{i}")
     return ", ".join(found)
-
-
-def _as(name: str, has: str, wanted: str) -> str:
-    return quote(name) if written_alike(has, wanted) else f"CAST({quote(name)} AS {wanted})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +282,8 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
     >>> in_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
     'CAST(`a` AS BIGINT) AS `b` FROM (SELECT 1) AS step'
     """
-    listed = [*(quote(name) for name, _ in MARKS), *map(_column, pairs)]
+    listed = [quote(name) for name, _ in MARKS]
+    listed += (f"{_before(pair)} AS {quote(pair.after.name)}" for pair in pairs)
     return f"SELECT {', '.join(listed)} FROM ({query}) AS step"
 
 
@@ -300,15 +291,6 @@ def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ..
     """Return the key of a step under the last columns' names; None where they lack a part."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
-
-
-def _column(pair: ColumnPair) -> str:
-    before, after = pair.before, pair.after
-    if before is None:
-        return f"CAST(NULL AS {after.type}) AS {quote(after.name)}"
-    if written_alike(before.type, after.type):
-        return f"{quote(before.name)} AS {quote(after.name)}"
-    return f"CAST({quote(before.name)} AS {after.type}) AS {quote(after.name)}"
 
 
 SUFFIX = "__changes"

@@ -40,10 +40,9 @@ class IntervalUnit(Enum):
 
     def floor(self, instant: datetime) -> datetime:
         """Return the latest boundary at or before an instant."""
-        if self is IntervalUnit.YEAR:
-            return datetime(instant.year, 1, 1, tzinfo=timezone.utc)
-        if self is IntervalUnit.MONTH:
-            return datetime(instant.year, instant.month, 1, tzinfo=timezone.utc)
+        if months := _MONTHS.get(self):
+            first = (instant.month - 1) // months * months + 1
+            return datetime(instant.year, first, 1, tzinfo=timezone.utc)
         step = _STEPS[self]
         return EPOCH + ((instant - EPOCH) // step) * step
 
@@ -54,10 +53,8 @@ class IntervalUnit(Enum):
 
     def shift(self, boundary: datetime, steps: int) -> datetime:
         """Move a boundary by a number of units."""
-        if self is IntervalUnit.YEAR:
-            return boundary.replace(year=boundary.year + steps)
-        if self is IntervalUnit.MONTH:
-            month = boundary.year * 12 + boundary.month - 1 + steps
+        if months := _MONTHS.get(self):
+            month = boundary.year * 12 + boundary.month - 1 + steps * months
             return boundary.replace(year=month // 12, month=month % 12 + 1)
         return boundary + _STEPS[self] * steps
 
@@ -66,16 +63,19 @@ class IntervalUnit(Enum):
         ranges = ((self.ceil(r.start), self.floor(r.end)) for r in intervals)
         return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
 
+    def align_outward(self, intervals: IntervalSet) -> IntervalSet:
+        """Widen every range to whole units."""
+        return IntervalSet.of(Interval(self.floor(r.start), self.ceil(r.end)) for r in intervals)
+
     def count(self, interval: Interval) -> int:
         """Count the units of an interval, parts of them at its ends too."""
         start, end = self.floor(interval.start), self.ceil(interval.end)
-        if self is IntervalUnit.YEAR:
-            return end.year - start.year
-        if self is IntervalUnit.MONTH:
-            return (end.year - start.year) * 12 + end.month - start.month
-        return int((end - start) // timedelta(seconds=self.value))
+        if months := _MONTHS.get(self):
+            return ((end.year - start.year) * 12 + end.month - start.month) // months
+        return int((end - start) // _STEPS[self])
 
 
+_MONTHS = {IntervalUnit.MONTH: 1, IntervalUnit.YEAR: 12}
 _STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
 
 
@@ -146,15 +146,6 @@ class Cadence:
         """Return the last complete unit that is due: the slot that a whole-table kind fills."""
         end = self.due_until(now, ignore_cron=ignore_cron)
         return Interval(self.unit.shift(end, -1), end)
-
-    def align_inward(self, intervals: IntervalSet) -> IntervalSet:
-        """Shrink every range to whole units, dropping what holds none."""
-        return self.unit.align_inward(intervals)
-
-    def align_outward(self, intervals: IntervalSet) -> IntervalSet:
-        """Widen every range to whole units."""
-        unit = self.unit
-        return IntervalSet.of(Interval(unit.floor(r.start), unit.ceil(r.end)) for r in intervals)
 
     def batches(self, intervals: IntervalSet, size: int | None) -> list[Interval]:
         """Cut missing ranges to jobs of at most `size` units, in order of time."""

@@ -46,17 +46,16 @@ def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> s
         return "skip_unchanged is false"
     if model.skip_unchanged:
         return None
-    return _why_not_repeatable(snapshot, snapshots, set())
+    return why_not_repeatable(snapshot, snapshots)
 
 
-def why_not_repeatable(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
-    """Return why the same tables give other rows of a model another time, or None."""
-    return _why_not_repeatable(snapshot, snapshots, set())
-
-
-def _why_not_repeatable(
-    snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot], seen: set[ModelName]
+def why_not_repeatable(
+    snapshot: Snapshot,
+    snapshots: Mapping[ModelName, Snapshot],
+    seen: set[ModelName] | None = None,
 ) -> str | None:
+    """Return why the same tables give other rows of a model another time, or None."""
+    seen = set() if seen is None else seen
     model = snapshot.model
     if model.pre_statements or model.post_statements:
         return "has statements of its own"
@@ -72,7 +71,7 @@ def _why_not_repeatable(
         if parent is None or parent.has_table or parent.model.kind.is_external or name in seen:
             continue
         seen.add(name)
-        why = _why_not_repeatable(parent, snapshots, seen)
+        why = why_not_repeatable(parent, snapshots, seen)
         if why is not None:
             return f"reads {name}, which {why}"
     return None

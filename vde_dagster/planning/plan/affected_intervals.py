@@ -270,7 +270,7 @@ def affected_intervals(
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         return AffectedIntervals(IntervalSet((last_slot(snapshot, filled),)), changed)
-    whole = cadence.align_outward(changed & _around(filled, snapshot)) & filled
+    whole = cadence.unit.align_outward(changed & _around(filled, snapshot)) & filled
     if not whole:
         return NOTHING
     if kind.restates_whole:
@@ -288,4 +288,4 @@ def affected_intervals(
 def _around(filled: IntervalSet, snapshot: Snapshot) -> IntervalSet:
     """Return the aligned hull of what is filled: years far from it are not to be aligned."""
     hull = Interval(filled.ranges[0].start, filled.ranges[-1].end)
-    return snapshot.cadence.align_outward(IntervalSet((hull,)))
+    return snapshot.cadence.unit.align_outward(IntervalSet((hull,)))

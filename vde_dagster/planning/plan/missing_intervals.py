@@ -91,7 +91,7 @@ def missing_intervals(
         return wanted
     until = wanted.ranges[-1].end
     if snapshot.in_order:
-        reachable = cadence.align_inward(available)
+        reachable = cadence.unit.align_inward(available)
         following = wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
         return with_lookback(snapshot, following, wanted & reachable)
     missing = left_to_fill(snapshot, wanted, filled)
@@ -146,7 +146,7 @@ def next_in_order(
 ) -> IntervalSet:
     """Return the range that follows what is filled, up to the first gap in aligned ranges."""
     cadence = snapshot.cadence
-    whole = cadence.align_inward(filled)
+    whole = cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
     later = within & IntervalSet((Interval(begin, FAR),))
     return (
@@ -211,7 +211,7 @@ class Readiness:
         blocked = IntervalSet.union(parents)
         passing = missing
         if blocked:
-            around = snapshot.cadence.align_outward(blocked)
+            around = snapshot.cadence.unit.align_outward(blocked)
             passing = missing - around if snapshot.is_incremental else IntervalSet()
         if passing and snapshot.model.signals and self.ready is not None:
             passing = self.ready(snapshot, passing)

@@ -70,7 +70,7 @@ def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -
 def units_from(since: datetime, snapshot: Snapshot, filled: IntervalSet) -> IntervalSet:
     """Return the whole units that are filled from an instant on."""
     unit = snapshot.cadence.unit
-    return snapshot.cadence.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
+    return unit.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
 
 
 def fills(

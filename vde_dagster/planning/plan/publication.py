@@ -156,7 +156,7 @@ def gaps(
         snapshot = plan.snapshots[model.snapshot_id]
         if model.table.id == old.id or not snapshot.is_incremental:
             continue
-        shown = snapshot.cadence.align_inward(old.intervals)
+        shown = snapshot.cadence.unit.align_inward(old.intervals)
         gone = shown - (model.table.intervals | model.intervals)
         if gone:
             yield model.name, gone

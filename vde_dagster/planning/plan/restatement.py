@@ -259,7 +259,7 @@ def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) ->
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
-    return missing & snapshot.cadence.align_outward(change & IntervalSet((hull,)))
+    return missing & snapshot.cadence.unit.align_outward(change & IntervalSet((hull,)))
 
 
 @dataclass(frozen=True, slots=True)

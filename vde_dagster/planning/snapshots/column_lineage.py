@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 class Flow(NamedTuple):
@@ -43,7 +43,7 @@ def own_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
     """Yield the sources of one column; None for those of the rows."""
     wanted = column.lower() if column is not None else None
     for read in snapshot.reads:
-        if _output(read) == wanted:
+        if (read.output.lower() if read.output is not None else None) == wanted:
             yield Flow(str(snapshot.name), column, read.parent, read.column, read.how)
 
 
@@ -56,47 +56,47 @@ def trace(
         column: One of its columns; by default all, and what decides its rows.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
-    columns = [item.name for item in snapshots[name].columns] if column is None else [column]
-    waiting: list[tuple[str, str | None]] = [(str(name), one) for one in columns]
+    columns: list[str | None] = [column]
     if column is None:
-        waiting.append((str(name), None))
-    seen = set(waiting)
-    found: list[Flow] = []
-    for model, wanted in waiting:  # It grows while it is walked through.
-        if model not in by_name:
-            continue
-        for flow in own_flows(by_name[model], wanted):
-            found.append(flow)
-            following = (flow.parent, flow.source)
-            if following not in seen:
-                seen.add(following)
-                waiting.append(following)
-    return found
+        columns = [*(item.name for item in snapshots[name].columns), None]
+    return _walk(
+        [(str(name), one) for one in columns],
+        lambda at: own_flows(by_name[at[0]], at[1]) if at[0] in by_name else (),
+        lambda flow: (flow.parent, flow.source),
+    )
 
 
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
     """Follow columns of a model down to all that is made of them, each once, nearest first."""
-    readers: dict[tuple[str, str], list[Flow]] = {}
+    readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:
             flow = Flow(str(snapshot.name), read.output, read.parent, read.column, read.how)
             readers.setdefault((read.parent, read.column.lower()), []).append(flow)
     columns = [item.name for item in snapshots[name].columns] if column is None else [column]
-    waiting = [(str(name), one.lower()) for one in columns]
-    seen = set(waiting)
-    found: list[Flow] = []
-    for place in waiting:
-        for flow in readers.get(place, ()):
+    return _walk(
+        [(str(name), one.lower()) for one in columns],
+        lambda at: readers.get(at, ()),
+        # What only decides the rows is in no column of its reader's.
+        lambda flow: (flow.model, flow.column.lower()) if flow.column else None,
+    )
+
+
+_Place = tuple[str, str | None]
+
+
+def _walk(
+    begin: list[_Place],
+    flows: Callable[[_Place], Iterable[Flow]],
+    following: Callable[[Flow], _Place | None],
+) -> list[Flow]:
+    waiting, seen, found = begin, {*begin, None}, list[Flow]()
+    for place in waiting:  # It grows while it is walked through.
+        for flow in flows(place):
             found.append(flow)
-            # What only decides the rows is in no column of its reader's.
-            following = (flow.model, flow.column.lower()) if flow.column else None
-            if following is not None and following not in seen:
-                seen.add(following)
-                waiting.append(following)
+            if (at := following(flow)) not in seen and at is not None:
+                seen.add(at)
+                waiting.append(at)
     return found
-
-
-def _output(read: Read) -> str | None:
-    return read.output.lower() if read.output is not None else None

@@ -207,28 +207,23 @@ class ColumnChange(NamedTuple):
 
     def describe(self) -> str:
         """Say it in a part of a sentence, and what rows that are there show."""
-        name = self.column
-        if self.what == "added":
-            type_ = f" {self.becomes}" if self.becomes else ""
-            return f"column {name}{type_} is added, NULL in the rows that are there"
-        if self.what == "restored":
-            return f"column {name} is shown again, NULL in rows that were filled without it"
-        if self.what == "widened":
-            return f"column {name} widens from {self.was} to {self.becomes}"
-        if self.what == "retyped":
-            return (
-                f"column {name} changes its type from {self.was} to {self.becomes}, which Iceberg "
-                "does not do in place: the rows that are there show NULL"
-            )
-        if self.what == "removed":
-            type_ = f" {self.was}" if self.was else ""
-            return f"column {name}{type_} is no longer shown or filled"
-        if self.what == "not_retyped":
-            return f"column {name} stays {self.was}: its change to {self.becomes} is ignored"
-        if self.what == "kept":
-            return f"column {name} stays, NULL in new rows: its removal is ignored"
-        return f"column {name} is not added: its kind ignores additive changes"
+        old, new = (f" {type_}" if type_ else "" for type_ in (self.was, self.becomes))
+        return "column " + _DESCRIBED[self.what].format(c=self, old=old, new=new)
 
+
+_DESCRIBED = {
+    "added": "{c.column}{new} is added, NULL in the rows that are there",
+    "restored": "{c.column} is shown again, NULL in rows that were filled without it",
+    "widened": "{c.column} widens from {c.was} to {c.becomes}",
+    "retyped": (
+        "{c.column} changes its type from {c.was} to {c.becomes}, which Iceberg does not do in "
+        "place: the rows that are there show NULL"
+    ),
+    "removed": "{c.column}{old} is no longer shown or filled",
+    "not_retyped": "{c.column} stays {c.was}: its change to {c.becomes} is ignored",
+    "kept": "{c.column} stays, NULL in new rows: its removal is ignored",
+    "not_added": "{c.column} is not added: its kind ignores additive changes",
+}
 
 ColumnChanges = tuple[ColumnChange, ...]
 
@@ -254,33 +249,24 @@ class TableChange:
 
     def sentences(self) -> tuple[str, ...]:
         """Say it for people."""
-        if self.deploys:
-            first = f"forward-only: {self.table} goes on with the new definition, its rows stay"
-            since = self.effective_from
-            again = (
-                () if since is None else (f"rows from {instant_text(since)} on are computed again",)
-            )
-        else:
-            first = f"forward-only: previewed on a branch of {self.table}, at no copy"
-            again = (
-                ("types widen at the deployment; the preview has the old ones",)
-                if self.widened
-                else ()
-            )
-        changes = (change.describe() for change in self.columns)
-        return (first, *changes, *again, *self._after_a_rollback())
-
-    def _after_a_rollback(self) -> tuple[str, ...]:
+        changes = [change.describe() for change in self.columns]
         if not self.deploys:
-            return ()
+            first = f"forward-only: previewed on a branch of {self.table}, at no copy"
+            wider = ["types widen at the deployment; the preview has the old ones"]
+            return (first, *changes, *(wider if self.widened else ()))
+        first = f"forward-only: {self.table} goes on with the new definition, its rows stay"
+        if self.effective_from is not None:
+            changes.append(f"rows from {instant_text(self.effective_from)} on are computed again")
+        return (first, *changes, self._after_a_rollback())
+
+    def _after_a_rollback(self) -> str:
         lost = [c.column for c in self.columns if c.what in ("removed", "retyped", "kept")]
         nulls = f", NULL in {', '.join(lost)}" if lost else ""
         which = "filled or computed again" if self.effective_from else "filled"
-        text = (
+        return (
             "a rollback shows the columns of before, and the rows; with --definitions-only it "
             f"keeps those that were {which} by the new definition{nulls}"
         )
-        return (text,)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
