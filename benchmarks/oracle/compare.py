@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.base.names import split_identifier
+from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 
 SQLMESH_CATALOG = "memory"
@@ -229,7 +230,10 @@ def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
             if isinstance(columns.parent, exp.Alias | exp.PropertyEQ):
                 columns.parent.replace(columns)  # SQLMesh names what stands for many columns.
         plain = written.sql(dialect="spark", comments=False)
-        sql = spark_text(written, name)[0] or plain
+        try:
+            sql = spark_text(written, name)
+        except Unwritable:
+            sql = plain
     tree = sqlglot.parse_one(sql, dialect="spark")
     for node in list(tree.walk()):
         node.comments = None

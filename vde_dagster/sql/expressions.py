@@ -108,15 +108,15 @@ def in_spark(text: str, dialect: str) -> str:
     from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.sql.other_dialects import Unwritable
     from vde_dagster.sql.other_dialects.translate import spark_text
 
     try:
-        written, problem = spark_text(parse_one(text, dialect=dialect))
+        return spark_text(parse_one(text, dialect=dialect))
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
-    if problem is not None:
-        raise ValueError(f"it cannot be written in Spark SQL: {problem}")
-    return written
+    except Unwritable as problem:
+        raise ValueError(f"it cannot be written in Spark SQL: {problem}") from problem
 
 
 def _clauses(tree: exp.Expr) -> list[str]:

@@ -387,7 +387,7 @@ def canonical_type(
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
     if not _is_type(type_):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
-    return with_spark_calls(type_, dialect)[0].sql(dialect="spark")
+    return with_spark_calls(type_, dialect).sql(dialect="spark")
 
 
 def _is_type(found: exp.Expr) -> bool:

@@ -26,6 +26,7 @@ from vde_dagster.project.reading.columns import (
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import NOTHING, without_nothing
 from vde_dagster.sql.expanded import Expanded, Runs
+from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import one_line
@@ -197,14 +198,14 @@ def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
 
 
 def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
-    text, problem = spark_text(tree, expander.scope.dialect)
-    if problem is not None:
+    try:
+        return spark_text(tree, expander.scope.dialect)
+    except Unwritable as problem:
         raise expander.source.error(
             f"the {what} cannot be written in Spark SQL: {problem}",
             expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
             "write it in Spark's dialect: dialect spark",
-        )
-    return text
+        ) from problem
 
 
 def _read_again(expander: Expander, made: Expanded, what: str) -> tuple[list[Token], exp.Expr]:

@@ -126,6 +126,7 @@ class ModelContext:
         from sqlglot import exp, parse_one
         from sqlglot.errors import SqlglotError
 
+        from vde_dagster.sql.other_dialects import Unwritable
         from vde_dagster.sql.other_dialects.translate import spark_text
 
         try:
@@ -133,13 +134,13 @@ class ModelContext:
         except SqlglotError as error:
             message = str(error).splitlines()[0]
             raise ExecutionError(f"{self.model}: the query cannot be read: {message}") from None
-        text, wrong = spark_text(tree.copy())
-        if wrong is not None:
+        try:
+            return spark_text(tree.copy())
+        except Unwritable as wrong:
             raise ExecutionError(
                 f"{self.model}: a query cannot be written in Spark SQL: {wrong}",
                 hint="write it in Spark SQL and run it by context.spark.sql(…)",
-            )
-        return text
+            ) from None
 
 
 class SqlmeshModelContext(ModelContext):

@@ -1,125 +1,140 @@
-"""Calls and types of other dialects that mean something else in Spark under SQLGlot's names."""
+"""Calls, operators, types and parts of dates of other dialects that Spark, under the names that
+SQLGlot gives them, reads as something else.
+
+Sources: modern-sql.com/caniuse/greatest-least (which GREATEST is NULL with a NULL), PostgreSQL's
+manual 8.1.2 (how NUMERIC and DOUBLE PRECISION round), DuckDB itself (its cases in
+`fixtures/other_dialects.yaml` were run); what is said of a tree is SQLGlot's: `typed` divisions,
+`ignore_nulls`, and the day on which a week begins.
+
+Sunday is the first day of the week in Spark's DAYOFWEEK (1 to 7), Monday in its WEEKDAY (0 to 6);
+its weeks are ISO's. What the others count is in their manuals' tables of date parts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
-from vde_dagster.sql.other_dialects.values import spark_date_part, spark_value
+from vde_dagster.sql.other_dialects import Unwritable
 
-_LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
-"""Dialects in which AT TIME ZONE goes one way from a local time and the other from an instant."""
-
-_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
-"""Dialects whose DATEDIFF always counts the ends of units; of others' SQLGlot says it."""
-_UNITS = {
-    "MS": "MILLISECOND",
-    "MILLISECONDS": "MILLISECOND",
-    "US": "MICROSECOND",
-    "MICROSECONDS": "MICROSECOND",
-    "ISOWEEK": "WEEK",
-    "ISOYEAR": "",  # Spark has none.
-}
-_LONG = frozenset({"bigquery", "snowflake"})
-"""Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
-_NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
-"""Dialects whose JSON of a struct has its NULLs, which Spark leaves out unless told."""
-_SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric"})
-_SPARK_UNITS = frozenset(
-    {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
-    | {"MILLISECOND", "MICROSECOND"}
-)
+Made = exp.Expr | None
+"""What stands for a part of a query, or None where it stays as it is."""
 
 
-def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None]:
-    """Rewrite calls that Spark reads otherwise so that they keep their meaning.
+def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite calls that Spark reads otherwise so that they keep their meaning; change the tree.
 
-    Args:
-        tree: A query, statement or expression, which is changed.
-
-    Returns:
-        The tree, and None; or what it is in there that has no form in Spark.
+    Raises:
+        Unwritable: Something in there has no form in Spark.
     """
     if dialect in ("", "spark", "spark2", "databricks"):
-        return tree, None
-    asked = (exp.Date, exp.Timestamp, exp.CurrentDate, exp.AtTimeZone, exp.Anonymous, exp.DataType)
-    others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct, exp.Cast, exp.JSONFormat)
-    parts = (exp.Extract, exp.DayOfWeek, exp.DayOfWeekIso, exp.Is)
-    values = (exp.Greatest, exp.Least, exp.Dayname, exp.Monthname, exp.TimeToStr, exp.Div)
-    spans = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc, exp.DatetimeDiff)
-    bits = (exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd)
-    local: set[int] = set()
-    for node in reversed(
-        list(tree.find_all(*asked, *others, *parts, *values, *spans, *bits))
-    ):  # What is inside comes first.
-        if isinstance(node, exp.DataType):
-            short = (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT)
-            if dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
-                _widen(node)
-            elif dialect in _LONG and node.this in short:
-                node.set("this", exp.DType.BIGINT)
-            continue
-        if isinstance(node, exp.Struct):
-            _name_fields(node)
-            continue
-        made, problem = _made(node, dialect, local)
-        if problem is not None:
-            return tree, problem
+        return tree
+    kinds = [kind for kinds, _ in _RULES for kind in kinds]
+    for node in reversed(list(tree.find_all(*kinds))):  # What is inside comes first.
+        tried = (rule(node, dialect) for kinds, rule in _RULES if isinstance(node, kinds))
+        made = next((one for one in tried if one is not None), None)
         if made is None:
             continue
         if node is tree:
             tree = made
         else:
             node.replace(made)
-    return tree, None
+    return tree
 
 
-def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | None, str | None]:
-    """Return a call's replacement, None where it stays, or the reason why there is none."""
-    zone = node.args.get("zone")
-    if isinstance(node, exp.Date) and node.this is not None and not node.expressions:
-        if zone is None:
-            return exp.cast(node.this, "DATE"), None
-        return exp.cast(_local_time(node.this, zone), "DATE"), None
-    if isinstance(node, exp.Timestamp) and node.this is not None:
-        if zone is None:
-            return exp.cast(node.this, "TIMESTAMP", dialect="spark"), None
-        return (_instant(node.this, zone), None) if dialect == "bigquery" else (None, None)
-    if isinstance(node, exp.CurrentDate) and node.this is not None:
-        return exp.cast(_local_time(exp.CurrentTimestamp(), node.this), "DATE"), None
-    if isinstance(node, exp.AtTimeZone) and dialect in _LOCAL_TIMES:
-        return _in_zone(node, local), None
-    called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
-    untold = dialect == "snowflake" and called in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ")
-    if untold and len(node.expressions) == 1:
-        return exp.cast(node.expressions[0], "TIMESTAMP", dialect="spark"), None
-    if isinstance(node, exp.Is):
-        return _negated(node), None
-    if isinstance(node, exp.DatetimeDiff):
-        return _boundaries(node, dialect)
-    if isinstance(node, exp.DateDiff | exp.TsOrDsDiff):
-        counts = node.args.get("date_part_boundary") or dialect in _BOUNDARIES
-        return _boundaries(node, dialect) if counts else (None, None)
-    made_json = _made_json(node) if dialect in _NULLS_IN_JSON else None
-    if made_json is not None:
-        return _with_nulls(made_json), None
-    made_value, problem = spark_value(node, dialect)
-    if made_value is not None or problem is not None:
-        return made_value, problem
-    return spark_date_part(node, dialect)
+_LONG = frozenset({"bigquery", "snowflake"})
+"""Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
 
 
-def _widen(type_: exp.DataType) -> None:
+def _type(node: exp.DataType, dialect: str) -> None:
     """Give Snowflake's names of integers the 38 digits that they have there.
 
     Only of TRY_CAST, which would be NULL without a word; a CAST of what is too large fails.
     """
-    if type_.this in exp.DataType.INTEGER_TYPES:
-        digits = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (38, 0)]
-        type_.set("this", exp.DType.DECIMAL)
-        type_.set("expressions", digits)
+    if dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
+        if node.this in exp.DataType.INTEGER_TYPES:
+            digits = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (38, 0)]
+            node.set("this", exp.DType.DECIMAL)
+            node.set("expressions", digits)
+    elif dialect in _LONG and node.this in (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT):
+        node.set("this", exp.DType.BIGINT)
 
 
-def _negated(node: exp.Is) -> exp.Expr | None:
+def _struct(node: exp.Struct, dialect: str) -> None:
+    """Name fields that are columns, as both dialects would; Spark's reader does it too."""
+    named = [
+        exp.PropertyEQ(this=field.this.copy(), expression=field)
+        if isinstance(field, exp.Column) and not field.is_star
+        else field
+        for field in node.expressions
+    ]
+    if named != node.expressions:
+        node.set("expressions", named)
+
+
+def _cast(value: exp.Expr, kind: str) -> exp.Cast:
+    return exp.cast(value, kind, dialect="spark")
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
+    """Return the local time of a zone by FROM_UTC_TIMESTAMP, as sessions are in UTC."""
+    return _call("FROM_UTC_TIMESTAMP", _cast(instant, "TIMESTAMP"), zone)
+
+
+def _instant(local_time: exp.Expr, zone: exp.Expr) -> exp.Expr:
+    return _call("TO_UTC_TIMESTAMP", _cast(local_time, "TIMESTAMP"), zone)
+
+
+def _date(node: exp.Date, dialect: str) -> Made:
+    if node.this is None or node.expressions:
+        return None
+    zone = node.args.get("zone")
+    return exp.cast(node.this if zone is None else _local_time(node.this, zone), "DATE")
+
+
+def _timestamp(node: exp.Timestamp, dialect: str) -> Made:
+    if node.this is None:
+        return None
+    zone = node.args.get("zone")
+    if zone is None:
+        return _cast(node.this, "TIMESTAMP")
+    return _instant(node.this, zone) if dialect == "bigquery" else None
+
+
+def _current_date(node: exp.CurrentDate, dialect: str) -> Made:
+    if node.this is None:
+        return None
+    return exp.cast(_local_time(exp.CurrentTimestamp(), node.this), "DATE")
+
+
+_LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
+"""Dialects in which AT TIME ZONE goes one way from a local time and the other from an instant."""
+_LOCAL = "vde_local"
+
+
+def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
+    """Write AT TIME ZONE where the type tells which way it goes."""
+    if dialect not in _LOCAL_TIMES:
+        return None
+    value, zone = node.this.unnest(), node.args["zone"]
+    cast_to = value.to.this if isinstance(value, exp.Cast) else None
+    if value.meta.get(_LOCAL) or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
+        return _instant(value, zone)
+    made = value.name.upper() if isinstance(value, exp.Anonymous) else ""
+    zoned = cast_to in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
+    if zoned or made in ("NOW", "TO_UTC_TIMESTAMP") or isinstance(value, exp.CurrentTimestamp):
+        shown = _local_time(value, zone)
+        shown.meta[_LOCAL] = True
+        return shown
+    return None
+
+
+def _negated(node: exp.Is, dialect: str) -> Made:
     """Write PostgreSQL's IS NOT, which is a node of its own, as the NOT that others have."""
     if not node.args.get("negate"):
         return None
@@ -131,71 +146,29 @@ def _negated(node: exp.Is) -> exp.Expr | None:
     return exp.paren(made) if inside else made
 
 
-def _made_json(node: exp.Expr) -> exp.Expr | None:
-    """Return the value that a call writes as JSON; None where it is no such call."""
-    value: exp.Expr | None = None
-    if isinstance(node, exp.JSONFormat) and not node.args.get("options"):
-        value = node.this
-    elif isinstance(node, exp.Anonymous) and node.name.upper() == "TO_JSON":
-        value = node.expressions[0] if len(node.expressions) == 1 else None
-    elif isinstance(node, exp.Cast) and node.to.this == exp.DType.JSON:
-        value = node.this if isinstance(node.this, exp.Struct) else None
-    return value
+_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
+"""Dialects whose DATEDIFF always counts the ends of units; of others' SQLGlot says it."""
+_SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric"})
+"""Dialects whose weeks begin on Sunday without being asked; BigQuery's newer trees say so."""
+_UNITS = {
+    "MS": "MILLISECOND",
+    "MILLISECONDS": "MILLISECOND",
+    "US": "MICROSECOND",
+    "MICROSECONDS": "MICROSECOND",
+    "ISOWEEK": "WEEK",
+    "ISOYEAR": "",  # Spark has none.
+}
+_SPARK_UNITS = frozenset(
+    {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
+    | {"MILLISECOND", "MICROSECOND"}
+)
 
 
-def _with_nulls(value: exp.Expr) -> exp.Expr:
-    words = [exp.Literal.string("ignoreNullFields"), exp.Literal.string("false")]
-    options = exp.Anonymous(this="MAP", expressions=words)
-    return exp.Anonymous(this="TO_JSON", expressions=[value, options])
-
-
-def _name_fields(struct: exp.Struct) -> None:
-    """Name fields that are columns, as both dialects would; Spark's reader does it too."""
-    fields = struct.expressions
-    if any(isinstance(field, exp.Column) and not field.is_star for field in fields):
-        named = [
-            exp.PropertyEQ(this=field.this.copy(), expression=field)
-            if isinstance(field, exp.Column) and not field.is_star
-            else field
-            for field in fields
-        ]
-        struct.set("expressions", named)
-
-
-def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    """Return the local time of a zone by FROM_UTC_TIMESTAMP, as sessions are in UTC."""
-    value = exp.cast(instant, "TIMESTAMP", dialect="spark")
-    return exp.Anonymous(this="FROM_UTC_TIMESTAMP", expressions=[value, zone])
-
-
-def _instant(local_time: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    value = exp.cast(local_time, "TIMESTAMP", dialect="spark")
-    return exp.Anonymous(this="TO_UTC_TIMESTAMP", expressions=[value, zone])
-
-
-def _in_zone(node: exp.AtTimeZone, local: set[int]) -> exp.Expr | None:
-    """Write AT TIME ZONE where the type tells which way it goes; None where nothing does."""
-    value, zone = node.this.unnest(), node.args["zone"]
-    cast_to = value.to.this if isinstance(value, exp.Cast) else None
-    if id(value) in local or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
-        return _instant(value, zone)
-    made = value.name.upper() if isinstance(value, exp.Anonymous) else ""
-    zoned = (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
-    if (
-        cast_to in zoned
-        or made in ("NOW", "TO_UTC_TIMESTAMP")
-        or (isinstance(value, exp.CurrentTimestamp))
-    ):
-        shown = _local_time(value, zone)
-        local.add(id(shown))
-        return shown
-    return None
-
-
-def _boundaries(
-    node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str
-) -> tuple[exp.Expr | None, str | None]:
+def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
     """Count the ends of units between two times, where Spark's DATEDIFF counts whole units."""
+    counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
+    if not (counts or node.args.get("date_part_boundary")):
+        return None
     asked = node.args.get("unit")
     shown = "DAY" if asked is None else asked.name.upper()
     sunday = shown == "WEEK" and dialect in _SUNDAY_WEEKS
@@ -204,14 +177,249 @@ def _boundaries(
         shown = "WEEK" if shown in ("SUNDAY", "MONDAY") else f"WEEK({shown})"
     unit = _UNITS.get(shown, shown.removesuffix("S") if len(shown) > 2 else shown)
     if unit not in _SPARK_UNITS:
-        return None, f"a difference in {shown}"
+        raise Unwritable(f"a difference in {shown}")
     if unit == "DAY":
-        days = [exp.cast(one, "DATE") for one in (node.this, node.expression)]
-        return exp.Anonymous(this="DATEDIFF", expressions=days), None
+        return _call("DATEDIFF", exp.cast(node.this, "DATE"), exp.cast(node.expression, "DATE"))
     ends = []
     for one in (node.expression, node.this):
         if sunday:
             day = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("DAY"))
             one = exp.Add(this=exp.paren(one), expression=day)
         ends.append(exp.TimestampTrunc(this=one.copy(), unit=exp.var(unit)))
-    return exp.TimestampDiff(this=ends[1], expression=ends[0], unit=exp.var(unit)), None
+    return exp.TimestampDiff(this=ends[1], expression=ends[0], unit=exp.var(unit))
+
+
+_NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
+"""Dialects whose JSON of a struct has its NULLs, which Spark leaves out unless told."""
+
+
+def _json(node: exp.Expr, dialect: str) -> Made:
+    """Write TO_JSON so that it keeps fields without a value."""
+    value: exp.Expr | None = None
+    if dialect not in _NULLS_IN_JSON:
+        return None
+    if isinstance(node, exp.JSONFormat):
+        value = None if node.args.get("options") else node.this
+    elif isinstance(node, exp.Anonymous) and node.name.upper() == "TO_JSON":
+        value = node.expressions[0] if len(node.expressions) == 1 else None
+    elif isinstance(node, exp.Cast) and node.to.this == exp.DType.JSON:
+        value = node.this if isinstance(node.this, exp.Struct) else None
+    if value is None:
+        return None
+    words = (exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
+    return _call("TO_JSON", value, _call("MAP", *words))
+
+
+def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
+    """Return NULL where an argument is NULL, which Spark passes over."""
+    given = [node.this, *node.expressions]
+    if node.args.get("ignore_nulls") is not False or len(given) < 2:
+        return None
+    any_null = exp.or_(*(exp.Is(this=one.copy(), expression=exp.Null()) for one in given))
+    name = "GREATEST" if isinstance(node, exp.Greatest) else "LEAST"
+    among = _call(name, *(one.copy() for one in given))
+    return exp.Case(ifs=[exp.If(this=any_null, true=exp.Null())], default=among)
+
+
+def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
+    """Write the whole name, as DuckDB and MySQL do; Spark's functions write three letters."""
+    if dialect not in ("duckdb", "mysql") or node.args.get("abbreviated"):
+        return None
+    letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")
+    return _call("DATE_FORMAT", node.this.copy(), letters)
+
+
+def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
+    """Write `strftime('%Y', day)` as `strftime(day, '%Y')`: DuckDB reads both."""
+    form, value = node.this, node.args["format"]
+    if dialect != "duckdb" or not form.is_string or value.is_string:
+        return None
+    return exp.TimeToStr(this=value.copy(), format=form.copy())
+
+
+def _in_brackets(node: exp.Binary, dialect: str) -> Made:
+    """Keep together what was a call, such as `xor(a, b)`, or was bound more closely."""
+    parent = node.parent
+    around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
+    return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
+
+
+_ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
+"""Dialects in which a CAST to an integer rounds; Spark's cuts off."""
+_TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
+"""Those of them that round halves of floats to the even neighbour, others away from zero."""
+_FLOATS = frozenset({"duckdb", "bigquery"})
+"""Those of them in which divisions and averages are floats, in others decimals."""
+_FLOAT, _DECIMAL = "float", "decimal"
+
+
+def _rounded(node: exp.Cast, dialect: str) -> Made:
+    """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
+    if dialect not in _ROUNDING or node.to.this not in exp.DataType.INTEGER_TYPES:
+        return None
+    fraction = _fraction(node.this, dialect)
+    if fraction is None:
+        return None
+    even = fraction == _FLOAT and dialect in _TO_EVEN
+    made = node.copy()
+    made.set("this", _call("BROUND" if even else "ROUND", made.this.copy()))
+    return made
+
+
+def _fraction(node: exp.Expr, dialect: str) -> str | None:
+    """Say whether a value is a float or a decimal, as far as it alone tells; None for others."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        if node.is_string or node.is_int:
+            return None
+        return _FLOAT if dialect == "bigquery" or "e" in node.name.lower() else _DECIMAL
+    if isinstance(node, exp.Cast):
+        if node.to.this in (exp.DType.FLOAT, exp.DType.DOUBLE):
+            return _FLOAT
+        return _DECIMAL if node.to.this == exp.DType.DECIMAL else None
+    if isinstance(node, exp.Avg) or (isinstance(node, exp.Div) and not node.args.get("typed")):
+        return _FLOAT if dialect in _FLOATS else _DECIMAL
+    within: list[exp.Expr] = []
+    if isinstance(node, exp.Neg | exp.Abs | exp.Sum | exp.Min | exp.Max):
+        within = [node.this]
+    elif isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
+        within = [node.this, node.expression]
+    elif isinstance(node, exp.Coalesce):
+        within = [node.this, *node.expressions]
+    found = [_fraction(one, dialect) for one in within]
+    return _FLOAT if _FLOAT in found else _DECIMAL if _DECIMAL in found else None
+
+
+def _whole_division(node: exp.Div, dialect: str) -> Made:
+    """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
+    if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
+        return None
+    return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    """Say whether an expression is an integer, as far as it alone tells."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return node.is_int
+    if isinstance(node, exp.Cast):
+        return node.to.this in exp.DataType.INTEGER_TYPES
+    if isinstance(node, exp.Neg):
+        return _is_whole(node.this)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
+        return _is_whole(node.this) and _is_whole(node.expression)
+    return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
+
+
+def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
+    """Find the Sunday of a week: the day before the Monday of what is a day later."""
+    unit = node.args.get("unit")
+    if unit is None:
+        return None
+    told = unit.name.upper() if isinstance(unit, exp.WeekStart) else ""
+    if told not in ("", "MONDAY", "SUNDAY"):
+        raise Unwritable(f"weeks that begin on {told.capitalize()}")
+    if told != "SUNDAY" and not (dialect in _SUNDAY_WEEKS and unit.name.upper() == "WEEK"):
+        return None
+    if not isinstance(node, exp.DateTrunc):
+        raise Unwritable("weeks that begin on Sunday")
+    later = _call("DATE_ADD", node.this.copy(), exp.Literal.number(1))
+    monday = _call("TRUNC", later, exp.Literal.string("WEEK"))
+    return _call("DATE_ADD", monday, exp.Literal.number(-1))
+
+
+_FROM_ZERO = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
+"""Dialects in which Sunday is day 0."""
+_ISO = frozenset({"trino", "presto", "athena"})
+"""Dialects in which Monday is day 1 and Sunday day 7."""
+_DAYS = frozenset({"DOW", "DAYOFWEEK", "DAY_OF_WEEK", "DW", "WEEKDAY"})
+_ISO_DAYS = frozenset({"ISODOW", "DAYOFWEEKISO", "DAYOFWEEK_ISO", "DOW_ISO"})
+_NAMES = {
+    **dict.fromkeys(("ISOWEEK", "WEEKISO", "WEEK_ISO"), "WEEK"),
+    **dict.fromkeys(("ISOYEAR", "YEAROFWEEKISO"), "YEAROFWEEK"),
+}
+
+
+def _named(node: exp.Anonymous, dialect: str) -> Made:
+    """Calls that SQLGlot does not know, by their names."""
+    given, name = node.expressions, node.name.upper()
+    one = given[0] if len(given) == 1 else None
+    if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
+        return _cast(one, "TIMESTAMP")
+    if one is not None and dialect == "duckdb" and name == "WEEKDAY":
+        return _sunday_zero(one)
+    dated = dialect == "duckdb" and name in ("DATE_PART", "DATEPART") and len(given) == 2
+    return _part(given[0].name.upper(), given[1], dialect) if dated and given[0].is_string else None
+
+
+def _extract(node: exp.Extract, dialect: str) -> Made:
+    if not isinstance(node.this, exp.Var):
+        return None
+    return _part(node.name.upper(), node.expression, dialect)
+
+
+def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
+    """A part of a date as Spark counts it."""
+    if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
+        return _monday_one(value)
+    if unit in _DAYS:
+        zero = dialect in _FROM_ZERO
+        return _sunday_zero(value) if zero else _call("DAYOFWEEK", value.copy())
+    if unit == "EPOCH":
+        return _seconds(value)
+    if unit == "WEEK" and dialect in _SUNDAY_WEEKS:
+        raise Unwritable("weeks that begin on Sunday")
+    if unit == "DATE":
+        return exp.cast(value, "DATE")
+    return exp.Extract(this=exp.var(_NAMES.get(unit, unit)), expression=value)
+
+
+def _sunday_zero(value: exp.Expr) -> exp.Expr:
+    day = _call("DAYOFWEEK", value.copy())
+    return exp.paren(exp.Sub(this=day, expression=exp.Literal.number(1)))
+
+
+def _monday_one(value: exp.Expr) -> exp.Expr:
+    day = _call("WEEKDAY", value.copy())
+    return exp.paren(exp.Add(this=day, expression=exp.Literal.number(1)))
+
+
+def _seconds(value: exp.Expr) -> exp.Expr:
+    """Return the seconds since 1970, or those between two times, with their fractions."""
+    inner = value.unnest()
+    ends = [value]
+    if isinstance(inner, exp.Sub) and not isinstance(inner.expression, exp.Interval):
+        ends = [inner.this, inner.expression]
+    counted: list[exp.Expr] = [_call("UNIX_MICROS", _cast(one, "TIMESTAMP").copy()) for one in ends]
+    if len(counted) > 1:
+        counted = [exp.paren(exp.Sub(this=counted[0], expression=counted[1]))]
+    return exp.paren(
+        exp.Div(this=counted[0], expression=exp.Literal.number(1_000_000), typed=False, safe=True)
+    )
+
+
+_RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
+    ((exp.DataType,), _type),
+    ((exp.Struct,), _struct),
+    ((exp.Date,), _date),
+    ((exp.Timestamp,), _timestamp),
+    ((exp.CurrentDate,), _current_date),
+    ((exp.AtTimeZone,), _in_zone),
+    ((exp.Is,), _negated),
+    ((exp.DatetimeDiff, exp.DateDiff, exp.TsOrDsDiff), _boundaries),
+    ((exp.JSONFormat, exp.Anonymous, exp.Cast), _json),
+    ((exp.Anonymous,), _named),
+    ((exp.Greatest, exp.Least), _null_with_nulls),
+    ((exp.Dayname, exp.Monthname), _whole_name),
+    ((exp.TimeToStr,), _format_second),
+    ((exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd), _in_brackets),
+    ((exp.Cast,), _rounded),
+    ((exp.Div,), _whole_division),
+    ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), _week_of_sunday),
+    ((exp.DayOfWeekIso,), lambda node, dialect: _monday_one(node.this)),
+    (
+        (exp.DayOfWeek,),
+        lambda node, dialect: _sunday_zero(node.this) if dialect in _FROM_ZERO else None,
+    ),
+    ((exp.Extract,), _extract),
+]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
 from vde_dagster.sql.other_dialects.writing import query_sql
 
@@ -20,43 +23,38 @@ _WRONG = {
 """Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
 
 
-def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
-    """Write a tree of another dialect as Spark SQL.
+def spark_text(tree: exp.Expr, dialect: str = "") -> str:
+    """Write a tree of another dialect, which is changed, as Spark SQL.
 
-    Args:
-        tree: The query or statement, with its time variables as parameters; it may be changed.
+    A text that is read again has to be written the same way, or SQLGlot has read something else
+    than it wrote.
 
-    Returns:
-        The text, and None; or what it is in the query that cannot be written. A text that is read
-        again has to be written the same way, or SQLGlot has read something else than it wrote.
+    Raises:
+        Unwritable: Something in the query cannot be written.
     """
     for node in tree.walk():
         what = _WRONG.get(node.__class__.__name__)
         if what is not None:
-            return "", what
+            raise Unwritable(what)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
-            return "", "the type TIME"
+            raise Unwritable("the type TIME")
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _told(node, dialect):
-            return "", "a time format that is computed"
-    problem = with_spark_relations(tree)
-    if problem is not None:
-        return "", problem
-    tree, problem = with_spark_calls(tree, dialect)
-    if problem is not None:
-        return "", problem
-    text = query_sql(with_cut_texts(with_made_intervals(tree), dialect))
+            raise Unwritable("a time format that is computed")
+    _with_spark_relations(tree)
+    tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
+    text = query_sql(tree)
     try:
         again = query_sql(parse_one(text, dialect="spark"))
     except SqlglotError as error:
-        return "", str(error).splitlines()[0]
+        raise Unwritable(str(error).splitlines()[0]) from error
     if again != text:
-        begin = next(
-            (i for i, (a, b) in enumerate(zip(text, again, strict=False)) if a != b), len(again)
-        )
-        return "", f"'{text[max(begin - 20, 0) : begin + 20]}' would not be read as it was meant"
-    return text, None
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(text, again, strict=False))
+        same = len(list(pairs))
+        near = text[max(same - 20, 0) : same + 20]
+        raise Unwritable(f"'{near}' would not be read as it was meant")
+    return text
 
 
 def _told(node: exp.Expr, dialect: str) -> bool:
@@ -73,12 +71,8 @@ _CUTTING = frozenset(
 """Dialects in which such a cast cuts off what is too long."""
 
 
-def with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Write `CAST(a AS VARCHAR(5))` as `CAST(a AS STRING)`, cut where the dialect cuts.
-
-    Args:
-        tree: A query or statement, which is changed.
-    """
+def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Write `CAST(a AS VARCHAR(5))` as `CAST(a AS STRING)`, cut where the dialect cuts."""
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         if cast.to.this not in bounded or not cast.to.expressions:
@@ -97,14 +91,11 @@ _PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 """What the arguments of MAKE_INTERVAL are, in their order."""
 
 
-def with_made_intervals(tree: exp.Expr) -> exp.Expr:
+def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
     """Write `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
 
     In Spark's own syntax the length of an interval is a literal. Dates plus such intervals are
     dates, as they are elsewhere.
-
-    Args:
-        tree: A query or statement, which is changed.
     """
     if isinstance(tree, exp.Interval):
         return _made(tree) or tree
@@ -127,10 +118,8 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
         return None
     name = unit.name.upper().removesuffix("S")
     if name == "QUARTER":
-        name, inner = (
-            "MONTH",
-            exp.Mul(this=exp.paren(inner.copy()), expression=exp.Literal.number("3")),
-        )
+        name = "MONTH"
+        inner = exp.Mul(this=exp.paren(inner.copy()), expression=exp.Literal.number("3"))
     if name not in _PLACES:
         return None
     kind = "DECIMAL(18, 6)" if name == "SECOND" else "INT"
@@ -140,21 +129,14 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
     )
 
 
-def with_spark_relations(tree: exp.Expr) -> str | None:
-    """Write relations in their Spark form, in place.
-
-    Args:
-        tree: A query or statement, which is changed.
-
-    Returns:
-        None; or what it is in there that has no form in Spark.
-    """
+def _with_spark_relations(tree: exp.Expr) -> None:
+    """Write relations in their Spark form, in place."""
     wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
     for node in list(tree.find_all(*wanted)):
         if isinstance(node, exp.JSONTable):
-            return "JSON_TABLE"
+            raise Unwritable("JSON_TABLE")
         if isinstance(node, exp.ReadParquet) and len(node.expressions) > 1:
-            return "READ_PARQUET with options"
+            raise Unwritable("READ_PARQUET with options")
         if isinstance(node, exp.Select):
             if not node.expressions and not node.args.get("kind"):
                 node.select(exp.Literal.number(1), copy=False)  # Rows without columns.
@@ -162,7 +144,7 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
             _apply(node)
         elif isinstance(node, exp.Columns):
             if not _is_star(node):
-                return "COLUMNS(…)"
+                raise Unwritable("COLUMNS(…)")
             node.replace(node.this)
         elif (
             isinstance(node, exp.Anonymous)
@@ -170,9 +152,8 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
             and node.name.upper() == "STRING_SPLIT"
         ):
             if len(node.expressions) != 2:
-                return "STRING_SPLIT with ordinals"
+                raise Unwritable("STRING_SPLIT with ordinals")
             _split(node)
-    return None
 
 
 def _apply(join: exp.Join) -> None:
