@@ -157,6 +157,10 @@ class Terms:
                 return self.number(value)
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
+    def is_null(self, node: Node) -> Node:
+        """The question whether an expression is NULL, as binding makes it."""
+        return self.make("Is", "expression", self.make("Null"), "this", node)
+
     def minus(self, operand: Node) -> Node:
         """Unary minus: an INT literal takes the sign; of others it would change the type."""
         value = integer(operand)
@@ -182,6 +186,14 @@ def conjuncts(node: Node) -> list[Node]:
 
 _PLAIN = re.compile(r"'([^'\\]*)'")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def null_test(node: Node) -> Node | None:
+    """The operand of an IS NULL, or None for any other node."""
+    if node.tag != "Is":
+        return None
+    asked: list[Node] = [p for p in node.parts if p.__class__ is Node]
+    return asked[1] if len(asked) == 2 and asked[0].tag == "Null" else None
 
 
 def plain_string(text: str) -> str | None:

@@ -8,7 +8,6 @@ equal, so ``valid_to IS NULL`` leaves one row per id of a table with the key (id
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from vde_dagster.semantics.algebra.nodes import (
@@ -18,6 +17,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Terms,
     integer,
+    null_test,
     sources_in,
 )
 
@@ -39,9 +39,14 @@ def group_keys(group: Group, terms: Terms) -> list[Key]:
     if _spread(group, set(), terms):
         return [frozenset()]
     keys: list[Key] = []
+    bound = _bindings(group, terms)
     for source in _multiplying(group):
         if _spread(group, {source}, terms):
-            keys += (_without_nulls(key, group, terms) for key in _source_keys(source, terms))
+            # What is NULL in every row tells none from another.
+            keys += (
+                frozenset(n for n in key if all(o.tag != "Null" for o in bound.get(n, ())))
+                for key in _source_keys(source, terms)
+            )
     for node, partition in _first_of_each(group):
         covered = set(node.parts[0].sources)
         if _spread(group, covered, terms):
@@ -109,16 +114,12 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
                 rest = [s for s in rest if s not in covered]
                 found = True
         for source in rest:
-            if any(_all_fixed(key, fixed) for key in _source_keys(source, terms)):
+            if any(all(map(fixed, key)) for key in _source_keys(source, terms)):
                 known.add(source)
                 rest.remove(source)
                 found = True
                 break
     return known
-
-
-def _all_fixed(key: Key, fixed: Callable[[Node], bool]) -> bool:
-    return all(fixed(node) for node in key)
 
 
 def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
@@ -136,26 +137,10 @@ def _bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
             left, right = condition.parts
             bound.setdefault(left, []).append(right)
             bound.setdefault(right, []).append(left)
-        if null := _is_null(condition):
-            bound.setdefault(null[0], []).append(null[1])
+        tested = null_test(condition)
+        if tested is not None:
+            bound.setdefault(tested, []).append(terms.make("Null"))
     return bound
-
-
-def _without_nulls(key: Key, group: Group, terms: Terms) -> Key:
-    """Leave out what is NULL in every row of the group, which tells none from another."""
-    bound = _bindings(group, terms)
-    return frozenset(
-        node for node in key if not any(other.tag == "Null" for other in bound.get(node, ()))
-    )
-
-
-def _is_null(condition: Node) -> tuple[Node, Node] | None:
-    """Return (x, NULL) of a condition ``x IS NULL``."""
-    if condition.tag != "Is":
-        return None
-    parts = dict(zip(condition.parts[::2], condition.parts[1::2], strict=True))
-    null = parts["expression"]
-    return (parts["this"], null) if null.tag == "Null" else None
 
 
 def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
@@ -167,11 +152,7 @@ def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
         a, b = condition.parts
         if condition.tag == "eq" and b.tag == "window":
             a, b = b, a
-        if a.tag == "window" and integer(b) == 1 and _is_row_number(a):
+        body = a.parts[2] if a.tag == "window" and integer(b) == 1 else None
+        if body is not None and body.tag == "call" and body.parts[0] == "row_number":
             found.append((a, frozenset(a.parts[3].parts)))
     return found
-
-
-def _is_row_number(window: Node) -> bool:
-    body = window.parts[2]
-    return bool(body.tag == "call" and body.parts[0] == "row_number")

@@ -14,7 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import COMPARED, Node, integer, is_plain_date, plain_string
+from vde_dagster.semantics.algebra.nodes import (
+    COMPARED,
+    Node,
+    integer,
+    is_plain_date,
+    null_test,
+    plain_string,
+)
 from vde_dagster.semantics.simplify.facts import (
     BIGINT,
     BOOL,
@@ -24,9 +31,9 @@ from vde_dagster.semantics.simplify.facts import (
     TEXT,
     WHOLE,
     Facts,
+    case_values,
     is_null,
-    null_test,
-    of_null,
+    with_values,
 )
 from vde_dagster.semantics.simplify.scalars import matches_all
 
@@ -45,7 +52,7 @@ def decide(node: Node, facts: Facts) -> Node:
         return terms.negate(made) if tag == "neq" else made
     for constant, other in ((one, two), (two, one)):
         if is_null(constant) and tag == "nseq":
-            return of_null(other, terms)
+            return terms.is_null(other)
         if is_null(constant) and facts.never_fails(other):
             return facts.null(BOOL)
         if constant.tag == "bool" and facts.is_boolean(other) and tag in ("eq", "neq", "nseq"):
@@ -137,7 +144,7 @@ def ask_null(node: Node, facts: Facts) -> Node:
     if facts.never_null(asked) and facts.never_fails(asked):
         return terms.boolean(False)
     if asked.tag == "cast" and facts.widens(asked):
-        return of_null(asked.parts[2], terms)
+        return terms.is_null(asked.parts[2])
     if asked.tag == "case":
         return _of_choice(asked, facts) or node
     return _of_first_present(asked, facts) or node
@@ -145,21 +152,19 @@ def ask_null(node: Node, facts: Facts) -> Node:
 
 def _of_choice(asked: Node, facts: Facts) -> Node | None:
     """IS NULL of a CASE whose values are either NULL or never."""
-    parts = list(asked.parts)
-    values = [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]
-    for i in values:
-        null, value = is_null(parts[i]), parts[i]
-        if not null and not (facts.never_null(value) and facts.never_fails(value)):
-            return None
-        parts[i] = facts.terms.boolean(null)
-    other = [] if len(parts) % 2 else [facts.terms.boolean(True)]
-    return facts.terms.make("case", *parts, *other)
+
+    def told(value: Node) -> Node | None:
+        null = is_null(value)
+        known = null or (facts.never_null(value) and facts.never_fails(value))
+        return facts.terms.boolean(null) if known else None
+
+    return with_values(asked, told, facts.terms.boolean(True), facts.terms)
 
 
 def _of_first_present(asked: Node, facts: Facts) -> Node | None:
     if asked.tag != "call" or asked.parts[0] != "coalesce" or not facts.never_fails(asked):
         return None
-    tests = [of_null(argument, facts.terms) for argument in asked.parts[1:]]
+    tests = [facts.terms.is_null(argument) for argument in asked.parts[1:]]
     return facts.joined("and", tests)
 
 
@@ -249,13 +254,13 @@ def true_where(node: Node, facts: Facts) -> Node:
     if tag == "nseq":
         return _same(node, facts)
     if tag == "Like" and matches_all(node):
-        return terms.negate(of_null(parts[-1], terms))
+        return terms.negate(terms.is_null(parts[-1]))
     if tag in COMPARED and any(p.tag == "call" and p.parts[0] == "coalesce" for p in parts):
         return _with_default(node, facts)
     if tag in COMPARED and parts[0] is parts[-1] and facts.never_fails(node):
         if tag in ("neq", "lt"):
             return terms.boolean(False)
-        return terms.negate(of_null(parts[0], terms))
+        return terms.negate(terms.is_null(parts[0]))
     return node
 
 
@@ -282,7 +287,7 @@ def _with_default(node: Node, facts: Facts) -> Node:
         known = compared(node.tag, *((default, other) if i == 0 else (other, default)), facts)
         if known.tag == "bool" and facts.comparable(this, other):
             made = terms.compare(node.tag, *((this, other) if i == 0 else (other, this)))
-            return facts.joined("or", [made, of_null(this, terms)]) if known.parts[0] else made
+            return facts.joined("or", [made, terms.is_null(this)]) if known.parts[0] else made
     return node
 
 
@@ -312,7 +317,7 @@ def _choice(node: Node, facts: Facts) -> Node:
 
 def _listed(node: Node, facts: Facts) -> Node | None:
     """``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END``: x is one of the values of TRUE."""
-    values = [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
+    values = case_values(node)
     if len(values) < 3 or not all(v.tag == "bool" or is_null(v) for v in values):
         return None
     otherwise = values.pop() if len(node.parts) % 2 else None

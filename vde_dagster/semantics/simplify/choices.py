@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
+from vde_dagster.semantics.algebra.nodes import Node, integer, null_test, plain_string
 from vde_dagster.semantics.simplify.booleans import compared
-from vde_dagster.semantics.simplify.facts import BOOL, INT, TEXT, Facts, is_null, null_test, of_null
+from vde_dagster.semantics.simplify.facts import BOOL, INT, TEXT, Facts, is_null, with_values
 from vde_dagster.semantics.spark_functions import DEFAULTS
 
 Branch = tuple[Node, Node]
@@ -181,7 +181,7 @@ def spelled_out(node: Node, facts: Facts) -> Node:
     terms, name, arguments = facts.terms, node.parts[0], node.parts[1:]
     null, zero = terms.make("Null"), terms.number(0)
     if name == "nvl2" and len(arguments) == 3:
-        present = terms.negate(of_null(arguments[0], terms))
+        present = terms.negate(terms.is_null(arguments[0]))
         return terms.make("case", present, *arguments[1:])
     if name in ("nullif", "nullifzero") and len(arguments) == (2 if name == "nullif" else 1):
         other = arguments[1] if name == "nullif" else zero
@@ -189,7 +189,7 @@ def spelled_out(node: Node, facts: Facts) -> Node:
     if name == "zeroifnull" and len(arguments) == 1:
         return terms.make("call", "coalesce", arguments[0], zero)
     if name in ("isnull", "isnotnull") and len(arguments) == 1:
-        test = of_null(arguments[0], terms)
+        test = terms.is_null(arguments[0])
         return test if name == "isnull" else terms.negate(test)
     return node
 
@@ -209,16 +209,12 @@ def into_branches(node: Node, facts: Facts) -> Node:
         return node
     if kind == TEXT and node.tag in _ARITHMETIC:
         return node
-    parts = list(choice.parts)
-    values = [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]
-    for i in values:
-        decided = _decided(node, parts[i], constant, at, facts)
-        if decided is None:
-            return node
-        parts[i] = decided
-    if len(parts) % 2 == 0 and node.tag == "nseq":
+    if len(choice.parts) % 2 == 0 and node.tag == "nseq":
         return node  # NULL of the missing ELSE would be compared, too.
-    return facts.terms.make("case", *parts)
+    made = with_values(
+        choice, lambda value: _decided(node, value, constant, at, facts), None, facts.terms
+    )
+    return made if made is not None else node
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:

@@ -23,11 +23,12 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Rel,
     Terms,
+    null_test,
     sources_in,
     walk,
 )
 from vde_dagster.semantics.algebra.uniqueness import reached
-from vde_dagster.semantics.simplify.facts import comparable, null_test, rejects_null, value_type
+from vde_dagster.semantics.simplify.facts import comparable, rejects_null, value_type
 from vde_dagster.semantics.simplify.implied_conditions import replaced
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 

@@ -24,6 +24,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Terms,
     integer,
     is_plain_date,
+    null_test,
     plain_string,
 )
 from vde_dagster.semantics.types import fixed_type
@@ -90,7 +91,7 @@ class Facts:
         if tag == "cast":
             return _plain(parts[1])
         if tag == "case":
-            return self.common([*parts[1::2], *(parts[-1:] if len(parts) % 2 else ())])
+            return self.common(case_values(node))
         if tag in ("add", "sub", "mul"):
             return self._type_of_arithmetic([self.type(p) for p in parts])
         if tag == "neg":
@@ -104,12 +105,7 @@ class Facts:
         source, key = node.parts
         if isinstance(source, (Derived, FullJoin)):
             return self.type(source.columns[key])
-        kind: Any = None
-        if isinstance(source, Leaf):
-            kind = source.types.get(key)
-        elif isinstance(source, SetOperation) and source.alike:
-            kind = source.branches[0].outputs[key].type
-        return plain_type(kind)
+        return plain_type(_declared(source, key))
 
     def _type_of_arithmetic(self, kinds: list[str | None]) -> str | None:
         if all(kind in WHOLE for kind in kinds):
@@ -153,11 +149,10 @@ class Facts:
         if tag in ("add", "sub", "mul"):
             return self.type(node) is not None and all(map(self.never_null, parts))
         if tag == "case":
-            return bool(len(parts) % 2) and all(map(self.never_null, [*parts[1::2], parts[-1]]))
+            return bool(len(parts) % 2) and all(map(self.never_null, case_values(node)))
         if tag == "call":
-            if parts[0] == "coalesce":
-                return any(map(self.never_null, parts[1:]))
-            return bool(parts[0] == "struct")
+            present = parts[0] == "coalesce" and any(map(self.never_null, parts[1:]))
+            return present or bool(parts[0] == "struct")
         if tag == "aggregate":
             body = parts[0]
             counts = body.tag == "call" and body.parts[0] in ("count", "count_if")
@@ -214,26 +209,29 @@ class Facts:
         return kind in WHOLE and kind != BIGINT and target == DOUBLE
 
 
+def case_values(node: Node) -> list[Node]:
+    """The values of a CASE, that of its ELSE included."""
+    return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
+
+
+def with_values(
+    node: Node, change: Callable[[Node], Node | None], other: Node | None, terms: Terms
+) -> Node | None:
+    """A CASE with other values, and an ELSE where it has none; None if a value has no other."""
+    parts = list(node.parts)
+    for i in [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]:
+        made = change(parts[i])
+        if made is None:
+            return None
+        parts[i] = made
+    return terms.make("case", *parts, *([] if other is None or len(parts) % 2 else [other]))
+
+
 def is_null(node: Node) -> bool:
     """Whether an expression is NULL, with a type or without."""
     while node.tag == "cast":
         node = node.parts[2]
     return node.tag == "Null"
-
-
-def null_test(node: Node) -> Node | None:
-    """The operand of an IS NULL, or None for any other node."""
-    if node.tag != "Is":
-        return None
-    asked: list[Node] = [p for p in node.parts if p.__class__ is Node]
-    if len(asked) != 2 or asked[0].tag != "Null":
-        return None
-    return asked[1]
-
-
-def of_null(node: Node, terms: Terms) -> Node:
-    """The question whether an expression is NULL, as binding makes it."""
-    return terms.make("Is", "expression", terms.make("Null"), "this", node)
 
 
 def plain_type(kind: Any) -> str | None:
@@ -271,15 +269,9 @@ def value_type(node: Node) -> exp.DType | None:
     """The type of a reference's or literal's type if equal values of it are one; else None."""
     while node.tag == "ref":
         source, key = node.parts
-        if isinstance(source, (Derived, FullJoin)):
-            node = source.columns[key]
-            continue
-        kind = None
-        if isinstance(source, Leaf):
-            kind = source.types.get(key)
-        elif isinstance(source, SetOperation) and source.alike:
-            kind = source.branches[0].outputs[key].type
-        return _exact(kind)
+        if not isinstance(source, (Derived, FullJoin)):
+            return _exact(_declared(source, key))
+        node = source.columns[key]
     if node.tag == "lit":
         if integer(node) is not None:
             return _D.INT
@@ -287,6 +279,14 @@ def value_type(node: Node) -> exp.DType | None:
     if node.tag == "bool":
         return _D.BOOLEAN
     return _total_type(node)
+
+
+def _declared(source: Any, key: Any) -> Any:
+    """The type of a column of a table, or of a set operation whose queries agree on it."""
+    if isinstance(source, Leaf):
+        return source.types.get(key)
+    alike = isinstance(source, SetOperation) and source.alike
+    return source.branches[0].outputs[key].type if alike else None
 
 
 def _exact(kind: Any) -> exp.DType | None:

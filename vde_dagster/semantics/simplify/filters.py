@@ -15,11 +15,12 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     SetOperation,
     Terms,
+    null_test,
     rewrite,
     walk,
 )
 from vde_dagster.semantics.simplify.expressions import Simplifier
-from vde_dagster.semantics.simplify.facts import STRICT, is_constant, null_test, value_type
+from vde_dagster.semantics.simplify.facts import STRICT, is_constant, value_type
 from vde_dagster.semantics.simplify.implied_conditions import closed, columns_of, replaced
 from vde_dagster.semantics.simplify.parts import Parts
 

@@ -16,10 +16,10 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     Terms,
+    null_test,
     rewrite,
     walk,
 )
-from vde_dagster.semantics.simplify.facts import null_test
 
 
 @dataclass(slots=True)
