@@ -188,6 +188,11 @@ _PLAIN = re.compile(r"'([^'\\]*)'")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+def is_false(node: Node) -> bool:
+    """Whether an expression is FALSE."""
+    return node.tag == "bool" and not node.parts[0]
+
+
 def null_test(node: Node) -> Node | None:
     """The operand of an IS NULL, or None for any other node."""
     if node.tag != "Is":

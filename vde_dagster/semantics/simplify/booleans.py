@@ -18,6 +18,7 @@ from vde_dagster.semantics.algebra.nodes import (
     COMPARED,
     Node,
     integer,
+    is_false,
     is_plain_date,
     null_test,
     plain_string,
@@ -302,7 +303,7 @@ def _choice(node: Node, facts: Facts) -> Node:
     condition = parts[0]
     yes = true_where(parts[1], facts)
     no = true_where(parts[2], facts) if len(parts) == 3 else terms.boolean(False)
-    if no.tag == "bool" and not no.parts[0]:
+    if is_false(no):
         return facts.joined("and", [condition, yes])
     if yes.tag == "bool" and yes.parts[0]:
         return facts.joined("or", [condition, no])

@@ -18,6 +18,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     integer,
+    is_false,
 )
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import Facts, is_null, plain_type
@@ -36,14 +37,11 @@ def drop_empty(parts: Parts, *, said: bool) -> None:
     Args:
         said: Whether only what the author wrote makes conditions FALSE by now.
     """
-    if any(map(_has_none, parts.groups)):
+    if any(
+        any(map(is_false, group.conditions)) or any(map(_takes_none, group.sources))
+        for group in parts.groups
+    ):
         _Emptied(parts, said).everywhere()
-
-
-def _has_none(group: Group) -> bool:
-    if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
-        return True
-    return any(map(_takes_none, group.sources))
 
 
 def _takes_none(source: Any) -> bool:
@@ -78,7 +76,7 @@ class _Emptied:
 
     def _empty(self, group: Group) -> bool:
         """Whether a group certainly has no rows, and nothing in it tells an error first."""
-        if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
+        if any(map(is_false, group.conditions)):
             return True
         if not any(map(self._is_empty, group.sources)):
             return False

@@ -4,6 +4,8 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from sqlglot import exp
@@ -15,6 +17,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     SetOperation,
     Terms,
+    is_false,
     null_test,
     rewrite,
     walk,
@@ -34,37 +37,30 @@ def move_filters(parts: Parts) -> None:
         for condition in list(group.conditions):
             if condition.tag == "exists":
                 _hand_out(condition.parts[0].group, group, parts)
-        _complete(group, parts)
+        group.conditions = _completed(group.conditions, group, parts)
     given: set[Group] = set()
     for group in reversed(parts.groups):
         if group in given:
-            _complete(group, parts)
-        for inner in _asked_for(group):
-            if inner not in parts.shared:
-                _complete_inside(inner, group.conditions, parts)
+            group.conditions = _completed(group.conditions, group, parts)
+        for condition in list(group.conditions):
+            asked = condition.parts[0] if condition.tag == "not" else condition
+            if asked.tag == "exists" and asked.parts[0].group not in parts.shared:
+                _complete_inside(asked.parts[0].group, group.conditions, parts)
         for source in group.sources:
             if source in parts.frozen:
                 continue
             if isinstance(source, Derived) and source.op == "left":
-                _complete_optional(source, group, parts)
+                # What is asked of outer columns holds of those that they are compared with.
+                given_around = [c for c in group.conditions if not _names(c, source)]
+                _complete_inside(source.group, given_around, parts)
             elif _takes_filters(source, parts):
                 given |= _hand_in(source, group, parts)
 
 
-def _complete(group: Group, parts: Parts) -> None:
-    group.conditions = completed(group.conditions, group, parts)
-
-
-def completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
+def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
     """A group's conditions with what follows from them; FALSE only if that hides no error."""
     found = closed(conditions, parts.terms)
     return found if not _empty(found) or _may_be_dropped(group) else conditions
-
-
-def _complete_optional(source: Derived, around: Group, parts: Parts) -> None:
-    """Conditions on an outer join's outer columns, copied to the columns compared with them."""
-    given = [c for c in around.conditions if not _names(c, source)]
-    _complete_inside(source.group, given, parts)
 
 
 def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
@@ -74,28 +70,22 @@ def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
         inner.conditions = found
 
 
-def _asked_for(group: Group) -> list[Group]:
-    asked = [c.parts[0] if c.tag == "not" else c for c in group.conditions]
-    return [c.parts[0].group for c in asked if c.tag == "exists"]
-
-
 def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
     """Conditions of an EXISTS on outer columns alone, moved out of it."""
     if inner in parts.shared:
         return
-    own = set(inner.sources)
-    of_others = [c for c in inner.conditions if _only_of_others(c, own)]
+    of_others = [
+        condition
+        for condition in inner.conditions
+        if (columns := columns_of(condition))
+        and not any(c.parts[0] in inner.sources for c in columns)
+    ]
     around.conditions += of_others
     inner.conditions = [c for c in inner.conditions if c not in of_others]
 
 
-def _only_of_others(condition: Node, own: set[Any]) -> bool:
-    columns = columns_of(condition)
-    return bool(columns) and not any(c.parts[0] in own for c in columns or ())
-
-
 def _empty(conditions: list[Node]) -> bool:
-    return len(conditions) == 1 and conditions[0].tag == "bool" and not conditions[0].parts[0]
+    return len(conditions) == 1 and is_false(conditions[0])
 
 
 def _may_be_dropped(group: Group) -> bool:
@@ -161,8 +151,7 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
 
 def put_constants(parts: Parts) -> None:
     """Replace fixed columns in what is made of a group's rows, from the inside out."""
-    tails = {source.group: source for source in parts.derived() if source.op != "left"}
-    tops = {rel.group: rel for rel in parts.rels}
+    above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:
             continue
@@ -171,15 +160,11 @@ def put_constants(parts: Parts) -> None:
         if known:
             asked = [c if rule.fixes(c) else rule.put(c) for c in dict.fromkeys(group.conditions)]
             if asked != group.conditions:
-                group.conditions = completed(asked, group, parts)
-        source, rel = tails.get(group), tops.get(group)
-        if known and rel is not None:
-            rel.outputs = [o.as_node(rule.put(o.node)) for o in rel.outputs]
+                group.conditions = _completed(asked, group, parts)
+        source = above.derived.get(group)
+        if known:
+            above.put(group, rule.put)
         if source is not None and source not in parts.frozen:
-            if known:
-                source.columns = [rule.put(node) for node in source.columns]
-                source.args = tuple(rule.put(node) for node in source.args)
-                source.keys = tuple(rule.put(node) for node in source.keys)
             _drop_constant_keys(source, parts.terms)
 
 
@@ -189,7 +174,8 @@ def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
     for condition in group.conditions:
         if condition.tag == "eq":
             for one, two in (condition.parts, condition.parts[::-1]):
-                if one.tag == "ref" and is_constant(two) and _one_type(one, two):
+                kind = value_type(one) if one.tag == "ref" and is_constant(two) else None
+                if kind in (exp.DType.INT, exp.DType.TEXT) and kind == value_type(two):
                     known.setdefault(one, two)
     for source in group.sources:
         if isinstance(source, Derived) and source not in parts.frozen and _keeps_values(source):
@@ -201,11 +187,6 @@ def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
                 if len(nodes := {o.node for o in column}) == 1 and is_constant(*nodes):
                     known.update((parts.terms.make("ref", source, i), node) for node in nodes)
     return known
-
-
-def _one_type(column: Node, literal: Node) -> bool:
-    kind = value_type(column)
-    return kind in (exp.DType.INT, exp.DType.TEXT) and kind == value_type(literal)
 
 
 def _keeps_values(source: Derived) -> bool:
@@ -223,6 +204,25 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
     if keys and len(others) < len(keys):
         one = terms.number(0)
         source.keys = (terms.unordered("keys", others or [one]),)
+
+
+class _Above:
+    """What is made of groups' rows: queries' outputs, and sources but for outer joins."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.derived = {source.group: source for source in parts.derived() if source.op != "left"}
+        self._rels = {rel.group: rel for rel in parts.rels}
+        self._frozen = parts.frozen
+
+    def put(self, group: Group, change: Callable[[Node], Node], most_keys: float = inf) -> None:
+        """Put what a function returns in the place of every expression."""
+        source, rel = self.derived.get(group), self._rels.get(group)
+        if rel is not None:
+            rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
+        if source is not None and source not in self._frozen and len(source.keys) <= most_keys:
+            source.columns = list(map(change, source.columns))
+            source.args = tuple(map(change, source.args))
+            source.keys = tuple(map(change, source.keys))
 
 
 class _Constants:
@@ -272,28 +272,23 @@ _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 def use_presence(parts: Parts) -> None:
     """Simplify what is made of a group's rows by what its conditions say of NULLs."""
-    asking = set(walk(node for node in parts.terms.nodes() if _asks(node)))
+    # Their value depends on what is NULL in another way than that of others does.
+    asking = set(
+        walk(
+            node
+            for node in parts.terms.nodes()
+            if node.tag in _ASKING or (node.tag == "call" and node.parts[0] in _ASKING_CALLS)
+        )
+    )
     if not asking:
         return
-    tails = {source.group: source for source in parts.derived() if source.op != "left"}
-    tops = {rel.group: rel for rel in parts.rels}
+    above = _Above(parts)
     for group in parts.groups:
         present = {node for condition in group.conditions for node in _present(condition)}
         if group in parts.shared or asking.isdisjoint(present):
             continue
         simple = Simplifier(parts.terms, present)
-        source, rel = tails.get(group), tops.get(group)
-        if rel is not None:
-            rel.outputs = [o.as_node(simple.put(o.node)) for o in rel.outputs]
-        if source is not None and source not in parts.frozen and len(source.keys) < 2:
-            source.columns = [simple.put(node) for node in source.columns]
-            source.args = tuple(simple.put(node) for node in source.args)
-            source.keys = tuple(simple.put(node) for node in source.keys)
-
-
-def _asks(node: Node) -> bool:
-    """Whether the value of an expression depends on what is NULL in another way than others do."""
-    return node.tag in _ASKING or (node.tag == "call" and node.parts[0] in _ASKING_CALLS)
+        above.put(group, simple.put, most_keys=1)
 
 
 def _present(condition: Node) -> set[Node]:

@@ -19,7 +19,7 @@ False
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, permutations, product
 from math import factorial, prod
@@ -36,6 +36,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Rel,
     SetOperation,
+    is_false,
     sources_in,
 )
 from vde_dagster.semantics.algebra.uniqueness import is_lookup
@@ -90,10 +91,10 @@ class Digester:
             numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
             return self._numbered(group, parent, free, rows, numbers)
         best: tuple[Any, Closed] | None = None
-        for choice in product(*(_orders_of(parts) for parts in alike)):
-            numbers = {i: n for members in choice for n, i in enumerate(members)}
+        for choice in product(*(product(*map(permutations, parts)) for parts in alike)):
+            numbers = {i: n for orders in choice for n, i in enumerate(chain(*orders))}
             closed = self._numbered(group, parent, free, rows, numbers)
-            key = (closed.rows, [self._any(t, closed.frame) for t in tail])
+            key = (closed.rows, [self.node(node, closed.frame) for node in tail])
             if best is None or key < best[0]:
                 best = key, closed
         assert best is not None
@@ -150,7 +151,7 @@ class Digester:
             number = repeated[row] = repeated.get(row, -1) + 1
             label = frame.labels[source] = digest_values("dependent", row, number)
             dependent.append(label)
-        if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
+        if any(map(is_false, group.conditions)):
             return Closed(digest_values("no rows"), frame)
         asked = {self.node(c, frame) for c in group.conditions if c not in equal}
         where = sorted(asked.union(equal.values()))
@@ -305,9 +306,6 @@ class Digester:
 
     # expressions
 
-    def _any(self, part: Any, frame: Frame) -> bytes:
-        return self.node(part, frame) if part.__class__ is Node else digest_values(part)
-
     def node(self, node: Node, frame: Frame) -> bytes:
         """The digest of an expression in a frame."""
         known = frame.memo.get(node)
@@ -412,9 +410,3 @@ def _told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
     for i in members:
         found.setdefault(asked[i], []).append(i)
     return [found[mark] for mark in sorted(found)]
-
-
-def _orders_of(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    """All orders of the members of every part, the parts one after the other."""
-    for choice in product(*(permutations(members) for members in parts)):
-        yield tuple(chain(*choice))
