@@ -63,17 +63,7 @@ _OF_FIRST = frozenset(
 """Functions that return the type of their first argument."""
 _OF_ALL = frozenset({"coalesce", "nvl", "greatest", "least"})
 _LISTS = frozenset({"collect_list", "collect_set", "array"})
-_PREDICATES = (
-    exp.Predicate,
-    exp.Connector,
-    exp.Not,
-    exp.Boolean,
-    exp.Exists,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.In,
-    exp.Between,
-)
+_PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
 
 
 def fixed_type(name: str) -> Type:
@@ -88,21 +78,14 @@ def infer(e: exp.Expr) -> Type:
     It is noted on the expression, for those around it.
     """
     if e.type is None:
-        found = _infer(e)
+        rule = _RULES.get(e.__class__)
+        boolean = data_type("BOOLEAN") if isinstance(e, _PREDICATES) else None
+        found = rule(e) if rule is not None else boolean
         if found is not None:
             e.type = found
         return found
     kind: Type = e.type
     return None if kind is not None and kind.this == _D.UNKNOWN else kind
-
-
-def _infer(e: exp.Expr) -> Type:
-    rule = _RULES.get(e.__class__)
-    if rule is not None:
-        return rule(e)
-    if isinstance(e, _PREDICATES):
-        return data_type("BOOLEAN")
-    return None
 
 
 def _inner(e: exp.Expr) -> Type:
@@ -224,11 +207,6 @@ def _concatenation(e: exp.DPipe) -> Type:
     return text if infer(e.this) == text and infer(e.expression) == text else None
 
 
-def _cast(e: exp.Cast) -> Type:
-    target: exp.DataType = e.args["to"]
-    return target
-
-
 def _case(e: exp.Case) -> Type:
     values = [branch.args["true"] for branch in e.args["ifs"]]
     default = e.args.get("default")
@@ -309,22 +287,13 @@ _RULES: dict[type, Callable[..., Type]] = {
     exp.Literal: _literal,
     exp.Neg: _negative,
     exp.Sqrt: lambda e: _signed(e.this),
-    exp.Paren: _inner,
-    exp.Alias: _inner,
-    exp.Window: _inner,
-    exp.Filter: _inner,
-    exp.IgnoreNulls: _inner,
-    exp.RespectNulls: _inner,
-    exp.WithinGroup: _inner,
-    exp.Add: _arithmetic,
-    exp.Sub: _arithmetic,
-    exp.Mul: _arithmetic,
-    exp.Mod: _arithmetic,
+    **dict.fromkeys((exp.Paren, exp.Alias, exp.Window, exp.Filter), _inner),
+    **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup), _inner),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod), _arithmetic),
     exp.Div: _quotient,
     exp.IntDiv: _whole_quotient,
     exp.DPipe: _concatenation,
-    exp.Cast: _cast,
-    exp.TryCast: _cast,
+    **dict.fromkeys((exp.Cast, exp.TryCast), lambda e: e.args["to"]),
     exp.Case: _case,
     exp.Anonymous: _call,
     exp.CurrentDate: lambda e: data_type("DATE"),

@@ -31,6 +31,7 @@ BOOLEAN = frozenset(
 """Tags of expressions that are certainly boolean."""
 COMPARED = ("eq", "neq", "lt", "le", "nseq")
 """Tags of comparisons; NULL beside any but the last makes NULL."""
+AGGREGATES = ("aggregate", "ordered aggregate")
 UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
 """Tags whose operands are sorted by digest before they are hashed."""
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
@@ -188,6 +189,13 @@ _PLAIN = re.compile(r"'([^'\\]*)'")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+def plain_total(body: Node) -> tuple[str, Node] | None:
+    """The function and the argument of an aggregate function of one argument."""
+    if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
+        return None
+    return body.parts
+
+
 def is_false(node: Node) -> bool:
     """Whether an expression is FALSE."""
     return node.tag == "bool" and not node.parts[0]
@@ -261,6 +269,14 @@ class Group:
         self.conditions += other.conditions
         self.joins |= other.joins
         self.sorts += other.sorts
+
+    def splice(self, source: Source, other: Group, *more: Source) -> None:
+        """Put another group, and more sources, in the place of one of the sources."""
+        at = self.sources.index(source)
+        behind = self.sources[at + 1 :]  # They may depend on the rows of what stood there.
+        del self.sources[at:]
+        self.absorb(other)
+        self.sources += [*more, *behind]
 
     def snapshot(self) -> Group:
         """The group as it is now, for a window that is computed over it."""

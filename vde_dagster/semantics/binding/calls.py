@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type, type_key
-from vde_dagster.semantics.algebra.nodes import Node, Terms, is_plain_date, plain_string
+from vde_dagster.semantics.algebra.nodes import AGGREGATES, Node, Terms, is_plain_date, plain_string
 from vde_dagster.semantics.binding.binder import Binder
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
@@ -27,7 +27,6 @@ _TOTALS = ("sum", "avg")
 _LITERAL = " literal"
 _TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
 _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
-_AGGREGATES = ("aggregate", "ordered aggregate")
 
 
 def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
@@ -37,7 +36,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
     note_arguments(binder, e)
     kind = spark_functions.kind(name)
-    if kind in _AGGREGATES or kind == "grouping":
+    if kind in AGGREGATES or kind == "grouping":
         return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
     if name in _NAMING:
         return call(binder.terms, name, *_named_arguments(binder, e, scope))
@@ -171,7 +170,7 @@ def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     """FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
     inner = binder.bind(e.this, scope)
-    if inner.tag not in _AGGREGATES:
+    if inner.tag not in AGGREGATES:
         return binder.give_up(f"{e.__class__.__name__} of something unknown", inner)
     extra: list[Any] = []
     scope.in_aggregate += 1

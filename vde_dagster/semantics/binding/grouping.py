@@ -8,7 +8,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import Derived, Group, Node, Output, rewrite
+from vde_dagster.semantics.algebra.nodes import (
+    AGGREGATES,
+    Derived,
+    Group,
+    Node,
+    Output,
+    rewrite,
+    sources_in,
+    walk,
+)
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Scope
 
@@ -142,9 +151,7 @@ def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
 
 def has_aggregate(node: Node) -> bool:
     """Whether an aggregate function stands in the expression."""
-    if node.tag in ("aggregate", "ordered aggregate"):
-        return True
-    return any(has_aggregate(p) for p in node.parts if p.__class__ is Node)
+    return any(part.tag in AGGREGATES for part in walk([node]))
 
 
 def aggregate(
@@ -168,35 +175,16 @@ def aggregate(
     memo: dict[Node, Node] = {}
 
     def rule(node: Node) -> Node | None:
-        if node in keys or node.tag in ("aggregate", "ordered aggregate"):
-            if node not in keys and not _names_any(node, inner) and _has_ref(node):
+        if node in keys or node.tag in AGGREGATES:
+            outer = node not in keys and not sources_in(node) & inner
+            if outer and any(part.tag == "ref" for part in walk([node])):
                 return binder.give_up("an aggregate function of an outer query's columns", node)
             return terms.make("ref", source, source.export(node))
         if node.tag == "ref" and node.parts[0] in inner:
             scope.ungrouped.append(node)
             return binder.give_up("a column that is neither grouped nor aggregated", node)
-        if any(p.__class__ is not Node and _mentions(p, inner) for p in node.parts):
+        if any(p.__class__ is not Node and sources_in(p) & inner for p in node.parts):
             return binder.give_up("a correlated subquery over a grouped query", node)
         return None
 
     return source, [rewrite(node, rule, terms, memo) for node in nodes]
-
-
-def _has_ref(node: Node) -> bool:
-    if node.tag == "ref":
-        return True
-    return any(_has_ref(p) for p in node.parts if p.__class__ is Node)
-
-
-def _names_any(node: Node, sources: set[Any]) -> bool:
-    if node.tag == "ref":
-        return node.parts[0] in sources
-    return any(
-        _names_any(p, sources) if p.__class__ is Node else _mentions(p, sources) for p in node.parts
-    )
-
-
-def _mentions(part: Any, sources: set[Any]) -> bool:
-    from vde_dagster.semantics.algebra.nodes import sources_in
-
-    return not isinstance(part, (str, int, type(None))) and bool(sources_in(part) & sources)

@@ -186,11 +186,7 @@ class _Emptied:
             nodes = [terms.make("ref", rows, rows.export(node)) for node in nodes]
             group.sources[group.sources.index(source)] = rows
         else:
-            at = group.sources.index(source)
-            behind = group.sources[at + 1 :]
-            del group.sources[at:]
-            group.absorb(inner)
-            group.sources += behind
+            group.splice(source, inner)
             parts.forget(inner)
         parts.rels.remove(branch)
         parts.replace({terms.make("ref", source, i): node for i, node in enumerate(nodes)})

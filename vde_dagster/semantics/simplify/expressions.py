@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from vde_dagster.semantics.algebra.nodes import COMPARED, Group, Node, Terms, conjuncts
+from vde_dagster.semantics.algebra.nodes import AGGREGATES, COMPARED, Group, Node, Terms, conjuncts
 from vde_dagster.semantics.simplify.booleans import among, ask_null, decide, join, true_where, turn
 from vde_dagster.semantics.simplify.choices import (
     choose,
@@ -118,7 +118,7 @@ class Simplifier:
         parts = tuple([self.put(p) if p.__class__ is Node else p for p in node.parts])
         if node.tag == "case":
             parts = self._case(parts)
-        elif node.tag in ("aggregate", "ordered aggregate"):
+        elif node.tag in AGGREGATES:
             parts = (total(parts[0], self._facts),)
         elif node.tag == "window":
             parts = (*parts[:2], total(parts[2], self._facts), *parts[3:])

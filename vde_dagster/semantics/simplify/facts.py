@@ -26,6 +26,7 @@ from vde_dagster.semantics.algebra.nodes import (
     is_plain_date,
     null_test,
     plain_string,
+    plain_total,
 )
 from vde_dagster.semantics.types import fixed_type
 
@@ -118,9 +119,10 @@ class Facts:
             return self._type_of_total(body.parts[0])
         if body.tag == "count rows":
             return BIGINT
-        if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
+        total = plain_total(body)
+        if total is None:
             return None
-        name, of = body.parts
+        name, of = total
         if name in ("count", "count_if"):
             return BIGINT
         kind = self.type(of)
@@ -305,12 +307,10 @@ def _total_type(node: Node) -> exp.DType | None:
     body = node.parts[0]
     if body.tag == "count rows":
         return _D.BIGINT
-    if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
-        return None
-    name, of = body.parts
-    if name == "count":
-        return _D.BIGINT
-    kind = value_type(of)
+    total = plain_total(body)
+    if total is None or total[0] == "count":
+        return _D.BIGINT if total is not None else None
+    name, kind = total[0], value_type(total[1])
     if name == "sum":
         return _D.BIGINT if kind in INTEGERS else None
     return kind if name in ("min", "max") else None

@@ -11,7 +11,15 @@ other places it keeps it. More work is right where that is not known.)
 
 from __future__ import annotations
 
-from vde_dagster.semantics.algebra.nodes import Derived, Group, Node, SetOperation, Terms
+from vde_dagster.semantics.algebra.nodes import (
+    AGGREGATES,
+    Derived,
+    Group,
+    Node,
+    SetOperation,
+    Terms,
+    plain_total,
+)
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
 from vde_dagster.semantics.simplify.parts import Parts, Uses
@@ -96,23 +104,18 @@ def _is_unique(source: Derived, parts: Parts) -> bool:
 
 def _of_one_row(node: Node) -> Node | None:
     """The value that a key or an aggregate function has over one row."""
-    if node.tag == "ordered aggregate":
-        return None
-    if node.tag != "aggregate":
+    if node.tag not in AGGREGATES:
         return node
-    body = node.parts[0]
-    if body.tag == "call" and len(body.parts) == 2 and body.parts[0] in ("min", "max"):
-        value: Node = body.parts[1]
-        return value if value.__class__ is Node and value.tag != "Distinct" else None
-    return None
+    total = plain_total(node.parts[0]) if node.tag == "aggregate" else None
+    if total is None or total[0] not in ("min", "max") or total[1].tag == "Distinct":
+        return None
+    return total[1]
 
 
 def _takes_sets(source: Derived, uses: Uses) -> bool:
     """Whether no column that is used of a grouping depends on how often a row occurs."""
     used = (source.columns[i] for i in uses.columns.get(source, ()))
-    return all(
-        node.tag not in ("aggregate", "ordered aggregate") or of_a_set(node) for node in used
-    )
+    return all(node.tag not in AGGREGATES or of_a_set(node) for node in used)
 
 
 def of_a_set(node: Node) -> bool:

@@ -40,14 +40,10 @@ def strengthen_joins(parts: Parts) -> None:
                     and source.group not in parts.shared
                     and any(_rejects_nulls(c, source) for c in group.conditions)
                 ):
-                    _dissolve(source, group, parts)
+                    make = parts.terms.make
+                    known = {make("ref", source, i): c for i, c in enumerate(source.columns)}
+                    parts.dissolve(source, group, known)
                     found = True
-
-
-def _dissolve(source: Derived, group: Group, parts: Parts) -> None:
-    terms = parts.terms
-    known = {terms.make("ref", source, i): node for i, node in enumerate(source.columns)}
-    parts.dissolve(source, group, known)
 
 
 def _rejects_nulls(condition: Node, source: Derived) -> bool:
@@ -111,11 +107,7 @@ def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Pa
         known[terms.make("ref", join, i)] = (
             column if inside else terms.make("ref", outer, outer.export(column))
         )
-    at = around.sources.index(join)
-    behind = around.sources[at + 1 :]
-    del around.sources[at:]
-    around.absorb(kept)
-    around.sources += [outer, *behind]
+    around.splice(join, kept, outer)
     parts.forget(kept)
     parts.replace(known)
 

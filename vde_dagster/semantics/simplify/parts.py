@@ -92,11 +92,7 @@ class Parts:
 
     def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
         """Put the rows that a source is made of in its place in a group."""
-        at = group.sources.index(source)
-        behind = group.sources[at + 1 :]
-        del group.sources[at:]
-        group.absorb(source.group)
-        group.sources += behind  # They may depend on the rows of what has been dissolved.
+        group.splice(source, source.group)
         self.forget(source.group)
         self.replace(columns)
 

@@ -14,7 +14,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import Derived, Node, Rel, SetOperation, Terms
+from vde_dagster.semantics.algebra.nodes import (
+    AGGREGATES,
+    Derived,
+    Node,
+    Rel,
+    SetOperation,
+    Terms,
+    plain_total,
+)
 from vde_dagster.semantics.simplify.booleans import true_where
 from vde_dagster.semantics.simplify.choices import choose
 from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
@@ -34,9 +42,10 @@ def total(body: Node, facts: Facts) -> Node:
     """An aggregate function, with its arguments and FILTER, in its canonical form."""
     if body.tag == "Filter":
         return _filtered(total(body.parts[0], facts), true_where(body.parts[-1], facts), facts)
-    if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
+    plain = plain_total(body)
+    if plain is None:
         return body
-    name, of = body.parts
+    name, of = plain
     if of.tag == "Distinct" and name in _SAME_FOR_DISTINCT and of.parts[:2] == ("expressions", 1):
         return facts.terms.make("call", name, of.parts[2])
     if name == "count_if":
@@ -185,7 +194,7 @@ class _Steps:
             self.terms.make("ref", g, j)
             for g in groupings
             for j in self.uses.columns.get(g, ())
-            if g is not None and g.columns[j].tag in ("aggregate", "ordered aggregate")
+            if g is not None and g.columns[j].tag in AGGREGATES
         )
         return returned.issuperset(asked) and self._rest_are_of_sets(any(alone))
 
@@ -227,7 +236,7 @@ class _Steps:
 
     def _aggregates(self) -> list[Node]:
         used = [self.outer.columns[i] for i in self.uses.columns.get(self.outer, ())]
-        return [node for node in used if node.tag in ("aggregate", "ordered aggregate")]
+        return [node for node in used if node.tag in AGGREGATES]
 
     def _rest_are_of_sets(self, alone: bool) -> bool:
         """Whether no other total of the outer grouping depends on how often its rows occur.
@@ -274,20 +283,16 @@ def _total_of(branch: Rel, i: int) -> Node | None:
     if node.tag != "ref" or node.parts[0] is not source or not isinstance(source, Derived):
         return None
     column = source.columns[node.parts[1]]
-    return column if column.tag in ("aggregate", "ordered aggregate") else None
+    return column if column.tag in AGGREGATES else None
 
 
 def _name(total: Node) -> str | None:
     """The function of a total over all rows as they are; None for any other."""
     body = total.parts[0]
-    if total.tag != "aggregate":
-        return None
-    if body.tag == "count rows":
-        return "count"
-    if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
-        return None
-    name: str = body.parts[0]
-    return None if body.parts[1].tag == "Distinct" else name
+    if total.tag != "aggregate" or body.tag == "count rows":
+        return "count" if total.tag == "aggregate" else None
+    plain = plain_total(body)
+    return plain[0] if plain is not None and plain[1].tag != "Distinct" else None
 
 
 def _argument_type(total: Node) -> exp.DType | None:

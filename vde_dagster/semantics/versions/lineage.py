@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from vde_dagster.semantics.algebra.nodes import (
+    AGGREGATES,
     Constant,
     Derived,
     FullJoin,
@@ -94,7 +95,7 @@ class Tracer:
         if tag == "case":
             values = [p for i, p in enumerate(parts) if i % 2 or i == len(parts) - 1]
             return _merge([self._direct(v) for v in values], "transformation")
-        if tag in ("aggregate", "ordered aggregate"):
+        if tag in AGGREGATES:
             return _merge([self._direct(parts[0])], "aggregation")
         if tag == "window":
             return _merge([self._direct(parts[2])], "transformation")
