@@ -73,11 +73,8 @@ def read_expression(text: str) -> Expression:
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     shown = getattr(tree, "expressions", [])
-    if (
-        not isinstance(tree, exp.Select)
-        or len(shown) != 1
-        or set(_clauses(tree)) != {"expressions"}
-    ):
+    clauses = {name for name, value in tree.args.items() if value}
+    if not isinstance(tree, exp.Select) or len(shown) != 1 or clauses != {"expressions"}:
         raise ValueError("it is not one expression")
     (one,) = shown
     if isinstance(one, exp.Alias) or one.find(exp.Query, exp.Star, exp.Window):
@@ -117,7 +114,3 @@ def in_spark(text: str, dialect: str) -> str:
         raise ValueError(str(error).splitlines()[0]) from error
     except Unwritable as problem:
         raise ValueError(f"it cannot be written in Spark SQL: {problem}") from problem
-
-
-def _clauses(tree: exp.Expr) -> list[str]:
-    return [name for name, value in tree.args.items() if value]

@@ -64,7 +64,8 @@ def one_line(
         elif piece in _NONE_BEFORE:
             blank = False
         elif piece == "(":
-            blank = blank and not _is_called(before)
+            called = before.isidentifier() and before.upper() not in CLAUSE_WORDS
+            blank = blank and not (called or before[-1:] == "`")
         elif piece == ".":
             blank = blank and not _is_value(before)  # Numbers such as .5 begin with it.
         elif piece == "-":
@@ -73,7 +74,8 @@ def one_line(
             piece = _tidy(piece)
             if adjacent and piece[0] in "'\"" and before[-1:] == piece[0]:
                 blank = False
-        if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN or _shifts(before, piece)):
+        shifts = piece == before and piece in ("<", ">")  # They may be parts of one operator.
+        if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN or shifts):
             blank = False
         if blank:
             out.append(" ")
@@ -89,14 +91,6 @@ def one_line(
         length += len(piece)
         before = _SIGN if piece == "-" and not _is_value(before) else piece
     return Expanded("".join(out), tuple(runs))
-
-
-def _shifts(before: str, piece: str) -> bool:
-    return piece == before and piece in ("<", ">")
-
-
-def _is_called(word: str) -> bool:
-    return (word.isidentifier() and word.upper() not in CLAUSE_WORDS) or word[-1:] == "`"
 
 
 def _is_value(token: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.query_text import CLAUSE_WORDS
@@ -56,35 +55,31 @@ _TAIL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NoSparkForm:
-    """A form that Spark has not."""
+class NoSparkForm(Exception):
+    """A form that Spark has not, by its offset."""
 
-    offset: int
-    message: str
-    hint: str
+    def __init__(self, offset: int, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.hint = hint
 
 
-def spark_forms(text: str) -> list[Edit] | NoSparkForm:
-    """The edits that a query needs for Spark to read it, or a form that Spark has in no way."""
+def spark_forms(text: str) -> list[Edit]:
+    """The edits that a query needs for Spark to read it.
+
+    Raises:
+        NoSparkForm: It has a form that Spark has in no way.
+    """
     if _MAYBE.search(text) is None:
         return []
     tokens = tokens_of(text)
-    refused = _refused(tokens)
-    if refused is not None:
-        return refused
+    _refuse(tokens)
+    forms = (_exclude, _nulls, _type, _array, _fetch, _materialized, _comma, _any)
     edits: list[Edit] = []
     for index in range(len(tokens)):
-        for form in (_exclude, _nulls, _type, _array, _fetch, _materialized, _comma):
+        for form in forms:
             edits += form(tokens, index)
-        found = _any(tokens, index)
-        if isinstance(found, NoSparkForm):
-            return found
-        edits += found
-        made = _distinct_on(text, tokens, index)
-        if isinstance(made, NoSparkForm):
-            return made
-        edits += made
+        edits += _distinct_on(text, tokens, index)
     return edits
 
 
@@ -104,7 +99,7 @@ def _close(tokens: list[Token], opening: int) -> int:
     return len(tokens) - 1
 
 
-def _refused(tokens: list[Token]) -> NoSparkForm | None:
+def _refuse(tokens: list[Token]) -> None:
     opened: list[int] = []
     for index, token in enumerate(tokens):
         if token.kind == "punct" and token.text in OPENING:
@@ -115,16 +110,15 @@ def _refused(tokens: list[Token]) -> NoSparkForm | None:
         if pair == ("ASOF", "LEFT"):
             pair = ("ASOF", _word(tokens, index + 2))
         if pair in _REFUSED:
-            return NoSparkForm(token.start, _REFUSED[pair], _HINTS[pair[0]])
+            raise NoSparkForm(token.start, _REFUSED[pair], _HINTS[pair[0]])
         if pair == ("ORDER", "BY") and opened and _is_call_without_query(tokens, opened[-1], index):
             name = tokens[opened[-1] - 1].text
-            return NoSparkForm(
+            raise NoSparkForm(
                 token.start,
                 f"Spark has no ORDER BY inside {name}(…)",
                 f"write {name}(…) WITHIN GROUP (ORDER BY …) where Spark has it, or "
                 "SORT_ARRAY over ARRAY_AGG",
             )
-    return None
 
 
 def _is_call_without_query(tokens: list[Token], opening: int, order: int) -> bool:
@@ -222,64 +216,57 @@ def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
         yield Edit(tokens[index].start, tokens[index].end, "")
 
 
-def _any(tokens: list[Token], index: int) -> list[Edit] | NoSparkForm:
+def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
     """`a = ANY (SELECT …)` is `a IN (SELECT …)`, and `a <> ALL (…)` is `a NOT IN (…)`."""
     word = _word(tokens, index)
     is_query = _word(tokens, index + 1) == "(" and _word(tokens, index + 2) in ("SELECT", "WITH")
     if word not in ("ANY", "SOME", "ALL") or not is_query:
-        return []
-    sign = ""
-    first = index
+        return
+    sign, first = "", index
     while first and tokens[first - 1].kind == "punct" and tokens[first - 1].text in "<>=!":
         first -= 1
         sign = tokens[first].text + sign
     if not sign:
-        return []  # UNION ALL (SELECT …)
-    if word != "ALL" and sign in ("=", "=="):
-        return [Edit(tokens[first].start, tokens[index].end, "IN")]
+        return  # UNION ALL (SELECT …)
+    meant = "IN" if word != "ALL" and sign in ("=", "==") else None
     if word == "ALL" and sign in ("<>", "!="):
-        return [Edit(tokens[first].start, tokens[index].end, "NOT IN")]
-    return NoSparkForm(
-        tokens[first].start,
-        f"Spark does not compare with {word} of a query",
-        "compare with (SELECT MIN(…) …) or (SELECT MAX(…) …), or write EXISTS",
-    )
+        meant = "NOT IN"
+    if meant is None:
+        raise NoSparkForm(
+            tokens[first].start,
+            f"Spark does not compare with {word} of a query",
+            "compare with (SELECT MIN(…) …) or (SELECT MAX(…) …), or write EXISTS",
+        )
+    yield Edit(tokens[first].start, tokens[index].end, meant)
 
 
-def _distinct_on(text: str, tokens: list[Token], index: int) -> list[Edit] | NoSparkForm:
+def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
     """`SELECT DISTINCT ON (k) …` keeps the first row of each key, in the order of ORDER BY."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words != ("DISTINCT", "ON", "("):
-        return []
+        return
     close = _close(tokens, index + 2)
     keys = text[tokens[index + 2].end : tokens[close].start]
     end = _clause_end(tokens, close + 1, _TAIL | {"QUALIFY"})
     if _word(tokens, end) == "QUALIFY":
-        return NoSparkForm(
+        raise NoSparkForm(
             tokens[index].start,
             "Spark has no DISTINCT ON",
             "write QUALIFY ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1",
         )
-    order = _order(text, tokens, end) or keys
+    order = keys
+    if _word(tokens, end) == "ORDER":
+        behind = _clause_end(tokens, end + 2, _TAIL)
+        order = text[tokens[end + 2].start : tokens[behind - 1].end] or keys
     if re.fullmatch(r"\s*\d+.*", order):
-        return NoSparkForm(
+        raise NoSparkForm(
             tokens[index].start,
             "DISTINCT ON with positions in ORDER BY is not understood",
             "name the columns in ORDER BY",
         )
-    at = tokens[end - 1].end
     window = f"ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order})"
-    return [
-        Edit(tokens[index].start, tokens[close].end, ""),
-        Edit(at, at, f" QUALIFY {window} = 1"),
-    ]
-
-
-def _order(text: str, tokens: list[Token], index: int) -> str:
-    if _word(tokens, index) != "ORDER":
-        return ""
-    end = _clause_end(tokens, index + 2, _TAIL)
-    return text[tokens[index + 2].start : tokens[end - 1].end]
+    yield Edit(tokens[index].start, tokens[close].end, "")
+    yield Edit(tokens[end - 1].end, tokens[end - 1].end, f" QUALIFY {window} = 1")
 
 
 def _clause_end(tokens: list[Token], index: int, ends: frozenset[str]) -> int:

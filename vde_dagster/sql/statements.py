@@ -4,6 +4,7 @@ grammar, such as GRANT.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,20 +37,13 @@ def temporary_view(tokens: list[Token]) -> TemporaryView | None:
     return _created(tokens, words) if words[:1] == ["CREATE"] else None
 
 
+_DROPS = re.compile(r"(DROP VIEW|UNCACHE TABLE)( IF EXISTS)?|CACHE( LAZY)? TABLE")
+
+
 def name_that_is_dropped(tokens: Sequence[Token]) -> str | None:
     """Return the name in `DROP VIEW x`, `UNCACHE TABLE x` or `CACHE TABLE x`, if it is one word."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
-    for begin in (
-        ["DROP", "VIEW", "IF", "EXISTS"],
-        ["DROP", "VIEW"],
-        ["UNCACHE", "TABLE", "IF", "EXISTS"],
-        ["UNCACHE", "TABLE"],
-        ["CACHE", "LAZY", "TABLE"],
-        ["CACHE", "TABLE"],
-    ):
-        if words[: len(begin)] == begin and len(words) == len(begin) + 1:
-            return unquote(tokens[-1])
-    return None
+    return unquote(tokens[-1]) if _DROPS.fullmatch(" ".join(words[:-1])) else None
 
 
 def _created(tokens: list[Token], words: list[str]) -> TemporaryView | None:

@@ -46,41 +46,28 @@ def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlo
     if "{#" not in text and "JINJA_" not in text.upper():
         return []
     found: list[JinjaBlock] = []
-    position: int | None = 0
-    while position is not None:
-        position = _next_block(source, position, found, backslash)
-    return found
-
-
-def _next_block(
-    source: SourceText, position: int, found: list[JinjaBlock], backslash: bool
-) -> int | None:
-    """Add the next block; return where to go on, or None at the end."""
-    text = source.text
-    begun: Token | None = None
-    for token in _tokens(source, position, backslash):
-        if begun is not None:
-            return _end_block(source, begun, token, found)
-        if text.startswith("{#", token.start) and token.text == "{":
+    tokens = _tokens(source, 0, backslash)
+    while (token := next(tokens, None)) is not None:
+        word = token.text.upper()
+        if token.kind == "word" and word in _BLOCKS:
+            begun, behind = token.start, next(tokens, token)
+            if behind.text != ";":
+                raise source.error(f"{word} is a statement of its own", begun, f"write {word};")
+            last = _END.search(text, behind.end)
+            if last is None:
+                hint = "end it with JINJA_END;"
+                raise source.error("a block of Jinja is not ended", begun, hint)
+            block = JinjaBlock(_BLOCKS[word], begun, behind.end, last.start(), last.end())
+        elif word == "{" and text.startswith("{#", token.start):
             stop = text.find("#}", token.start + 2)
             if stop < 0:
                 raise source.error("this comment is not closed", token.start, "end it with #}")
-            found.append(JinjaBlock("comment", token.start, stop, stop, stop + 2))
-            return stop + 2
-        if token.kind == "word" and token.text.upper() in _BLOCKS:
-            begun = token
-    return None if begun is None else _end_block(source, begun, begun, found)
-
-
-def _end_block(source: SourceText, begun: Token, token: Token, found: list[JinjaBlock]) -> int:
-    word = begun.text.upper()
-    if token.text != ";":
-        raise source.error(f"{word} is a statement of its own", begun.start, f"write {word};")
-    end = _END.search(source.text, token.end)
-    if end is None:
-        raise source.error("a block of Jinja is not ended", begun.start, "end it with JINJA_END;")
-    found.append(JinjaBlock(_BLOCKS[word], begun.start, token.end, end.start(), end.end()))
-    return end.end()
+            block = JinjaBlock("comment", token.start, stop, stop, stop + 2)
+        else:
+            continue
+        found.append(block)
+        tokens = _tokens(source, block.end, backslash)
+    return found
 
 
 def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:

@@ -164,13 +164,16 @@ def needs_columns(text: str) -> bool:
 
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
-) -> list[Edit] | NoSparkForm:
+) -> list[Edit]:
     """Return edits that write forms with names of columns; none where no form is left.
 
     One kind of form is written at a time: call it again for the rest.
 
     Args:
         tree: The text's tree; identifiers know their offsets.
+
+    Raises:
+        NoSparkForm: It has a form that cannot be written.
     """
     from sqlglot import exp
 
@@ -186,11 +189,11 @@ def column_forms(
                 return edits
     except NotToldError:
         found = _STAR.search(text) or _BY_NAME.search(text)
-        return NoSparkForm(
+        raise NoSparkForm(
             found.start() if found else 0,
             "Spark has no * REPLACE and no BY NAME, and the columns are not known here",
             "name the columns, or declare those of the tables that are read",
-        )
+        ) from None
     return list(_aliases(text, tokens, tree, names)) if _WHERE.search(text) else []
 
 

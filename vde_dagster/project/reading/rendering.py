@@ -142,10 +142,15 @@ def _in_spark_forms(expander: Expander, expanded: Expanded) -> Expanded:
     """Rewrite forms that Spark cannot read, or refuse them."""
     if expander.scope.dialect != "spark":
         return expanded
-    found = spark_forms(expanded.text)
-    if isinstance(found, NoSparkForm):
-        raise expander.source.error(found.message, expanded.origin(found.offset), found.hint)
-    return expanded.edited(found) if found else expanded
+    try:
+        edits = spark_forms(expanded.text)
+    except NoSparkForm as form:
+        raise _refused(form, expander, expanded) from form
+    return expanded.edited(edits) if edits else expanded
+
+
+def _refused(form: NoSparkForm, expander: Expander, expanded: Expanded) -> ProjectError:
+    return expander.source.error(str(form), expanded.origin(form.offset), form.hint)
 
 
 _MOST_FORMS = 50
@@ -172,9 +177,10 @@ def _in_column_forms(
     for _ in range(_MOST_FORMS):
         if not needed(expanded.text):
             break
-        edits = column_forms(expanded.text, tokens, tree, columns_of)
-        if isinstance(edits, NoSparkForm):
-            raise expander.source.error(edits.message, expanded.origin(edits.offset), edits.hint)
+        try:
+            edits = column_forms(expanded.text, tokens, tree, columns_of)
+        except NoSparkForm as form:
+            raise _refused(form, expander, expanded) from form
         if not edits:
             break
         expanded = expanded.edited(edits)
