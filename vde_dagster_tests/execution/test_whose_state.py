@@ -1,4 +1,7 @@
-"""A state belongs to one project: a folder of another one, or of none, changes nothing in it."""
+"""A state belongs to one project: a folder of another one, or of none, changes nothing in it.
+
+The search runs random commands in random wrong folders; its seeds are in the test's names.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.project.settings import ProjectIdentity
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.folder_search import attack
 from vde_dagster_tests.projects import ProjectFolder
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_commands_in_wrong_folders_change_nothing(tmp_path: Path, seed: int) -> None:
+    assert attack(tmp_path, seed, 5)
 
 
 def files(count: int, prefix: str = "m") -> dict[str, str]:
@@ -64,6 +74,8 @@ CHANGES: dict[str, Callable[[Workspace], object]] = {
     "drop": lambda w: w.environments.drop("dev"),
     "janitor": lambda w: w.maintenance.janitor(),
     "reject": lambda w: w.plans.reject("prod-0123456789"),
+    "cursor": lambda w: w.changes.move("prod", ModelName.parse("db.m0"), "reader", 0, 1),
+    "forgotten cursor": lambda w: w.changes.forget("prod", ModelName.parse("db.m0"), "reader"),
 }
 
 
@@ -220,17 +232,6 @@ def test_a_new_environment_of_few_models_removes_nothing(
         dev = workspace.store.environments.get("dev")
         assert dev is not None
         assert len(dev.entries) == 1
-
-
-def test_the_wrong_folder_of_a_project_without_an_id_does_not_empty_production(
-    project: Callable[..., ProjectFolder],
-) -> None:
-    own = project("shop", "")
-    publish(own)
-    wrong = project("wrong", "", prefix="other")
-    with open_fake(wrong.root) as workspace, pytest.raises(UsageError, match="all 3 models"):
-        workspace.plan("prod")
-    assert shown(own)[0] == 1
 
 
 # -- a new state beside an old warehouse ----------------------------------------------------------

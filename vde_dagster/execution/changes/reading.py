@@ -153,11 +153,13 @@ class Changes:
         """Move a cursor over changes that its consumer has; doing so again changes nothing.
 
         Raises:
-            UsageError: It is no cursor's name, or the environment has had no such version.
+            UsageError: It is no cursor's name, the environment has had no such version, or the
+                state belongs to another project.
             ConflictError: Somebody else moved the cursor.
         """
         _check_cursor(cursor)
         store = self.warehouse.store
+        store.project.require_own()
         current = store.environments.get(environment)
         if current is None or not 0 < until <= current.version:
             last = current.version if current is not None else 0
@@ -173,9 +175,10 @@ class Changes:
         """Forget a cursor; say whether there was one.
 
         Raises:
-            UsageError: It is no cursor's name.
+            UsageError: It is no cursor's name, or the state belongs to another project.
         """
         _check_cursor(cursor)
+        self.warehouse.store.project.require_own()
         return self.warehouse.store.change_cursors.forget(environment, model, cursor)
 
 
