@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
+from vde_dagster.lakehouse.publishing.pins import pinned_tables
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.render import relation

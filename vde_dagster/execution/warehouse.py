@@ -136,7 +136,7 @@ class Warehouse:
     def lakehouse(self) -> Lakehouse:
         """The Iceberg catalog."""
         from vde_dagster.lakehouse import Lakehouse
-        from vde_dagster.lakehouse.catalogs.choose import other_catalog
+        from vde_dagster.lakehouse.catalogs.catalog import other_catalog
 
         settings = self.settings
         return Lakehouse(
@@ -144,7 +144,7 @@ class Warehouse:
             settings.catalog,
             settings.resolved_warehouse,
             with_secrets(settings.io),
-            catalog=other_catalog(settings, self.store),
+            catalog=other_catalog(settings, self.store.database.effects),
         )
 
     def engine(self) -> Engine:

@@ -33,11 +33,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Rows and bytes that a commit added to a range.
-
-    Args:
-        bytes: Bytes of the files that hold them; None when one of them holds another range's too.
-    """
+    """Rows that a commit added to a range, and bytes of the files that hold no other range's."""
 
     rows: int
     bytes: int | None
@@ -50,16 +46,7 @@ def interval_figures(
     column: TimeColumn,
     intervals: Sequence[Interval],
 ) -> list[Figures] | None:
-    """Count what one commit added to each of some ranges, without an engine.
-
-    Args:
-        column: The column that tells which range a row belongs to.
-        intervals: Disjoint ranges (UTC), in order of time.
-
-    Returns:
-        The figures of each range; None when the commit's files do not say it: it has expired, or
-        they are not Parquet.
-    """
+    """Count what one commit added to disjoint ranges in order; None when its files do not say."""
     table = lakehouse.load_table(ref)
     files = _added_files(table, snapshot_id)
     if files is None:
@@ -73,11 +60,13 @@ def interval_figures(
         place = counts.place(*ends) if len(ends) == 2 else None
         if place is not None:
             counts.rows[place] += file.record_count
-            counts.sizes[place] = _plus(counts.sizes[place], file.file_size_in_bytes)
+            size = counts.sizes[place]
+            counts.sizes[place] = None if size is None else size + file.file_size_in_bytes
         elif str(file.file_format).rpartition(".")[2] != "PARQUET":
             return None
         else:
-            _count_rows(table.io, file, column, instant, counts)
+            for value, rows in _values(table.io, file.file_path, column.name, counts):
+                counts.add(instant(value), rows)
     return [Figures(*pair) for pair in zip(counts.rows, counts.sizes, strict=True)]
 
 
@@ -94,19 +83,10 @@ class _Counts:
         return found if found >= 0 and last < self.ends[found] and last >= first else None
 
     def add(self, instant: int, rows: int) -> None:
-        """Count rows of a file that holds several ranges' rows."""
         found = self.place(instant, instant)
         if found is not None:
             self.rows[found] += rows
             self.sizes[found] = None
-
-    def step(self) -> int:
-        """Return the greatest duration of which all ranges are multiples."""
-        return math.gcd(*self.starts, *self.ends)
-
-
-def _plus(size: int | None, more: int) -> int | None:
-    return None if size is None else size + more
 
 
 def _added_files(table: Table, snapshot_id: int) -> list[DataFile] | None:
@@ -155,17 +135,6 @@ def _reader(column: TimeColumn) -> Callable[[Any], int]:
     return parsed
 
 
-def _count_rows(
-    io: FileIO,
-    file: DataFile,
-    column: TimeColumn,
-    instant: Callable[[Any], int],
-    counts: _Counts,
-) -> None:
-    for value, rows in _values(io, file.file_path, column.name, counts):
-        counts.add(instant(value), rows)
-
-
 def _values(io: FileIO, path: str, column: str, counts: _Counts) -> Iterator[tuple[Any, int]]:
     """Yield the values of a file's column and how often each is there; instants are rounded down.
 
@@ -175,7 +144,7 @@ def _values(io: FileIO, path: str, column: str, counts: _Counts) -> Iterator[tup
     import pyarrow.compute as pc
     from pyarrow.parquet import ParquetFile
 
-    step = counts.step()
+    step = math.gcd(*counts.starts, *counts.ends)
     # Division goes towards zero, so it begins before all instants.
     first = counts.starts[0] - step * ((counts.starts[0] - _YEAR_ONE) // step + 1)
     with io.new_input(path).open() as stream:
@@ -206,15 +175,7 @@ def some_rows(
     intervals: Sequence[Interval],
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Read rows of a commit, from the first of the given ranges that has any.
-
-    Args:
-        snapshot_id: The Iceberg snapshot, on whatever branch.
-        columns: (name to give, physical column), in order.
-        time_column: The physical column that tells ranges apart; None where there is none.
-        intervals: Ranges (UTC) to look in, in order; a column of text or numbers has none.
-        limit: The most rows to read.
-    """
+    """Read rows of a commit, from the first of the given ranges that has any."""
     from pyiceberg.expressions import AlwaysTrue
 
     physical = [name for _, name in columns]

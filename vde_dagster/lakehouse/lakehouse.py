@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.errors import DamagedFileError, ExecutionError, UsageError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
-from vde_dagster.lakehouse.io.damage import whole_avro
 from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
 from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
+from vde_dagster.lakehouse.io.manifests import whole_avro
 from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.metadata.view_metadata import view_columns
 from vde_dagster.lakehouse.publishing.finish_publication import recover
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 
 class Lakehouse:
-    """An Iceberg catalog with the state store beside it, and the files that it points to.
-
-    Args:
-        catalog_name: The catalog's name, the same as in Spark.
-        warehouse: Base location of tables and views, a path or a URL.
-        io_properties: PyIceberg's settings for object stores.
-        catalog: The catalog; by default the one in the state store's database.
-    """
+    """An Iceberg catalog with the state store beside it, and the files that it points to."""
 
     def __init__(
         self,
@@ -62,18 +55,13 @@ class Lakehouse:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Name the folders of the warehouse in which publications of some state keep their files.
-
-        Raises:
-            OSError: The warehouse cannot be read.
-        """
+        """Name the folders in which publications of some state keep their files."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 
     def metadata_location(self, ref: TableRef) -> str | None:
         """Return the metadata file of a table, or None when there is no such table."""
-        pointer = self.catalog.pointers([ref]).get(ref)
-        return pointer.location if pointer is not None and pointer.kind == TABLE else None
+        return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
         """Return the metadata files of those names that are tables, read together."""
@@ -100,9 +88,6 @@ class Lakehouse:
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
         """Let what fails for a damaged file of some tables say which file that is.
-
-        Args:
-            refs: Places of the tables and views that may have failed it.
 
         Raises:
             DamagedFileError: A file of theirs is missing or damaged.
@@ -145,14 +130,7 @@ class Lakehouse:
         return current_columns(self.table_metadata(ref))
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return (name, Spark SQL type, description) of a table's or view's columns, in order.
-
-        Returns:
-            None when nothing has the name.
-
-        Raises:
-            DamagedFileError: The metadata file is missing, or damaged.
-        """
+        """Return (name, Spark SQL type, description) of a relation's columns, if any."""
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None
@@ -165,9 +143,6 @@ class Lakehouse:
 
     def create_table(self, new: NewTable) -> bool:
         """Make an unpartitioned table, perhaps with a branch to begin with, and its namespace.
-
-        Returns:
-            False when something has the name already.
 
         Raises:
             ExecutionError: Iceberg has no such type, or a file could not be written.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from vde_dagster.execution.environments.environments import FreezeResult
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
-    from vde_dagster.lakehouse.maintenance.cleaning import Decision
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+    from vde_dagster.lakehouse.maintenance.sweep import Decision
 
 
 MOST_MODELS = 3

@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from vde_dagster.cli.report_view import show_table
-from vde_dagster.lakehouse.maintenance.cleaning import Decision
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
+from vde_dagster.lakehouse.maintenance.sweep import Decision
 from vde_dagster.reports.environments import janitor_section
 
 

@@ -17,7 +17,7 @@ from vde_dagster.execution.environments.compare import compare_data, compare_env
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
+from vde_dagster.lakehouse.publishing.pins import pinned_tables
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state import StateStore

@@ -19,9 +19,9 @@ from pyiceberg.table import Table
 
 from vde_dagster.lakehouse.io.files import MetadataFiles, StoredFile
 from vde_dagster.lakehouse.maintenance import orphans, sweep
-from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import expire_snapshots
+from vde_dagster.lakehouse.maintenance.sweep import Cleaning, Decision
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.environments.publications import PublicationStore

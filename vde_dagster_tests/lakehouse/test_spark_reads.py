@@ -19,7 +19,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.publishing.commit import read_table
-from vde_dagster.lakehouse.publishing.pinned_tables import pinned_tables
+from vde_dagster.lakehouse.publishing.pins import pinned_tables
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import pinned_select

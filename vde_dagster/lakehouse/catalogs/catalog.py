@@ -1,4 +1,5 @@
-"""What an Iceberg catalog has to do, and what it can promise.
+"""What an Iceberg catalog has to do, what it can promise, and which one a project's settings ask
+for.
 
 A catalog keeps names and where each is at: its pointer, a metadata file. Everything above it (who
 writes files, what the state records with a change, what is cleaned up) is the same for all; what
@@ -7,13 +8,16 @@ a catalog cannot promise is made up for there (see `settle`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.metadata.changes import Updates
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.settings import Settings, with_secrets
+from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -31,6 +35,10 @@ class InTransaction:
     together: ClassVar[bool] = True
     keeps_pointers: ClassVar[bool] = True
 
+    def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
+        """Change pointers with the state's decision."""
+        catalog.swap(swaps, within)
+
 
 @dataclass(frozen=True, slots=True)
 class Following:
@@ -47,6 +55,10 @@ class Following:
     keeps_pointers: bool = True
     follows: ClassVar[bool] = True
 
+    def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
+        """Make sure that pointers, which follow, are where the changes demand them."""
+        require_unmoved(catalog.pointers([swap.ref for swap in swaps]), swaps)
+
 
 Form = InTransaction | Following
 """The form in which a catalog promises that what is published together shows together."""
@@ -57,7 +69,6 @@ class Pointer:
     """Where a table or view is at.
 
     Args:
-        kind: `VIEW` or `TABLE`.
         change: The metadata file that its last change of ours was made from, where the catalog
             makes changes in files of its own.
     """
@@ -72,7 +83,6 @@ class Swap:
     """One pointer's change.
 
     Args:
-        kind: `VIEW` or `TABLE`.
         before: The metadata file that it has to be at; None when there may be no such name.
         after: The one that it goes to; None to remove it.
         becomes: What it is from then on, where a table takes a view's place or a view a table's.
@@ -101,11 +111,7 @@ class Swap:
 
 
 class PointerMovedError(ConflictError):
-    """A pointer is not where it was read.
-
-    Args:
-        kind: `VIEW` or `TABLE`.
-    """
+    """A pointer is not where it was read."""
 
     def __init__(self, ref: TableRef, kind: str) -> None:
         super().__init__(
@@ -118,14 +124,7 @@ class PointerMovedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class SparkCatalog:
-    """How Spark reaches a catalog.
-
-    Args:
-        properties: Properties below `spark.sql.catalog.<name>`.
-        packages: Maven coordinates that it needs beside Iceberg's own.
-        driver: The Java class without which it cannot work, or None.
-        database: The file that it needs a folder for, or None.
-    """
+    """How Spark reaches a catalog."""
 
     properties: Mapping[str, str] = field(repr=False)
     packages: tuple[str, ...] = ()
@@ -146,12 +145,7 @@ class ViewMirror(Protocol):
         ...
 
     def write(self, ref: TableRef, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-        """Make a view, or make another one of it.
-
-        Raises:
-            ConflictError: Something else has the name.
-            StoreError: The catalog cannot be reached; the change may have happened.
-        """
+        """Make a view, or make another one of it."""
         ...
 
     def drop(self, ref: TableRef) -> None:
@@ -203,7 +197,6 @@ class Catalog(Protocol):
 
         Args:
             swaps: The changes; no more than one where the catalog does not make several together.
-            within: The state's transaction.
 
         Raises:
             PointerMovedError: One of them is not at `before`; nothing was changed.
@@ -231,14 +224,45 @@ class Catalog(Protocol):
 
 
 def require_unmoved(pointers: Mapping[TableRef, Pointer], swaps: Sequence[Swap]) -> None:
-    """Make sure that every pointer is where its change demands it.
-
-    Args:
-        swaps: What is to be done.
-
-    Raises:
-        PointerMovedError: One of them is elsewhere.
-    """
+    """Raise a PointerMovedError where a pointer is not where its change demands it."""
     for swap in swaps:
         if not swap.is_possible(pointers.get(swap.ref)):
             raise PointerMovedError(swap.ref, swap.kind)
+
+
+_PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
+
+
+def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
+    """Return the catalog of a project, or None for the one in its state's database.
+
+    Raises:
+        ProjectError: A setting names an environment variable that is not set.
+        UsageError: The catalog's distribution is not installed, or broken.
+    """
+    plugin = settings.catalog_type or ("nessie" if settings.nessie.uri else None)
+    if plugin:
+        return _PLUGINS.require(plugin)(settings, effects)
+    if not settings.rest.uri:
+        return None
+    from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+    from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+
+    rest = settings.rest.resolved()
+    access = RestAccess(
+        rest.uri,
+        rest.warehouse,
+        rest.token,
+        rest.credential,
+        rest.oauth2_uri,
+        rest.scope,
+        rest.properties,
+    )
+    return RestCatalog(
+        RestServer(access),
+        settings.catalog,
+        settings.resolved_warehouse,
+        effects,
+        with_secrets(settings.io),
+        settings.rest.mirror,
+    )

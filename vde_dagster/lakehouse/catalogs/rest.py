@@ -48,9 +48,6 @@ class RestCatalog:
     """The tables of a REST catalog.
 
     Args:
-        name: The catalog's name, the same as in Spark.
-        warehouse: Base location of the tables that are made, a path or a URL.
-        io: PyIceberg's settings for object stores.
         mirrors: Whether environments are shown there as views, too.
     """
 
@@ -75,11 +72,7 @@ class RestCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up where tables are; absent ones are left out, and views are none.
-
-        Raises:
-            StoreError: The server cannot be reached.
-        """
+        """Look up where tables are; absent ones are left out, and views are none."""
         by_namespace: dict[str, list[TableRef]] = {}
         for ref in dict.fromkeys(refs):
             by_namespace.setdefault(ref.namespace, []).append(ref)
@@ -89,8 +82,7 @@ class RestCatalog:
                 there = set(self._names(parts(namespace)))
                 named = [ref for ref in named if ref.name in there]
             wanted += named
-        found = each(lambda ref: (ref, self._pointer(ref)), wanted, _THREADS)
-        return {ref: pointer for ref, pointer in found if pointer is not None}
+        return self._pointers(wanted)
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table."""
@@ -100,22 +92,15 @@ class RestCatalog:
             one = waiting.pop()
             refs += [TableRef(".".join(one), name) for name in self._names(one)]
             waiting += self._namespaces(one)
-        found = each(lambda ref: (ref, self._pointer(ref)), sorted(refs, key=str), _THREADS)
-        return {ref: pointer for ref, pointer in found if pointer is not None}
+        return self._pointers(sorted(refs, key=str))
 
     def in_use(self, locations: Sequence[str]) -> set[str]:
         """Return those of some metadata files that a pointer names."""
-        if not locations:
-            return set()
-        return set(locations) & {pointer.location for pointer in self.all_pointers().values()}
+        there = self.all_pointers().values() if locations else ()
+        return set(locations) & {pointer.location for pointer in there}
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Make, change or remove one table.
-
-        Raises:
-            PointerMovedError: It is not at `before`.
-            StoreError: The server cannot be reached; the change may have happened.
-        """
+        """Make, change or remove one table."""
         for swap in swaps:
             assert len(swaps) == 1, "several changes together were not promised"
             assert swap.kind == TABLE, "views were not promised"
@@ -152,15 +137,12 @@ class RestCatalog:
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         """Return those of the namespaces that the catalog has."""
         wanted = list(dict.fromkeys(names))
-        found = each(
-            lambda name: (
-                name,
-                self.server.reach(lambda client: client.namespace_exists(parts(name))),
-            ),
-            wanted,
-            _THREADS,
-        )
-        return {name for name, there in found if there}
+
+        def is_there(name: str) -> bool:
+            return bool(self.server.reach(lambda client: client.namespace_exists(parts(name))))
+
+        found = each(is_there, wanted, _THREADS)
+        return {name for name, there in zip(wanted, found, strict=True) if there}
 
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
@@ -208,8 +190,10 @@ class RestCatalog:
             driver="org.apache.iceberg.rest.RESTCatalog",
         )
 
-    def _pointer(self, ref: TableRef) -> Pointer | None:
-        return _pointer(self.server.load(_TABLES, ref, whole=False))
+    def _pointers(self, refs: Sequence[TableRef]) -> dict[TableRef, Pointer]:
+        found = each(lambda ref: self.server.load(_TABLES, ref, whole=False), refs, _THREADS)
+        pointers = zip(refs, map(_pointer, found), strict=True)
+        return {ref: pointer for ref, pointer in pointers if pointer is not None}
 
     def _namespaces(self, inside: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         return self.server.reach(lambda client: client.list_namespaces(inside), absent=[])
@@ -242,11 +226,7 @@ _VIEWS = "views"
 
 
 class RestViews:
-    """The views of a REST catalog.
-
-    Args:
-        wanted: Whether environments are to be mirrored; otherwise those that were are taken away.
-    """
+    """The views of a REST catalog."""
 
     def __init__(self, server: RestServer, effects: Effects, wanted: bool) -> None:
         self.wanted = wanted
@@ -259,16 +239,7 @@ class RestViews:
         return loaded["metadata"] if loaded is not None else None
 
     def write(self, ref: TableRef, before: Json | None, after: Json) -> None:
-        """Make a view, or make another one of it.
-
-        Args:
-            before: Its metadata as they were read; None where there was none.
-            after: As they are to be.
-
-        Raises:
-            ConflictError: Something else has the name, or the view was made anew meanwhile.
-            StoreError: The server cannot be reached; the change may have happened.
-        """
+        """Make a view, or make another one of it."""
         with self._effects.at("mirror.write", str(ref)):
             try:
                 if before is None:

@@ -45,11 +45,8 @@ class RestAccess:
     """Where a server is, and who we are there.
 
     Args:
-        uri: Its base, without the `/v1` of its routes.
         warehouse: What the server calls the warehouse; None where it has one only.
-        credential: `id:secret`, for which the server or `oauth2_uri` gives a token.
         oauth2_uri: Who gives tokens; the server itself by default.
-        scope: What the token is asked for.
         properties: Iceberg's other properties of a REST catalog, such as `header.…`,
             `rest.sigv4-enabled` and `rest.auth.type`.
     """
@@ -116,11 +113,7 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about what a namespace holds.
-
-        Returns:
-            The answer's JSON, or True where it has none.
-        """
+        """Send a request about what a namespace holds; return the answer's JSON, or True."""
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()
@@ -135,11 +128,7 @@ class RestClient(RestCatalog):
 
 
 class RestServer:
-    """A server's tables and views; threads may share one.
-
-    Args:
-        access: Where it is, and who we are there.
-    """
+    """A server's tables and views; threads may share one."""
 
     def __init__(self, access: RestAccess) -> None:
         self.access = access
@@ -147,14 +136,9 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load a table or view.
+        """Load location and metadata of one of `tables` or `views`, or None without one.
 
-        Args:
-            what: `tables` or `views`.
-            whole: Whether all of a table's snapshots are wanted, or only those of its branches.
-
-        Returns:
-            `metadata-location` and `metadata`; None where there is none.
+        Of a table not all snapshots are loaded but those of its branches, unless whole.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
         found: Json | None = self.reach(
@@ -165,13 +149,7 @@ class RestServer:
     def commit(
         self, what: str, ref: TableRef, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> Json:
-        """Change a table or view.
-
-        Args:
-            what: `tables` or `views`.
-
-        Returns:
-            `metadata-location` and `metadata` of what became of it.
+        """Change one of `tables` or `views`, and return its location and metadata.
 
         Raises:
             RestConflict: A requirement does not hold, or there is none.
@@ -200,9 +178,6 @@ class RestServer:
 
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
         """Use the client.
-
-        Args:
-            absent: What is returned for what is not there, where the caller expects that.
 
         Raises:
             RestConflict: What is asked for does not fit what the server has.

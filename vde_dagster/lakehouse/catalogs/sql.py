@@ -17,7 +17,7 @@ from vde_dagster.lakehouse.catalogs.catalog import (
 )
 from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.db.rows import chunks
+from vde_dagster.state.db.rows import among
 from vde_dagster.state.db.schema import iceberg_namespace_properties, iceberg_tables
 from vde_dagster.state.store import StateStore
 
@@ -45,13 +45,7 @@ _DELETE = delete(iceberg_tables).where(_AT)
 
 
 class SqlCatalog:
-    """The catalog whose tables lie beside the state's.
-
-    Args:
-        name: The catalog's name in its tables, the same as in Spark.
-        warehouse: Base location of tables and views, a path or a URL.
-        io: PyIceberg's settings for object stores.
-    """
+    """The catalog whose tables lie beside the state's."""
 
     form = InTransaction()
     mirror = None
@@ -77,38 +71,29 @@ class SqlCatalog:
                 if len(names) == 1:
                     place = {"at_catalog": self.name, "at_namespace": namespace}
                     found |= _found(conn.execute(_ONE_POINTER, {**place, "at_name": names[0]}))
-                    continue
-                for part in chunks(names):
+                else:
                     query = _POINTERS.where(
-                        _ROW.catalog_name == self.name,
-                        _ROW.table_namespace == namespace,
-                        _ROW.table_name.in_(part),
+                        _ROW.catalog_name == self.name, _ROW.table_namespace == namespace
                     )
-                    found |= _found(conn.execute(query))
+                    found |= _found(among(conn, query, _ROW.table_name, names))
         return found
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table and view."""
-        with self._store.database.reading(within) as conn:
-            return _found(conn.execute(_POINTERS.where(_ROW.catalog_name == self.name)))
+        query = _POINTERS.where(_ROW.catalog_name == self.name)
+        return _found(self._store.database.rows(query, within))
 
     def in_use(self, locations: Sequence[str]) -> set[str]:
         """Return those of some metadata files that a pointer of any catalog names."""
-        found: set[str] = set()
-        with self._store.database.reading() as conn:
-            for part in chunks(locations):
-                query = select(_ROW.metadata_location).where(_ROW.metadata_location.in_(part))
-                found.update(str(row.metadata_location) for row in conn.execute(query))
-        return found
+        location = _ROW.metadata_location
+        rows = self._store.database.among(select(location), location, locations)
+        return {row[0] for row in rows}
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Compare and swap pointers, all of them or none.
 
         The transaction is exclusive (SQLite) or serializable (PostgreSQL), so what is compared
         here is still true when it commits.
-
-        Raises:
-            PointerMovedError: One of them is not at `before`.
         """
         if within is None:
             return self._store.database.run_transaction(
@@ -150,17 +135,16 @@ class SqlCatalog:
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         """Return those of the namespaces that the catalog has."""
-        wanted, present = list(dict.fromkeys(names)), set[str]()
-        with self._store.database.reading(within) as conn:
-            for part in chunks(wanted):
-                for catalog_name, column in (
-                    (_PROPERTIES.catalog_name, _PROPERTIES.namespace),
-                    (_ROW.catalog_name, _ROW.table_namespace),
-                ):
-                    if present.issuperset(part):
-                        break  # Only namespaces that others made have no properties.
-                    query = select(column).where(catalog_name == self.name, column.in_(part))
-                    present.update(conn.execute(query.distinct()).scalars())
+        wanted = set(names)
+        present: set[str] = set()
+        # Only namespaces that others made have no properties.
+        for catalog_name, column in (
+            (_PROPERTIES.catalog_name, _PROPERTIES.namespace),
+            (_ROW.catalog_name, _ROW.table_namespace),
+        ):
+            query = select(column).where(catalog_name == self.name).distinct()
+            rows = self._store.database.among(query, column, sorted(wanted - present), within)
+            present |= {row[0] for row in rows}
         return present
 
     def create_namespaces(

@@ -26,11 +26,6 @@ def spark_catalog(
     Schema version V1 is what makes views possible. The cache is off: with it a session serves
     tables that are up to 30 s old.
 
-    Args:
-        state_url: SQLAlchemy URL of the database.
-        warehouse: Folder or URI that new tables are put in.
-        io: PyIceberg's settings for object stores.
-
     Raises:
         UsageError: The database is neither SQLite nor PostgreSQL.
     """
@@ -53,11 +48,7 @@ def spark_catalog(
 
 
 def jdbc_options(state_url: str) -> dict[str, str]:
-    """Translate the SQLAlchemy URL of the state database to the JDBC catalog's options.
-
-    Raises:
-        UsageError: The database is neither SQLite nor PostgreSQL.
-    """
+    """Translate the SQLAlchemy URL of the state database to the JDBC catalog's options."""
     from sqlalchemy.engine import make_url
 
     url = make_url(state_url)

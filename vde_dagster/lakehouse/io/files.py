@@ -32,11 +32,7 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as the storage lists it.
-
-    Args:
-        written_at: When it was last written (UTC), by the storage's clock.
-    """
+    """A file as the storage lists it."""
 
     location: str
     bytes: int
@@ -55,12 +51,7 @@ def local_path(location: str) -> str | None:
 
 
 class MetadataFiles:
-    """Reading, writing and deleting metadata files, here or in an object store.
-
-    Args:
-        warehouse: Where most of them lie; says whether waiting for several at once pays.
-        properties: PyIceberg's settings for object stores (`s3.endpoint` …).
-    """
+    """Reading, writing and deleting metadata files, here or in an object store."""
 
     def __init__(
         self, effects: Effects, warehouse: str, properties: dict[str, str] | None = None
@@ -88,15 +79,14 @@ class MetadataFiles:
         except (ValueError, EOFError, OSError, zlib.error) as error:
             damage = f"is damaged ({error})" if data else "is empty"
             raise DamagedFileError("the metadata file", location, damage) from error
-        if not isinstance(parsed, dict) or not parsed.keys() >= _of_kind(parsed):
+        if not isinstance(parsed, dict) or not (
+            parsed.keys() >= (_VIEWS if "view-uuid" in parsed else _TABLES)
+        ):
             raise DamagedFileError("the metadata file", location, "is not Iceberg metadata")
         return parsed
 
     def read_whole(self, location: str, what: str) -> bytes:
         """Read a file that has to be there.
-
-        Args:
-            what: The file in words, for messages.
 
         Raises:
             DamagedFileError: It is not there.
@@ -115,11 +105,12 @@ class MetadataFiles:
 
     def size(self, location: str) -> int | None:
         """Return a file's size in bytes, or None when it is not there."""
+        if not self.exists(location):
+            return None
         path = local_path(location)
         if path is not None:
-            return os.path.getsize(path) if os.path.exists(path) else None
-        remote = self.file_io(location).new_input(location)
-        return len(remote) if remote.exists() else None
+            return os.path.getsize(path)
+        return len(self.file_io(location).new_input(location))
 
     def list_files(self, folder: str) -> Iterator[StoredFile]:
         """Yield every file below a folder; one that is not there has none."""
@@ -137,11 +128,7 @@ class MetadataFiles:
                 yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
 
     def folders(self, folder: str) -> list[str]:
-        """Name the folders that lie directly in a folder, sorted; one that is not there has none.
-
-        Raises:
-            OSError: The place cannot be read.
-        """
+        """Name the folders directly in a folder, sorted; one that is not there has none."""
         path = local_path(folder)
         if path is not None:
             if not os.path.isdir(path):
@@ -158,7 +145,6 @@ class MetadataFiles:
 
         Args:
             files: (location, content); no location may exist yet.
-            point: The side effect's name.
 
         Raises:
             ExecutionError: A file could not be written, or not be flushed to its disk.
@@ -189,11 +175,8 @@ class MetadataFiles:
     def delete_all(
         self, locations: Iterable[str], point: str, *, keep_folders: bool = False
     ) -> None:
-        """Delete files; those that are gone already are no error, nor are folders left empty.
-
-        Args:
-            point: The side effect's name.
-            keep_folders: Whether empty folders stay, since others may be about to write there.
+        """Delete files that may be gone already, and folders left empty unless others may write
+        there.
         """
         folders: set[str] = set()
         for location in locations:
@@ -212,12 +195,7 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete everything below a location; nothing there is no error.
-
-        Args:
-            location: The base location of one table, whose unique id is its last part.
-            point: The side effect's name.
-        """
+        """Delete all below the base location of one table, whose unique id is its last part."""
         with self._effects.at(point, location):
             path = local_path(location)
             if path is not None:
@@ -278,9 +256,6 @@ def _flushed(folders: set[str]) -> Iterator[None]:
 
     A file system tells an error of writing back to whoever had it open before: so it is opened
     before anything is written.
-
-    Raises:
-        OSError: What was written may not be on the disk.
     """
     syncfs = _syncfs()
     with ExitStack() as stack:
@@ -332,9 +307,6 @@ def read_metadata(
 ) -> dict[str, Any]:
     """Read a metadata file that a pointer names.
 
-    Args:
-        table_id: The physical table that it has to be of, where that is known.
-
     Raises:
         DamagedFileError: The file is missing, or not what it has to be.
     """
@@ -363,11 +335,7 @@ def place_of(location: str) -> str:
 _EVERY = frozenset({"format-version", "location"})
 _TABLES = _EVERY | {"table-uuid", "last-updated-ms", "schemas", "current-schema-id"}
 _VIEWS = _EVERY | {"view-uuid", "versions", "current-version-id", "schemas"}
-
-
-def _of_kind(metadata: dict[str, Any]) -> frozenset[str]:
-    """Return the fields that metadata of a table, or of a view, has at least."""
-    return _VIEWS if "view-uuid" in metadata else _TABLES
+"""The fields that metadata of a table, and of a view, has at least."""
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:

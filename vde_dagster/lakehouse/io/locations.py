@@ -34,13 +34,7 @@ def is_tables_own(location: str, table_id: str) -> bool:
 
 
 def view_location(warehouse: str, ref: TableRef, unique: str) -> str:
-    """Return a base location for a view that was never used and never will be.
-
-    Args:
-        warehouse: Base location of tables and views.
-        ref: The view's place in the catalog, for people who look at the storage.
-        unique: An id that is never used again.
-    """
+    """Return a base location for a view that was never used and never will be."""
     return f"{warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
 
@@ -90,7 +84,6 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
     Args:
         io: PyIceberg's settings; what Iceberg's S3FileIO has no equivalent of is left out.
-        warehouse: Where tables lie; Hadoop's own file systems (`s3a://`, `file:`) take none.
     """
     if not warehouse.startswith("s3://"):
         return {}
@@ -105,12 +98,6 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
 
 def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return an object store's settings for any client, also under Java's names.
-
-    Nothing is said that the settings do not say.
-
-    Args:
-        io: PyIceberg's settings, or other properties, which are handed on as they are.
-    """
+    """Return an object store's settings for any client, also under Java's names."""
     found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
     return {**found, **io}

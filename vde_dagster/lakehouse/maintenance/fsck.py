@@ -11,7 +11,7 @@ wrong is looked at again with what the state says by then: only what was wrong b
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -64,13 +64,7 @@ _RESTORE = "restore the file from a backup, or from the storage's earlier versio
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
-
-    Args:
-        subject: The view, table or environment.
-        advice: What to do.
-        file: The file that is missing or damaged, where it is one.
-    """
+    """One thing that is wrong."""
 
     problem: Problem
     subject: str
@@ -85,26 +79,12 @@ class Finding:
 
     def to_json(self) -> dict[str, str | None]:
         """Return plain JSON data."""
-        return {
-            "problem": self.problem,
-            "subject": self.subject,
-            "detail": self.detail,
-            "advice": self.advice,
-            "file": self.file,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """One consistent reading of the catalog and the state.
-
-    Args:
-        pointers: Every table and view of the catalog.
-        views: The metadata files of what live environments are published with.
-        tables: The ledger's tables by id.
-        pinned: The Iceberg snapshots that kept versions pin, by table.
-        shown: The tables that current versions show.
-    """
+    """One consistent reading of the catalog and the state."""
 
     pointers: Mapping[TableRef, Pointer]
     views: Mapping[TableRef, str]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Pointer
-from vde_dagster.lakehouse.io.damage import check_footer, read_entries, read_manifests
 from vde_dagster.lakehouse.io.files import MetadataFiles, local_path, place_of, read_metadata
 from vde_dagster.lakehouse.io.locations import is_views_own
+from vde_dagster.lakehouse.io.manifests import check_footer, read_entries, read_manifests
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.tables.table import TableRef
 
@@ -32,7 +32,6 @@ class Checked:
 
     Args:
         table_id: The physical table; None for a view, and for a table that only shows another.
-        pinned: The Iceberg snapshots that kept versions pin.
         is_ours: Whether the pointer is where vde left it.
     """
 
@@ -49,8 +48,6 @@ class Damage:
 
     Args:
         ref: Whose it is; of a file that several have, one of them.
-        kind: `VIEW` or `TABLE`.
-        error: Which, and what is wrong with it.
         is_current: Whether readers of the table need it now; otherwise those of a version.
     """
 
@@ -81,11 +78,7 @@ class _Node:
 def check_files(
     files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False
 ) -> tuple[list[Damage], list[Lost]]:
-    """Look at every file that tables and views lead to.
-
-    Args:
-        deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
-    """
+    """Look at every file that tables and views lead to."""
     return _Looking(files, deep).all(wanted)
 
 
@@ -98,11 +91,6 @@ def check_snapshot(
     deep: bool = False,
 ) -> None:
     """Make sure that all files of an Iceberg snapshot are there and whole.
-
-    Args:
-        metadata: The table's metadata.
-        snapshot_id: The snapshot; one that the table has not is nothing to look at.
-        deep: Whether the footers of data files are read, too.
 
     Raises:
         DamagedFileError: One of them is missing or damaged.
@@ -141,7 +129,7 @@ class _Looking:
         return self.damages, lost
 
     def below(self, snapshots: Iterable[_Node]) -> None:
-        """Look at manifest lists, at the manifests that they name, and at those's data files."""
+        """Look at manifest lists, their manifests, and the data files of those."""
         lists = _once(snapshots, lambda snapshot: snapshot.get("manifest-list"))
         manifests = _once(
             self._each(lists, "manifest_list", self._manifests), lambda one: one.manifest_path

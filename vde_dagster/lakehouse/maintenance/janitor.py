@@ -8,7 +8,7 @@ Data files that were never committed are the one thing that no ledger can name: 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -16,10 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
-from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision, Outcome
-from vde_dagster.lakehouse.maintenance.sweep import change_own_table, with_metadata
+from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
+from vde_dagster.lakehouse.maintenance.sweep import (
+    Cleaning,
+    Decision,
+    Outcome,
+    change_own_table,
+    delete_left_over_files,
+    delete_orphans,
+    drop_branches,
+    drop_namespaces,
+    drop_tables,
+    table_bytes,
+    with_metadata,
+)
 from vde_dagster.lakehouse.metadata.changes import Updates, remove_snapshots, superseded
-from vde_dagster.lakehouse.metadata.snapshot_files import bytes_of_no_other
+from vde_dagster.lakehouse.publishing.mirror import follow, verify
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.lakehouse.publishing.shown_tables import showing_tables
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
@@ -34,12 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JanitorReport:
-    """The janitor's report: decisions and outcomes.
-
-    Args:
-        dry_run: Whether it only told.
-        decisions: In the order in which they were taken.
-    """
+    """The janitor's report: decisions and outcomes."""
 
     dry_run: bool
     decisions: tuple[Decision, ...]
@@ -86,11 +94,7 @@ def retention_of(settings: Settings) -> Retention:
 def run_janitor(
     store: StateStore, lakehouse: Lakehouse, settings: Settings, *, dry_run: bool = False
 ) -> JanitorReport:
-    """Remove what nothing reaches; see `clean`.
-
-    Raises:
-        StoreError: The state store cannot be reached; nothing was done.
-    """
+    """Remove what nothing reaches; see `clean`."""
     retention = retention_of(settings)
     keep_snapshots = timedelta(days=settings.snapshot_retention_days)
     return clean(store, lakehouse, retention, keep_snapshots, dry_run=dry_run)
@@ -106,14 +110,9 @@ def clean(
 ) -> JanitorReport:
     """Drop expired environments, then whatever no kept version reaches, then left-over files.
 
-    Args:
-        retention: For how long things are kept.
-        keep_snapshots: For how long superseded Iceberg snapshots of live tables are kept.
-
     Raises:
         StoreError: The state store cannot be reached.
     """
-    from vde_dagster.lakehouse.maintenance import sweep
 
     run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
@@ -122,19 +121,18 @@ def clean(
     _drop_environments(run)
     marked = store.retention.mark(retention, write=not dry_run)
     _tell_mark(run, marked)
-    sweep.drop_tables(run, marked.dropping)
-    sweep.drop_branches(run, marked)
+    drop_tables(run, marked.dropping)
+    drop_branches(run, marked)
     expire_snapshots(run, marked.forgotten)
-    sweep.delete_left_over_files(run)
-    sweep.delete_orphans(run)
-    sweep.drop_namespaces(run)
+    delete_left_over_files(run)
+    delete_orphans(run)
+    drop_namespaces(run)
     _forget_records(run)
     return JanitorReport(dry_run, tuple(run.decisions))
 
 
 def _repair_mirror(run: Cleaning) -> None:
     """Put mirrored views back that somebody else, or a writer of long ago, wrote."""
-    from vde_dagster.lakehouse.publishing.mirror import follow, verify
 
     if run.lakehouse.catalog.mirror is None:
         return
@@ -163,8 +161,6 @@ def _drop_environments(run: Cleaning) -> None:
 
 
 def _drop_environment(run: Cleaning, environment: Environment) -> bool:
-    from vde_dagster.lakehouse.publishing.publication import Publication
-
     store = run.store
     resource = environment_lease(environment.name)
     try:
@@ -208,14 +204,13 @@ def _forget_records(run: Cleaning) -> None:
         "refers to them"
     )
 
-    def forget() -> bool:
-        return bool(run.store.records.forget(run.retention))
-
-    run.act(Decision("forget_records", subject, reason, "planned"), forget)
+    run.act(
+        Decision("forget_records", subject, reason, "planned"),
+        lambda: bool(run.store.records.forget(run.retention)),
+    )
 
 
 def _tell_mark(run: Cleaning, marked: Mark) -> None:
-    from vde_dagster.lakehouse.maintenance.sweep import table_bytes
 
     outcome: Outcome = "planned" if run.dry_run else "done"
     for (environment, version), reason in marked.forgotten.items():
@@ -248,11 +243,7 @@ def _tell_mark(run: Cleaning, marked: Mark) -> None:
 
 
 def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ()) -> None:
-    """Forget superseded Iceberg snapshots of live tables after their time, but for pinned ones.
-
-    Args:
-        forgotten: (environment, version) whose pins keep nothing any more.
-    """
+    """Forget superseded Iceberg snapshots of live tables after their time, but for pinned ones."""
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
@@ -280,7 +271,7 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
                 run.leave("snapshots of tables that others show", error)
                 return
         shown_by = showing.get(metadata["location"], [])
-        run.act(decision, _expirer(run, table.ref, oldest_ms, shown_by))
+        run.act(decision, partial(_expire, run, table.ref, oldest_ms, shown_by))
 
 
 def _tell_pinned(
@@ -314,12 +305,10 @@ def _tell_pinned(
     run.tell(Decision("keep_snapshots", str(ref), reason, "kept", size))
 
 
-def _expirer(
-    run: Cleaning, ref: TableRef, oldest_ms: int, shown_by: Collection[TableRef]
-) -> Callable[[], bool]:
+def _expire(run: Cleaning, ref: TableRef, oldest_ms: int, shown_by: Collection[TableRef]) -> bool:
     def change(metadata: dict[str, Any]) -> Updates:
         # Read after the metadata: whoever pins another snapshot of it moves its pointer.
         pins = run.store.pin_history.kept(ref)
         return remove_snapshots(metadata, superseded(metadata, oldest_ms, pins))
 
-    return lambda: change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)
+    return change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.lakehouse.io.files import StoredFile, place_of, read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
-from vde_dagster.lakehouse.metadata.snapshot_files import named_by_snapshot
+from vde_dagster.lakehouse.io.manifests import named_by_snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -40,11 +40,7 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """The orphans of one table.
-
-    Args:
-        files: Its orphans, oldest first.
-    """
+    """The orphans of one table."""
 
     table: LedgerTable
     files: tuple[StoredFile, ...]
@@ -61,7 +57,6 @@ def find_orphans(
     """Find the files in a table's data folder that nobody names and nobody can commit any more.
 
     Args:
-        pointer: Its metadata file, as was read some time ago; None when it has none.
         before: Only files that were written before this instant (UTC), which has to be longer
             ago than the longest run.
 

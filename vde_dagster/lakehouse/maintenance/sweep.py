@@ -1,35 +1,129 @@
-"""The janitor's deletions: tables, branches, left-over files, namespaces."""
+"""The janitor's decisions, and its deletions: tables, branches, left-over files, namespaces."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from vde_dagster.errors import DamagedFileError, VdeError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Form, Swap
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
-from vde_dagster.lakehouse.maintenance.cleaning import Cleaning, Decision
+from vde_dagster.lakehouse.io.manifests import unused_files
 from vde_dagster.lakehouse.maintenance.orphans import find_orphans
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
 from vde_dagster.lakehouse.metadata.fill_summaries import plan_of_branch
-from vde_dagster.lakehouse.metadata.snapshot_files import unused_files
 from vde_dagster.lakehouse.publishing.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, shown_without
+from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.db import schema
 from vde_dagster.state.environments.publications import PublicationRecord
 from vde_dagster.state.fills.table_commits import TableCommit
-from vde_dagster.state.retention import Mark
+from vde_dagster.state.retention import Mark, Retention
+from vde_dagster.state.store import StateStore
 from vde_dagster.state.tables.tables import LedgerTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+Action = Literal[
+    "drop_environment",
+    "give_up_table",
+    "drop_table",
+    "keep_table",
+    "drop_branch",
+    "close_plan",
+    "forget_version",
+    "delete_files",
+    "delete_orphans",
+    "drop_namespace",
+    "expire_snapshots",
+    "keep_snapshots",
+    "forget_records",
+    "repair_mirror",
+]
+Outcome = Literal["planned", "done", "kept", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One thing that the janitor decided.
+
+    Args:
+        outcome: `planned` in a dry run; `kept` when nothing was to be done.
+        bytes: How much that frees, or what is kept takes, when known.
+    """
+
+    action: Action
+    subject: str
+    reason: str
+    outcome: Outcome
+    bytes: int | None = None
+    error: str | None = None
+    version: tuple[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {key: value for key, value in asdict(self).items() if key != "version"}
+
+
+class Cleaning:
+    """One run of the janitor: collects its decisions."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        lakehouse: Lakehouse,
+        retention: Retention,
+        keep_snapshots: timedelta,
+        dry_run: bool,
+    ) -> None:
+        self.store = store
+        self.lakehouse = lakehouse
+        self.retention = retention
+        self.keep_snapshots = keep_snapshots
+        self.dry_run = dry_run
+        self.decisions: list[Decision] = []
+        self._damaged: set[str] = set()
+
+    def tell(self, decision: Decision) -> None:
+        """Add a decision to the report."""
+        self.decisions.append(decision)
+
+    def leave(self, subject: str, error: VdeError | OSError) -> None:
+        """Record a subject left alone as a file cannot be read; once for each file."""
+        file = error.file if isinstance(error, DamagedFileError) else str(error)
+        if file not in self._damaged:
+            self._damaged.add(file)
+            reason = "nothing of it is removed as long as it cannot be read"
+            self.tell(Decision("keep_table", subject, reason, "failed", error=str(error)))
+
+    def act(self, decision: Decision, work: Callable[[], bool]) -> None:
+        """Carry out a decision, unless this is a dry run or there is nothing to do; report
+        failures.
+        """
+        if self.dry_run:
+            self.tell(replace(decision, outcome="planned"))
+            return
+        try:
+            done = work()
+        except DamagedFileError as error:
+            self._damaged.add(error.file)
+            self.tell(replace(decision, outcome="failed", error=str(error)))
+            return
+        except (VdeError, OSError) as error:
+            self.tell(replace(decision, outcome="failed", error=str(error)))
+            return
+        self.tell(replace(decision, outcome="done" if done else "kept"))
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
@@ -91,7 +185,7 @@ def _drop_preview(run: Cleaning, table: LedgerTable, branch: str) -> bool:
         lambda conn: store.ledger.start_dropping(conn, table.id, None), name="janitor.drop_table"
     ):
         return False
-    _branch_dropper(run, table.ref, branch)()
+    _drop_branch(run, table.ref, branch)
     store.ledger.finish_dropping(table.id)
     return True
 
@@ -122,7 +216,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
             decision = Decision(
                 "drop_branch", f"{table.ref} {branch}", f"its plan is {status}", "planned"
             )
-            run.act(decision, _branch_dropper(run, table.ref, branch))
+            run.act(decision, partial(_drop_branch, run, table.ref, branch))
 
 
 def with_metadata(
@@ -146,8 +240,8 @@ def with_metadata(
         yield table, metadata
 
 
-def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], bool]:
-    return lambda: change_own_table(
+def _drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
+    return change_own_table(
         run, ref, lambda metadata: remove_branches(metadata, [branch]), "janitor.drop_branch"
     )
 
@@ -159,9 +253,6 @@ def change_own_table(
 
     Files that only forgotten snapshots have are noted in the same transaction; they are deleted
     after the grace time, like the files of publications.
-
-    Args:
-        shown_by: Tables that only show this one, and forget the same snapshots.
     """
     lakehouse = run.lakehouse
     pointer = lakehouse.metadata_location(ref)
@@ -215,7 +306,7 @@ def delete_orphans(run: Cleaning) -> None:
             )
             size = sum(file.bytes for file in files)
             decision = Decision("delete_orphans", str(table.ref), reason, "planned", size)
-            run.act(decision, _orphan_deleter(run, [file.location for file in files]))
+            run.act(decision, partial(_delete_orphans, run, [file.location for file in files]))
         if waiting:
             reason = (
                 f"{len(waiting)} data files that no metadata of it names, but so many "
@@ -224,13 +315,10 @@ def delete_orphans(run: Cleaning) -> None:
             run.tell(Decision("delete_orphans", str(table.ref), reason, "kept"))
 
 
-def _orphan_deleter(run: Cleaning, locations: list[str]) -> Callable[[], bool]:
-    def work() -> bool:
-        # A writer of today may be about to use the folder of its partition.
-        run.lakehouse.files.delete_all(locations, "janitor.delete_orphan", keep_folders=True)
-        return True
-
-    return work
+def _delete_orphans(run: Cleaning, locations: list[str]) -> bool:
+    # A writer of today may be about to use the folder of its partition.
+    run.lakehouse.files.delete_all(locations, "janitor.delete_orphan", keep_folders=True)
+    return True
 
 
 def delete_left_over_files(run: Cleaning) -> None:
@@ -250,25 +338,19 @@ def delete_left_over_files(run: Cleaning) -> None:
             reason = "they were written for a publication that did not happen"
         count = len(_deletable(record, run.lakehouse.catalog.form))
         decision = Decision("delete_files", f"{count} files", reason, "planned")
-        run.act(decision, _file_deleter(run, record))
+        run.act(decision, partial(_delete_files, run, record))
 
 
-def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool]:
-    def work() -> bool:
-        status = record.status
-        if status == "intended":
-            # Whoever announced it is long gone; from here on it can no longer happen.
-            status = run.store.publications.resolve(record.id)
-            if status != "aborted":
-                return False
-        files = _deletable(record, run.lakehouse.catalog.form)
-        in_use = run.lakehouse.catalog.in_use(files)
-        unused = [file for file in files if file not in in_use]
-        run.lakehouse.files.delete_all(unused, "janitor.delete_file")
-        run.store.publications.mark_cleaned(record.id)
-        return bool(unused)
-
-    return work
+def _delete_files(run: Cleaning, record: PublicationRecord) -> bool:
+    # Whoever announced it is long gone; from here on it can no longer happen.
+    if record.status == "intended" and run.store.publications.resolve(record.id) != "aborted":
+        return False
+    files = _deletable(record, run.lakehouse.catalog.form)
+    in_use = run.lakehouse.catalog.in_use(files)
+    unused = [file for file in files if file not in in_use]
+    run.lakehouse.files.delete_all(unused, "janitor.delete_file")
+    run.store.publications.mark_cleaned(record.id)
+    return bool(unused)
 
 
 def _deletable(record: PublicationRecord, form: Form) -> list[str]:
@@ -286,28 +368,16 @@ def _deletable(record: PublicationRecord, form: Form) -> list[str]:
 
 def drop_namespaces(run: Cleaning) -> None:
     """Remove namespaces that publications created and that hold nothing any more."""
-    ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
-    with run.store.database.reading() as conn:
-        rows = conn.execute(
-            select(ledger.c.namespace, ledger.c.environment).where(ledger.c.catalog_name == catalog)
-        ).all()
-    occupied = {ref.namespace for ref in run.lakehouse.catalog.all_pointers()}
-    for row in rows:
-        if row.namespace not in occupied:
-            reason = f"environment '{row.environment}' has no views in it any more"
-            decision = Decision("drop_namespace", row.namespace, reason, "planned")
-            run.act(decision, _namespace_dropper(run, row.namespace))
-
-
-def _namespace_dropper(run: Cleaning, namespace: str) -> Callable[[], bool]:
-    ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
-
-    def work(conn: Connection) -> bool:
-        if not run.lakehouse.catalog.drop_namespace(namespace, conn):
-            return False
-        conn.execute(
-            ledger.delete().where(ledger.c.catalog_name == catalog, ledger.c.namespace == namespace)
-        )
-        return True
-
-    return lambda: run.store.database.run_transaction(work, name="janitor.drop_namespace")
+    catalog, database = run.lakehouse.catalog, run.store.database
+    with database.reading() as conn:
+        known = recorded_namespaces(conn, catalog.name)
+    occupied = {ref.namespace for ref in catalog.all_pointers()}
+    for name, environment in known.items():
+        if name not in occupied:
+            reason = f"environment '{environment}' has no views in it any more"
+            run.act(
+                Decision("drop_namespace", name, reason, "planned"),
+                lambda name=name: database.run_transaction(  # type: ignore[misc]
+                    lambda conn: drop_namespace(conn, catalog, name), name="janitor.drop_namespace"
+                ),
+            )

@@ -65,12 +65,9 @@ def fast_forward(
     """Move `main`, or another branch, forward to a branch's head.
 
     Args:
-        metadata: The table's metadata now.
-        table: The table's name, for messages.
         expected_main: The snapshot that `main` is expected at; None for any ancestor.
         into: The branch that moves, in place of `main`; what is said of `main` holds for it.
         to: A commit of the branch, in place of its head.
-        ends: Whether the branch is removed.
 
     Raises:
         ConflictError: `main` is elsewhere, the branch is gone, or `main` is not among the
@@ -111,13 +108,6 @@ def move_back(
 
     The snapshots that it leaves stay, and the snapshot log says what was current when.
 
-    Args:
-        metadata: The table's metadata now.
-        snapshot_id: The snapshot; None for a table that has none, and so no rows.
-        table: The table's name, for messages.
-        into: The branch that moves, in place of `main`.
-        without: Branches that end.
-
     Raises:
         ConflictError: The snapshot is gone.
     """
@@ -138,9 +128,7 @@ def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> 
     """Return the snapshots that were replaced too long ago and that nothing points to.
 
     Args:
-        metadata: The table's metadata now.
         oldest_ms: Snapshots replaced before this instant go (milliseconds since 1970, UTC).
-        pinned: Snapshots that stay, beside those of branches and tags.
     """
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
@@ -175,7 +163,6 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
     """Add columns, which are NULL in every row that is there.
 
     Args:
-        metadata: The table's metadata now.
         columns: (name, Spark SQL type); those whose names the table has are left out.
 
     Raises:
@@ -190,10 +177,6 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
     """Give columns wider types, as Iceberg promotes them; their values are read as they are.
-
-    Args:
-        metadata: The table's metadata now.
-        types: New Spark SQL type by column.
 
     Raises:
         ConflictError: The column has another type by now, of which the new one is no wider form.
@@ -265,9 +248,7 @@ def apply_updates(
     """Return a table's next metadata; fields of newer format versions come through untouched.
 
     Args:
-        metadata: The table's metadata now.
         location: Its file, which goes into the metadata log; None for one without such a log.
-        now_ms: Milliseconds since 1970 (UTC).
     """
     changed = {**metadata, "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"]))}
     if location is not None:
@@ -280,7 +261,6 @@ def apply_updates(
 
 
 def _changed_fields(now: Json, update: Json) -> Json:
-    """Return the fields of metadata that an update changes."""
     match update["action"]:
         case "set-snapshot-ref":
             name, head = update["ref-name"], update["snapshot-id"]

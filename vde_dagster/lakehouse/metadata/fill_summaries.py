@@ -23,14 +23,7 @@ SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY)
 def fill_summary(
     plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str
 ) -> dict[str, str]:
-    """Return the summary of a fill's commit.
-
-    Args:
-        table_id: The physical table that it is meant for.
-        interval: The range (UTC, half-open).
-        kind: The name of the model's kind.
-        fill_id: An id that is never used again.
-    """
+    """Return the summary of a fill's commit."""
     return {
         PLAN_KEY: plan_id,
         TABLE_KEY: table_id,
@@ -42,13 +35,7 @@ def fill_summary(
 
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
-    """A fill that an Iceberg commit's summary tells of.
-
-    Args:
-        table_id: The physical table that it was meant for.
-        interval: The range (UTC, half-open).
-        rows: Rows that the commit added, when its summary says.
-    """
+    """A fill that an Iceberg commit's summary tells of."""
 
     plan_id: str
     table_id: str
@@ -90,7 +77,6 @@ class BranchName:
     publishes: whoever took over has another one. That is what fences Iceberg's own commits.
 
     Args:
-        attempt: Grows with every process that applies the plan: its lease's token.
         shared: Whether it was computed from published data alone, so that another plan may take
             over what is on it.
     """

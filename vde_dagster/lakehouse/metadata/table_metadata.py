@@ -23,12 +23,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return the Spark SQL types by name of a table's columns in one of its schemas.
-
-    Args:
-        metadata: The table's metadata.
-        schema_id: The schema; the current one where that is not known any more.
-    """
+    """Return the Spark SQL types by column of a schema, the current one where it is gone."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
@@ -72,16 +67,7 @@ def with_other_columns(
     properties: Mapping[str, str],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Make metadata of a table that shows columns of another one, its files and history.
-
-    Args:
-        metadata: The other table's metadata.
-        columns: (name, column of the other table), in order.
-        docs: Descriptions by name.
-        table_uuid: The new table's.
-        properties: Its properties; those of the other table hold, too.
-        now_ms: Milliseconds since 1970 (UTC).
-    """
+    """Make metadata of a table that shows columns of another one, its files and history."""
     schema = current_schema(metadata)
     by_name = {field["name"].lower(): field for field in schema["fields"]}
     fields = []

@@ -70,7 +70,6 @@ def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
     """Read a Spark SQL type and return Iceberg's JSON form.
 
     Args:
-        type_sql: The type (`ARRAY<STRUCT<a: INT, b: DECIMAL(10,2)>>`), in any case.
         next_id: Gives field ids to nested fields, in depth-first order.
 
     Raises:
@@ -103,7 +102,6 @@ class _Parser:
         )
 
     def _advance(self) -> str | None:
-        """Move to the next token; return the one before."""
         before = self.token
         match = _TOKEN.match(self._sql, self._position)
         if match is None:
@@ -249,9 +247,7 @@ def schema_of(
 ) -> dict[str, Any]:
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
-    Args:
-        ids: Gives the columns their ids, then their nested fields; from 0, as Iceberg's Java code
-            counts in views, where nothing is given.
+    Columns get the next ids, then nested fields; from 0, as Java counts in views, by default.
 
     Raises:
         ExecutionError: Iceberg has no such type; the message names the column.

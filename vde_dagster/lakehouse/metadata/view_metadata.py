@@ -51,12 +51,6 @@ def new_view_metadata(
 
     A replaced view keeps its uuid, its location, its last versions and its version log; a
     definition that it had before gets its old version number again, as in Iceberg itself.
-
-    Args:
-        definition: What the view is to be.
-        previous: Its metadata now, or None for a new view.
-        location: Base location of a new view.
-        now_ms: Milliseconds since 1970 (UTC).
     """
     base = previous or {
         "view-uuid": str(uuid.uuid4()),

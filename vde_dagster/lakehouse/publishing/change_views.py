@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, select
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap, require_unmoved
+from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
 from vde_dagster.lakehouse.publishing.commit import write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
 from vde_dagster.lakehouse.publishing.prepare import differences, made_views, ref_of
@@ -31,15 +31,9 @@ def replace_views(
     dropped: Sequence[TableRef],
     who: str,
 ) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
-    """Write views that were made for an environment's current version, all of them or none.
+    """Write views of an environment's current version, all of them or none.
 
-    Args:
-        environment: The version; where it is no longer the current one, nothing is changed.
-        views: The views; those that are there already are left alone.
-        dropped: Views to remove.
-
-    Returns:
-        Those that were written or removed, and why others have a name that is taken.
+    Returns those that changed, and why others have a name that is taken.
 
     Raises:
         ConflictError: The environment was published meanwhile.
@@ -66,19 +60,15 @@ def replace_views(
     made = made_views(lakehouse, found, environment.name, publication_id, now_ms)
     swaps = [item.swap for item in made]
     swaps += [Swap(ref, VIEW, at.location, None) for ref, at in found.dropped if at is not None]
-    atomic = not catalog.form.follows
+    follows = catalog.form.follows
     store.publications.intend(
         publication_id, environment.name, None, who, [announced_file(swap) for swap in swaps]
     )
 
     def work(conn: Connection) -> None:
         _require_current(conn, environment)
-        store.publications.commit(conn, publication_id, environment.version, settled=atomic)
-        if atomic:
-            catalog.swap(swaps, conn)
-        else:
-            now = catalog.pointers([swap.ref for swap in swaps])
-            require_unmoved(now, swaps)
+        store.publications.commit(conn, publication_id, environment.version, settled=not follows)
+        catalog.form.decide(catalog, swaps, conn)
         record_views(conn, catalog.name, publication_id, [item.view for item in made if item.view])
         forget_views(conn, catalog.name, [ref for ref, _ in found.dropped])
 
@@ -89,7 +79,7 @@ def replace_views(
         lambda: store.database.run_transaction(work, name="change_views", idempotent=False),
         lambda: store.publications.resolve(publication_id) != "aborted",
     )
-    if not atomic:
+    if follows:
         settle(lakehouse, publication_id)
     return tuple(sorted(changed, key=str)), taken
 

@@ -54,7 +54,6 @@ def write_then(
     """Write files and make them current; where that fails for certain, remove them.
 
     Args:
-        files: (location, content); no location was ever used.
         points: The names of the two side effects, writing and removing.
         may_be_current: Asked after a failure, whether they may be or become current all the same.
 
@@ -86,10 +85,7 @@ def commit_swap(
     `settle.recover` finds it when the process ends in between.
 
     Args:
-        swap: The pointer's change.
-        files: (location, content) of the files that it needs.
         name: What it is for; names the transaction and the side effects.
-        also: What the state checks and records.
         shown: Tables that only show this one, as they are from then on; on a catalog that takes
             part in the transaction.
 
@@ -163,15 +159,6 @@ def change_table(
 ) -> dict[str, Any]:
     """Change a table, in a transaction with what the state says of it.
 
-    Args:
-        table: The table as it was read.
-        updates: Its change; without updates only the state has something to record.
-        also: What the state checks and records.
-        shown: Tables that only show this one, as they are from then on.
-
-    Returns:
-        Its metadata from then on.
-
     Raises:
         PointerMovedError: Somebody else committed to it since it was read.
         LeaseLostError: The lease of `also` is no longer valid.
@@ -210,9 +197,6 @@ def change_at_last(
 
     Args:
         also: What the state checks and records; where `change` decides it, asked after that.
-
-    Returns:
-        Its metadata from then on.
 
     Raises:
         ConflictError: There is no such table any more, or others were faster each time.

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -20,11 +20,11 @@ from vde_dagster.errors import ConflictError, LeaseLostError, StoreError, VdeErr
 from vde_dagster.lakehouse.io.files import each
 from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.lakehouse.publishing.prepare import ref_of
+from vde_dagster.lakehouse.publishing.view_ledger import record_namespaces
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.serialise import from_text
 from vde_dagster.state.db.leases import Lease, mirror_lease
-from vde_dagster.state.db.rows import upsert
-from vde_dagster.state.db.schema import namespaces as namespace_ledger
 from vde_dagster.state.environments.mirror import MirroredView, WantedView
 
 if TYPE_CHECKING:
@@ -100,11 +100,7 @@ def follow(lakehouse: Lakehouse) -> None:
 
 
 def verify(lakehouse: Lakehouse) -> int:
-    """Look at every mirrored view, and count those that are not what they were left as.
-
-    Raises:
-        StoreError: The catalog cannot be reached.
-    """
+    """Look at every mirrored view, and count those that are not what they were left as."""
     mirror, strayed = lakehouse.catalog.mirror, 0
     if mirror is None:
         return 0
@@ -188,17 +184,10 @@ def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> Non
         catalog.create_namespaces({name: {"vde.environment": owners[name]} for name in missing})
     except VdeError:
         return  # each view says why it cannot be written
-    rows = [
-        {
-            "catalog_name": catalog.name,
-            "namespace": name,
-            "environment": owners[name],
-            "created_at": lakehouse.store.database.clock.now(),
-        }
-        for name in missing
-    ]
-    lakehouse.store.database.run_transaction(
-        lambda conn: upsert(conn, namespace_ledger, rows), name="mirror.namespaces"
+    database, made = lakehouse.store.database, {name: owners[name] for name in missing}
+    database.run_transaction(
+        lambda conn: record_namespaces(database, conn, catalog.name, made),
+        name="mirror.namespaces",
     )
 
 
@@ -217,7 +206,7 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
         if before is not None:
             mirror.drop(wanted.ref)
         return
-    definition = _definition(wanted.definition)
+    definition = from_text(ViewDefinition, wanted.definition)
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     after = new_view_metadata(definition, before, "", now_ms)
     after["properties"] = {**after["properties"], HASH: wanted.hash}
@@ -240,23 +229,10 @@ def _is_as_wanted(lakehouse: Lakehouse, wanted: WantedView) -> bool:
     if found["properties"].get(HASH) != wanted.hash:
         return False
     # Somebody may have replaced the query and left the properties.
-    again = new_view_metadata(_definition(wanted.definition), found, "", 0)
+    again = new_view_metadata(from_text(ViewDefinition, wanted.definition), found, "", 0)
     return bool(again["current-version-id"] == found["current-version-id"])
 
 
 def _wanted(view: ViewDefinition, environment: str) -> WantedView:
     text = json.dumps(dataclasses.asdict(dataclasses.replace(view, shows=None)))
     return WantedView(ref_of(view), environment, definition_hash(view), text)
-
-
-def _definition(text: str) -> ViewDefinition:
-    values: dict[str, Any] = json.loads(text)
-    return ViewDefinition(
-        namespace=values["namespace"],
-        name=values["name"],
-        columns=tuple((name, type_, doc) for name, type_, doc in values["columns"]),
-        queries=values["queries"],
-        query_columns=tuple(values["query_columns"]),
-        properties=tuple((key, value) for key, value in values["properties"]),
-        comment=values["comment"],
-    )

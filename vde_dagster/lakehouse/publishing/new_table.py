@@ -46,8 +46,6 @@ class NewTable:
     """A table that is to be made.
 
     Args:
-        columns: (name, Spark SQL type, description) in order.
-        location: Where its files go; no other table was ever there.
         branch: The branch that is written first, if one is known; `main` stays unborn.
     """
 
@@ -83,9 +81,6 @@ def make_branch(
     """Make a branch of a table at the head of `main`, or of another one, unless it exists.
 
     That of a table without rows begins with an empty commit.
-
-    Returns:
-        The table's metadata from then on.
     """
     first: EmptyCommit | None = None
 
@@ -110,9 +105,6 @@ def make_branch(
 
 def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
     """Write a table's first metadata, of format version 2.
-
-    Args:
-        now_ms: Milliseconds since 1970 (UTC).
 
     Raises:
         ExecutionError: Iceberg has no such type; the message names the column.
@@ -148,27 +140,18 @@ def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """A commit without files.
-
-    Args:
-        manifest_list: Where its list of no manifests lies.
-    """
+    """A commit without files."""
 
     snapshot_id: int
     manifest_list: str
 
     @classmethod
     def new(cls, location: str) -> EmptyCommit:
-        """Think of one, for a table at a location."""
         snapshot_id = uuid.uuid4().int >> 65  # 63 bits: a positive long, as Iceberg wants it
         return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
 
     def updates(self, metadata: dict[str, Any], branch: str, now_ms: int) -> Updates:
-        """Return the change of a table that makes a branch of it.
-
-        Args:
-            now_ms: Milliseconds since 1970 (UTC).
-        """
+        """Return the change of a table that makes a branch of it."""
         snapshot = {
             "sequence-number": int(metadata["last-sequence-number"]) + 1,
             "snapshot-id": self.snapshot_id,
@@ -187,7 +170,6 @@ class EmptyCommit:
         return ({"action": "add-snapshot", "snapshot": snapshot}, *made)
 
     def content(self) -> bytes:
-        """Return the content of the manifest list."""
         from pyiceberg.manifest import write_manifest_list
 
         stream = _Kept()
@@ -202,10 +184,8 @@ class _Kept(io.BytesIO):
     content = b""
 
     def create(self, overwrite: bool = False) -> _Kept:
-        """Begin to write."""
         return self
 
     def close(self) -> None:
-        """Keep what was written."""
         self.content = self.getvalue()
         super().close()

@@ -6,15 +6,23 @@ knows what it holds: whoever moved it noted that in its own publication's transa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
-from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import (
+    MAIN,
+    columns_of,
+    head_of,
+    history,
+    with_other_columns,
+)
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, HeldState
+from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.pins import Growth, Head
 
@@ -32,10 +40,8 @@ class PreparedPins:
 
     Args:
         heads: By table id, of what it moves, shows first, or changes the columns of.
-        growths: By table id, of what it moves.
         places: The tables that it shows first or changes, and that others may write until it
             commits.
-        gone: Tables that it no longer shows.
     """
 
     heads: Mapping[str, Head]
@@ -45,11 +51,7 @@ class PreparedPins:
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Read from a table's metadata what its readers see.
-
-    Args:
-        branch: The branch that readers see; None for `main`.
-    """
+    """Read from a table's metadata what its readers see."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
@@ -75,19 +77,11 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 
 
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
-    """Add up what the commits between two snapshots of a table added and removed.
+    """Add up what the commits between two snapshots added and removed, as far as known.
 
     Rows that a commit writes anew count on both sides. A commit that is taken back counts the other
     way round: what it removed is there again. Source of the summaries' fields:
     https://iceberg.apache.org/spec/#optional-snapshot-summary-fields.
-
-    Args:
-        metadata: The table's metadata.
-        before: The earlier snapshot; None for the time before the first.
-        after: The later one, which may be older where a table went back.
-
-    Returns:
-        The counts; None where a commit is gone or says nothing.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
@@ -100,7 +94,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count what commits added and removed since the first that two lines share, or since ever."""
+    """Count what commits added and removed since the first that two lines share."""
     added = removed = 0
     parent = newest
     for snapshot in line:
@@ -129,13 +123,7 @@ def prepare_pins(
     changed: frozenset[str],
     moved: Mapping[str, tuple[Head, Growth]],
 ) -> PreparedPins:
-    """Find out what a publication's tables hold, where the state does not know it.
-
-    Args:
-        connection: The transaction to read in.
-        changed: Ids of tables whose columns changed since they were shown.
-        moved: By table id, what the publication itself moves.
-    """
+    """Find out what a publication's tables hold, where the state does not know it."""
     pins, shown = lakehouse.store.pins, environment.tables
     pinned = pins.pinned(connection, environment.name)
     unknown = (shown - pinned) | changed
@@ -188,13 +176,7 @@ def read_heads(
 def write_pins(
     lakehouse: Lakehouse, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Pin what a publication shows, inside its transaction.
-
-    Args:
-        connection: The transaction; it has written the environment's entries.
-        environment: What is published, with its version.
-        prepared: What was known before. A table that others have written since is read again.
-    """
+    """Pin what a publication shows, inside its transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]
@@ -218,3 +200,69 @@ def write_pins(
         prepared.gone,
         prepared.growths,
     )
+
+
+def pinned_tables(
+    lakehouse: Lakehouse, states: Mapping[str, tuple[TableRef, HeldState]]
+) -> dict[str, PinnedTable]:
+    """Look up states of tables in their metadata, each read once; gone ones are absent."""
+    with lakehouse.store.database.reading() as conn:
+        pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
+
+    def look(item: tuple[str, tuple[TableRef, HeldState]]) -> tuple[str, PinnedTable] | None:
+        table_id, (ref, held) = item
+        pointer = pointers.get(ref)
+        if pointer is None or pointer.kind != TABLE:
+            return None
+        metadata = read_metadata(lakehouse.files, pointer.location, str(ref), table_id)
+        wanted = columns_of(metadata, held.schema_id)
+        if held.snapshot_id is None:
+            return table_id, PinnedTable(None, wanted)
+        for snapshot in metadata["snapshots"]:
+            if int(snapshot["snapshot-id"]) == held.snapshot_id:
+                there = columns_of(metadata, snapshot.get("schema-id"))
+                return table_id, PinnedTable(held.snapshot_id, wanted, there)
+        return None
+
+    return dict(one for one in lakehouse.files.each(look, list(states.items())) if one is not None)
+
+
+def pinned_metadata(
+    metadata: dict[str, Any],
+    snapshot_id: int | None,
+    schema_id: int | None,
+    columns: Iterable[tuple[str, str]],
+    docs: Mapping[str, str],
+    table_uuid: str,
+    properties: Mapping[str, str],
+) -> dict[str, Any] | None:
+    """Make metadata of a pinned snapshot alone, under a model's columns; None where it is gone.
+
+    The snapshot names the schema that is shown, as some readers take that for the table's.
+    """
+    known = {int(one["schema-id"]) for one in metadata["schemas"]}
+    schema = schema_id if schema_id in known else metadata["current-schema-id"]
+    snapshots = {int(one["snapshot-id"]): one for one in metadata.get("snapshots", [])}
+    if snapshot_id is not None and snapshot_id not in snapshots:
+        return None
+    refs = {MAIN: {"type": "branch", "snapshot-id": snapshot_id}} if snapshot_id else {}
+    at_pin = {**metadata, "current-schema-id": schema, "refs": refs}
+    updated = int(metadata["last-updated-ms"])
+    shown = with_other_columns(at_pin, columns, docs, table_uuid, properties, updated)
+    shown_schema = shown["current-schema-id"]
+    snapshot = snapshots.get(snapshot_id or 0)
+    listed = [{**snapshot, "schema-id": shown_schema}] if snapshot is not None else []
+    shown |= {
+        "schemas": [one for one in shown["schemas"] if one["schema-id"] == shown_schema],
+        "current-snapshot-id": snapshot_id,
+        "snapshots": listed,
+        "snapshot-log": [
+            {"timestamp-ms": one["timestamp-ms"], "snapshot-id": one["snapshot-id"]}
+            for one in listed
+        ],
+    }
+    for statistics in ("statistics", "partition-statistics"):
+        if statistics in shown:
+            kept = [one for one in shown[statistics] if int(one["snapshot-id"]) == snapshot_id]
+            shown[statistics] = kept
+    return shown

@@ -41,12 +41,7 @@ class PreparedPublication:
     """Everything that a publication will do, worked out.
 
     Args:
-        swaps: The pointers' changes.
-        files: (location, content) of the files to write.
-        published: The ledger's new rows.
-        namespaces: Namespaces to create where they are missing.
         announced: What the publication's record has to know: who comes next may have to finish.
-        pins: What the tables hold that it moves or shows first.
         sources: Tables that do not move and are only shown, with the files that were read of them.
     """
 
@@ -63,11 +58,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A new version of another environment that holds tables, beside the changes of pointers.
-
-    Args:
-        published: The ledger's new rows.
-    """
+    """A new version of another environment that holds tables, beside the changes of pointers."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -79,10 +70,8 @@ class Differences:
     """Differences between definitions and the catalog.
 
     Args:
-        created: Views that the catalog has not.
         replaced: Views that it has with another definition, with their pointers.
         dropped: Views of the ledger that are no longer wanted, with their pointers.
-        hashes: Hash of every definition, by view.
     """
 
     created: tuple[ViewDefinition, ...]
@@ -106,7 +95,6 @@ def differences(
     """Compare definitions with the catalog, reading no file.
 
     Args:
-        connection: The transaction to read in.
         dropped: Views that are not; those that no publication made are left alone.
         environment: Whose views they are; None when that does not matter.
 
@@ -270,12 +258,7 @@ def made_views(
     publication_id: str,
     now_ms: int,
 ) -> list[Made]:
-    """Make the metadata of views that differ from the catalog; writes nothing.
-
-    Args:
-        publication_id: The publication, which has a folder of its own.
-        now_ms: The time (ms since 1970, UTC).
-    """
+    """Make the metadata of views that differ from the catalog; writes nothing."""
     items: list[tuple[ViewDefinition, Pointer | None]] = [
         *((definition, None) for definition in found.created),
         *found.replaced,

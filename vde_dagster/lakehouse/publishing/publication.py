@@ -22,8 +22,6 @@ class FastForward:
     """A table whose `main` moves to what a plan wrote on a branch.
 
     Args:
-        ref: The table's place in the catalog.
-        branch: The branch, which ends with the publication.
         expected_main: The snapshot that `main` has to be at; None when it is enough that it is
             among the branch's ancestors, so that nothing on it is lost.
         into: The branch that moves in place of `main`, for a preview.
@@ -41,9 +39,6 @@ class Return:
     """A table that goes back to what it held, with what counted as filled then.
 
     Args:
-        ref: The table's place in the catalog.
-        snapshot_id: The Iceberg snapshot that its readers see from now on; None for no rows.
-        filled: What counts as filled from now on (UTC).
         expected: The snapshot that they see until then; whoever writes meanwhile is told.
         into: The branch that moves in place of `main`, for a preview.
         left: The Iceberg snapshots that readers find no more.
@@ -69,12 +64,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A table that another definition fills from now on.
-
-    Args:
-        table: The table with its definition, and with its columns and types as they will be.
-        widened: New Spark SQL type by physical column, of those that change theirs.
-    """
+    """A table that another definition fills from now on."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()
@@ -86,7 +76,6 @@ class Holding:
 
     Args:
         environment: Its new version, whose entries hold them.
-        base_version: The version that it was made from.
         views: Its views, as far as they may change.
     """
 
@@ -100,19 +89,12 @@ class Publication:
     """One transaction's worth of change to what readers see.
 
     Args:
-        environment: The new version; its number is assigned by the publication.
         base_version: The version that it was made from, 0 when there was no environment.
-        views: The complete set of the environment's views.
         dropped: Views to remove; names that no publication made are left alone.
-        fast_forwards: Tables that move from a branch.
         plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
-        leases: Leases that have to be still valid when it commits.
-        statements: (model, Spark SQL) to run once it has happened.
         ends_environment: Whether this drops the environment: every view of it goes.
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
-        returns: Tables that go back to what they held.
-        holding: The other environments that show these, and do not follow.
         before_and_after: What later runs of the environment do before and after all else; None to
             leave it as it is.
         sources: (environment, version) whose pins its entries hold; they have to be kept until

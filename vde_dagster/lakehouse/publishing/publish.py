@@ -19,10 +19,10 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, ScalarResult, select
+from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, require_unmoved
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError
 from vde_dagster.lakehouse.publishing.commit import write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
 from vde_dagster.lakehouse.publishing.mirror import follow, want
@@ -30,11 +30,15 @@ from vde_dagster.lakehouse.publishing.pins import write_pins
 from vde_dagster.lakehouse.publishing.prepare import PreparedHolding, PreparedPublication, prepare
 from vde_dagster.lakehouse.publishing.publication import FastForward, Publication, Return
 from vde_dagster.lakehouse.publishing.shown_tables import require_sources
-from vde_dagster.lakehouse.publishing.view_ledger import forget_views, record_views
+from vde_dagster.lakehouse.publishing.view_ledger import (
+    drop_namespace,
+    forget_views,
+    record_namespaces,
+    record_views,
+    recorded_namespaces,
+)
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.state.db.rows import upsert
-from vde_dagster.state.db.schema import namespaces as namespace_ledger
 from vde_dagster.state.environments.pin_history import pin_filled, restore_filled
 from vde_dagster.state.fills.table_commits import shown_by_production
 from vde_dagster.state.tables.tables import filled_ranges
@@ -50,9 +54,6 @@ def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
     """Make a publication visible, all of it or nothing.
 
     A publication of a plan that is applied already returns the environment that it made.
-
-    Returns:
-        The environment with the version number, and the publication id, that it got.
 
     Raises:
         ConflictError: Somebody else published first, a name is taken, or a table moved.
@@ -139,7 +140,6 @@ def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
 def _decide(
     lakehouse: Lakehouse, publication: Publication, prepared: PreparedPublication
 ) -> Environment:
-    """Commit; where the answer is lost, find out what became of it."""
     store, environment = lakehouse.store, publication.environment
     try:
         return store.database.run_transaction(
@@ -190,12 +190,8 @@ def _commit(
     )
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
-    if atomic:
-        require_sources(catalog, conn, prepared.sources)
-        catalog.swap(prepared.swaps, conn)
-    else:
-        now = catalog.pointers([swap.ref for swap in prepared.swaps])
-        require_unmoved(now, prepared.swaps)
+    require_sources(catalog, conn, prepared.sources)
+    catalog.form.decide(catalog, prepared.swaps, conn)
     for deployment in publication.deployments:
         store.tables.deploy(conn, deployment.table)
     record_views(conn, catalog.name, environment.publication_id, prepared.published)
@@ -315,23 +311,13 @@ def _create_namespaces(
     if not catalog.form.follows:
         properties = {"vde.environment": environment}
         catalog.create_namespaces(dict.fromkeys(created, properties), conn)
-    rows = [
-        {
-            "catalog_name": catalog.name,
-            "namespace": name,
-            "environment": environment,
-            "created_at": lakehouse.store.database.clock.now(),
-        }
-        for name in created
-    ]
-    upsert(conn, namespace_ledger, rows)
+    record_namespaces(
+        lakehouse.store.database, conn, catalog.name, dict.fromkeys(created, environment)
+    )
 
 
 def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:
     """Remove the namespaces that publications of an environment created, where they are empty."""
-    ledger, catalog = namespace_ledger, lakehouse.catalog
-    own = (ledger.c.catalog_name == catalog.name) & (ledger.c.environment == environment)
-    names: ScalarResult[str] = conn.execute(select(ledger.c.namespace).where(own)).scalars()
-    for name in names.all():
-        if catalog.drop_namespace(name, conn):
-            conn.execute(ledger.delete().where(own, ledger.c.namespace == name))
+    for name, owner in recorded_namespaces(conn, lakehouse.catalog.name).items():
+        if owner == environment:
+            drop_namespace(conn, lakehouse.catalog, name)

@@ -52,7 +52,6 @@ class Made:
     """A pointer's change with the file that it goes to.
 
     Args:
-        content: The file's content.
         view: The ledger's row, for what environments show.
         source: The table that it only shows, and the file of it that this was made from.
     """
@@ -68,9 +67,7 @@ class PlannedTables:
     """Tables that an environment is to show.
 
     Args:
-        definitions: Each with the table that it shows.
         there: What the catalog has in their places, all of it made by publications.
-        known: What the last publication left there.
     """
 
     environment: str
@@ -86,16 +83,7 @@ class PlannedTables:
         publication_id: str,
         now_ms: int,
     ) -> list[Made]:
-        """Make the files of the tables that are not as they have to be.
-
-        Args:
-            moved: The physical tables that this publication moves.
-            publication_id: It names the folder of the files.
-            now_ms: Milliseconds since 1970 (UTC).
-
-        Raises:
-            ConflictError: A physical table is gone.
-        """
+        """Make the files of the tables that are not as they have to be."""
         folder = lakehouse.views_folder(publication_id)
 
         def made(item: tuple[ViewDefinition, TableForView]) -> Made | None:
@@ -150,9 +138,6 @@ def shown_tables(
 ) -> PlannedTables:
     """Look up the pointers at the places of shown tables.
 
-    Args:
-        connection: The transaction to read in.
-
     Raises:
         ConflictError: The catalog makes no promise that this needs, a name is taken, or somebody
             wrote to a table that is only shown.
@@ -198,12 +183,7 @@ def showing_tables(lakehouse: Lakehouse) -> dict[str, list[TableRef]]:
 def shown_without(
     lakehouse: Lakehouse, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Make the files of tables that only show another one, which has forgotten snapshots.
-
-    Args:
-        behind: Its metadata without the snapshots.
-        now_ms: Milliseconds since 1970 (UTC).
-    """
+    """Make the files of tables that only show another one, which has forgotten snapshots."""
     made = []
     for ref, (view, metadata) in _shown_now(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -218,11 +198,7 @@ def shown_without(
 
 
 def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables that show snapshots which the tables behind them have no more.
-
-    Returns:
-        (table, the one that it shows, how many snapshots).
-    """
+    """Find tables that show snapshots which those behind them have no more, and how many."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _shown_now(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}

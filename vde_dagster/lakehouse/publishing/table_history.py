@@ -34,12 +34,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from a head back, as far as they are kept.
-
-    Args:
-        metadata: The table's metadata.
-        table_id: The physical table's id; commits that name it are fills.
-    """
+    """Return a table's commits from a head back, as far as they are kept."""
     out = []
     for snapshot in history(metadata, head):
         parent = snapshot.get("parent-snapshot-id")
@@ -79,12 +74,7 @@ _DELETES = ("total-delete-files", "total-position-deletes", "total-equality-dele
 
 
 def change_line(metadata: dict[str, Any], head: int | None) -> tuple[TableCommit, ...]:
-    """Return a table's commits from a snapshot back, as far as they are kept.
-
-    Args:
-        metadata: The table's metadata.
-        head: The newest commit of interest; None for the empty table.
-    """
+    """Return a table's commits from a snapshot back, as far as they are kept."""
     return tuple(_commit(snapshot) for snapshot in history(metadata, head))
 
 
@@ -107,12 +97,7 @@ def _commit(snapshot: Mapping[str, Any]) -> TableCommit:
 
 
 def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]:
-    """Return the ids by name of a table's columns in one of its schemas.
-
-    Args:
-        metadata: The table's metadata.
-        schema_id: The schema; the current one for None.
-    """
+    """Return the ids by name of a table's columns in one of its schemas."""
     wanted = metadata["current-schema-id"] if schema_id is None else schema_id
     found = (one for one in metadata["schemas"] if int(one["schema-id"]) == int(wanted))
     return {field["name"]: int(field["id"]) for one in found for field in one["fields"]}

@@ -37,11 +37,7 @@ from vde_dagster.state.environments.publications import PublishedFile, ReturnedT
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table: its branch moves, its types widen, or both; or it goes back.
-
-    Args:
-        widened: New Spark SQL type by physical column.
-    """
+    """The change of one table: its branch moves, its types widen, or both; or it goes back."""
 
     ref: TableRef
     table_id: str
@@ -105,11 +101,7 @@ class TableMove:
 def announced_file(
     swap: Swap, move: TableMove | None = None, to: int | None = None
 ) -> PublishedFile:
-    """Say of a pointer's change what whoever has to finish it needs to know.
-
-    Args:
-        to: The commit that the table's branch moves to.
-    """
+    """Say of a pointer's change what whoever has to finish it needs to know."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is one that is only shown, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -177,9 +169,6 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
     Branches of plans end: what an attempt wrote that nobody published stands on rows that are
     gone, or fills what has to be filled by somebody who sees what is there now.
-
-    Raises:
-        ConflictError: Somebody else wrote to it meanwhile, or the snapshot is gone.
     """
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
@@ -193,11 +182,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Name the branches on which plans wrote to a table, and not to previews in the same one.
-
-    Args:
-        into: The branch that its readers see; None for `main`.
-    """
+    """Name the branches on which plans wrote to a table, and not to previews in the same one."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

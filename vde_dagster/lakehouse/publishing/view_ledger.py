@@ -1,16 +1,20 @@
-"""The ledger of the views that publications made: tells what differs without reading files."""
+"""The ledger of views and namespaces made by publications: tells differences without any file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, select
 
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import chunks, upsert
-from vde_dagster.state.db.schema import views
+from vde_dagster.state.db.schema import namespaces, views
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.catalogs.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +113,31 @@ def record_views(
         for view in published
     ]
     upsert(connection, views, rows, *(one.name for one in views.c if not one.primary_key))
+
+
+def record_namespaces(
+    database: Database, connection: Connection, catalog: str, made: Mapping[str, str]
+) -> None:
+    """Write namespaces into the ledger, each with the environment that it was made for."""
+    now = database.clock.now()
+    rows = [
+        {"catalog_name": catalog, "namespace": name, "environment": owner, "created_at": now}
+        for name, owner in made.items()
+    ]
+    upsert(connection, namespaces, rows)
+
+
+def recorded_namespaces(connection: Connection, catalog: str) -> dict[str, str]:
+    """Return the environments that the ledger's namespaces were made for, by namespace."""
+    query = select(namespaces.c.namespace, namespaces.c.environment)
+    rows = connection.execute(query.where(namespaces.c.catalog_name == catalog))
+    return {row.namespace: row.environment for row in rows}
+
+
+def drop_namespace(connection: Connection, catalog: Catalog, name: str) -> bool:
+    """Remove a namespace that holds nothing from catalog and ledger; say whether it did."""
+    if not catalog.drop_namespace(name, connection):
+        return False
+    own = (namespaces.c.catalog_name == catalog.name) & (namespaces.c.namespace == name)
+    connection.execute(namespaces.delete().where(own))
+    return True

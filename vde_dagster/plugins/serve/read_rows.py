@@ -21,7 +21,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError, VdeError
-from vde_dagster.lakehouse.io.damage import whole_avro
+from vde_dagster.lakehouse.io.manifests import whole_avro
 from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot
 from vde_dagster.plugins.serve.bind_filter import RowTest, bind_filter, not_before
 from vde_dagster.plugins.serve.errors import ServeError

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
-from vde_dagster.lakehouse.catalogs.choose import reached_by_spark
+from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog, other_catalog
 from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
 from vde_dagster.project.settings import with_secrets
+from vde_dagster.state.db.effects import NoEffects
 
 if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
@@ -65,6 +65,7 @@ class SessionSettings:
         Raises:
             ProjectError: A setting names an environment variable that is not set.
         """
+        other = other_catalog(settings, NoEffects())
         return cls(
             catalog=settings.catalog,
             state_url=settings.resolved_state_url,
@@ -75,7 +76,7 @@ class SessionSettings:
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
             io=with_secrets(settings.io),
-            reached=reached_by_spark(settings),
+            reached=other.for_spark() if other is not None else None,
         )
 
     @property

@@ -1,4 +1,5 @@
-"""Reading manifest lists and manifests so that a damaged one is said by its name.
+"""Manifest lists and manifests, read so that a damaged one is said by its name, and the files that
+they name.
 
 A file that was cut may look like a shorter one: PyIceberg takes an Avro file that ends inside a
 block for its end, and whoever deletes what nobody names would delete what the lost part names. So
@@ -10,6 +11,8 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-file
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import MISSING, DamagedFileError
@@ -39,9 +42,6 @@ class _InMemory:
 def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) -> list[ManifestFile]:
     """Read the manifest list of an Iceberg snapshot.
 
-    Args:
-        snapshot: The snapshot as the table's metadata has it.
-
     Raises:
         DamagedFileError: It is missing, damaged or of another snapshot.
     """
@@ -65,9 +65,6 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
 
 def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> list[ManifestEntry]:
     """Read all entries of a manifest, those of deleted files too.
-
-    Args:
-        manifest: The manifest as a manifest list has it.
 
     Raises:
         DamagedFileError: It is missing, damaged or another one than the list names.
@@ -133,11 +130,7 @@ def check_footer(files: MetadataFiles, data_file: DataFile, what: str) -> None:
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Let PyIceberg read no manifest that ends early: it would take it for one of fewer files.
-
-    Args:
-        io: The reader; it is changed, as PyIceberg looks at its class.
-    """
+    """Let PyIceberg read no manifest that ends early: it would take it for one of fewer files."""
     read = io.new_input
 
     def new_input(location: str) -> Any:
@@ -226,3 +219,95 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 70:
             raise ValueError(at)
+
+
+def bytes_of_no_other(
+    files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
+) -> int | None:
+    """Return the bytes of files that only some of a table's snapshots have, if readable."""
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    known: dict[str, dict[str, int]] = {}
+
+    def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for snapshot in snapshots:
+            for manifest in read_manifests(files, snapshot, "the table"):
+                if manifest.manifest_path not in known:
+                    known[manifest.manifest_path] = {
+                        entry.data_file.file_path: entry.data_file.file_size_in_bytes
+                        for entry in read_entries(files, manifest, "the table")
+                        if entry.status != ManifestEntryStatus.DELETED
+                    }
+                found |= known[manifest.manifest_path]
+        return found
+
+    try:
+        own, shared = sizes(some), sizes(others)
+    except (DamagedFileError, OSError, KeyError):
+        return None
+    return sum(size for path, size in own.items() if path not in shared)
+
+
+def unused_files(
+    files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
+) -> list[str]:
+    """Return the files that are reachable from a table's metadata before, and not after.
+
+    Returns:
+        Locations; those of forgotten snapshots whose own files are damaged are not among them.
+
+    Raises:
+        DamagedFileError: A manifest of what is kept cannot be read, so that it is not known what
+            may go, and what is forgotten may be all that is left.
+    """
+    kept_ids = {item["snapshot-id"] for item in after["snapshots"]}
+    forgotten = [item for item in before["snapshots"] if item["snapshot-id"] not in kept_ids]
+    if not forgotten:
+        return []
+    kept: set[str] = set()
+    manifests: dict[str, set[str]] = {}
+    for item in after["snapshots"]:
+        if "manifest-list" in item:
+            kept |= named_by_snapshot(files, item, manifests, what, deleted=False)
+    gone: set[str] = set()
+    for item in forgotten:
+        if "manifest-list" in item:
+            with suppress(DamagedFileError):
+                gone |= named_by_snapshot(files, item, manifests, what, deleted=False)
+    return sorted(gone - kept)
+
+
+def named_by_snapshot(
+    files: MetadataFiles,
+    snapshot: dict[str, Any],
+    known: dict[str, set[str]],
+    what: str,
+    *,
+    deleted: bool = True,
+) -> set[str]:
+    """Return a manifest list, its manifests and every data and delete file that they name.
+
+    Args:
+        known: Files by manifest, added to: each manifest is read once.
+        deleted: Whether files that the snapshot itself deleted are among them: an older one has
+            them.
+
+    Raises:
+        DamagedFileError: One of them is missing or damaged.
+    """
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    found = {snapshot["manifest-list"]}
+    for manifest in read_manifests(files, snapshot, what):
+        if manifest.manifest_path not in known:
+            known[manifest.manifest_path] = {
+                manifest.manifest_path,
+                *(
+                    entry.data_file.file_path
+                    for entry in read_entries(files, manifest, what)
+                    if deleted or entry.status != ManifestEntryStatus.DELETED
+                ),
+            }
+        found |= known[manifest.manifest_path]
+    return found
