@@ -18,7 +18,7 @@ from hypothesis import settings
 
 from vde_dagster.base.plugins import installed
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
+from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
 from vde_dagster.state import StateStore

@@ -136,7 +136,7 @@ class Warehouse:
     def lakehouse(self) -> Lakehouse:
         """The Iceberg catalog."""
         from vde_dagster.lakehouse import Lakehouse
-        from vde_dagster.lakehouse.catalogs.catalog import other_catalog
+        from vde_dagster.lakehouse.catalogs.by_settings import other_catalog
 
         settings = self.settings
         return Lakehouse(

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
+from vde_dagster.lakehouse.catalogs.by_settings import jdbc_options
 from vde_dagster_tests.lakehouse.trino_compare import Check, Readers
 from vde_dagster_tests.lakehouse.trino_on_s3 import on_s3
 from vde_dagster_tests.lakehouse.trino_project import (

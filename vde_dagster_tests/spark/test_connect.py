@@ -13,7 +13,7 @@ import pytest
 
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
+from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
 from vde_dagster.spark.session.connect import is_server
 from vde_dagster.spark.session.settings import SessionSettings, packages
 from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import StoreError
-from vde_dagster.lakehouse.catalogs import sql_spark
+from vde_dagster.lakehouse.catalogs import by_settings
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of, small_spark
@@ -50,7 +50,7 @@ def test_threads_fill_tables_of_a_postgresql_catalog(postgres_engine: SparkEngin
 def test_a_jvm_without_the_driver_is_refused_with_a_clear_message(
     spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sql_spark._DRIVERS, "postgresql", "org.postgresql.NoDriver")
+    monkeypatch.setitem(by_settings._DRIVERS, "postgresql", "org.postgresql.NoDriver")
     settings = dataclasses.replace(small_spark(tmp_path), state_url="postgresql://nowhere/vde")
     with pytest.raises(StoreError, match=r"without the database driver org\.postgresql\.NoDriver"):
         SparkEngine(settings).analyze("SELECT 1")

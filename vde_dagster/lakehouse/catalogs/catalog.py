@@ -1,5 +1,4 @@
-"""What an Iceberg catalog has to do, what it can promise, and which one a project's settings ask
-for.
+"""What an Iceberg catalog has to do, and what it can promise.
 
 A catalog keeps names and where each is at: its pointer, a metadata file. Everything above it (who
 writes files, what the state records with a change, what is cleaned up) is the same for all; what
@@ -8,16 +7,13 @@ a catalog cannot promise is made up for there (see `settle`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.metadata.changes import Updates
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.settings import Settings, with_secrets
-from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -228,41 +224,3 @@ def require_unmoved(pointers: Mapping[TableRef, Pointer], swaps: Sequence[Swap])
     for swap in swaps:
         if not swap.is_possible(pointers.get(swap.ref)):
             raise PointerMovedError(swap.ref, swap.kind)
-
-
-_PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
-
-
-def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Return the catalog of a project, or None for the one in its state's database.
-
-    Raises:
-        ProjectError: A setting names an environment variable that is not set.
-        UsageError: The catalog's distribution is not installed, or broken.
-    """
-    plugin = settings.catalog_type or ("nessie" if settings.nessie.uri else None)
-    if plugin:
-        return _PLUGINS.require(plugin)(settings, effects)
-    if not settings.rest.uri:
-        return None
-    from vde_dagster.lakehouse.catalogs.rest import RestCatalog
-    from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
-
-    rest = settings.rest.resolved()
-    access = RestAccess(
-        rest.uri,
-        rest.warehouse,
-        rest.token,
-        rest.credential,
-        rest.oauth2_uri,
-        rest.scope,
-        rest.properties,
-    )
-    return RestCatalog(
-        RestServer(access),
-        settings.catalog,
-        settings.resolved_warehouse,
-        effects,
-        with_secrets(settings.io),
-        settings.rest.mirror,
-    )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog, other_catalog
-from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
+from vde_dagster.lakehouse.catalogs.by_settings import other_catalog, spark_catalog
+from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
 from vde_dagster.project.settings import with_secrets
 from vde_dagster.state.db.effects import NoEffects
 

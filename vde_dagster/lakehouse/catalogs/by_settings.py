@@ -1,15 +1,56 @@
-"""How Spark reaches the SQL catalog: Iceberg's JDBC catalog on the state's database."""
+"""Catalogs by settings: which one a project asks for, and how Spark reaches the state's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote as quote_url
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
+from vde_dagster.lakehouse.catalogs.catalog import Catalog, SparkCatalog
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
+from vde_dagster.project.settings import Settings, with_secrets
 from vde_dagster.state.db.database import IDLE_SECONDS
+from vde_dagster.state.db.effects import Effects
+
+_PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
+
+
+def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
+    """Return the catalog of a project, or None for the one in its state's database.
+
+    Raises:
+        ProjectError: A setting names an environment variable that is not set.
+        UsageError: The catalog's distribution is not installed, or broken.
+    """
+    plugin = settings.catalog_type or ("nessie" if settings.nessie.uri else None)
+    if plugin:
+        return _PLUGINS.require(plugin)(settings, effects)
+    if not settings.rest.uri:
+        return None
+    from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+    from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+
+    rest = settings.rest.resolved()
+    access = RestAccess(
+        rest.uri,
+        rest.warehouse,
+        rest.token,
+        rest.credential,
+        rest.oauth2_uri,
+        rest.scope,
+        rest.properties,
+    )
+    return RestCatalog(
+        RestServer(access),
+        settings.catalog,
+        settings.resolved_warehouse,
+        effects,
+        with_secrets(settings.io),
+        settings.rest.mirror,
+    )
+
 
 SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
 POSTGRES_PACKAGE = "org.postgresql:postgresql:42.7.7"
