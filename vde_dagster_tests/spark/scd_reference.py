@@ -85,7 +85,7 @@ class History:
                 last.row = row
 
     def _since(self, row: Row, now: date) -> date:
-        if self.kind.updated_at is None:
+        if self.kind.updated_at_name is None:
             return now
         unknown = self._time(LONG_AGO) if self.kind.compared is None else now
         return self._updated(row) or unknown
@@ -103,8 +103,8 @@ class History:
             return _later(self._updated(new), self._updated(old))
         names = list(self.kind.compared)
         if names == ["*"]:
-            names = [name for name in COLUMNS if name != self.kind.updated_at]
-        if self.kind.updated_at and _later(self._updated(old), self._updated(new)):
+            names = [name for name in COLUMNS if name != self.kind.updated_at_name]
+        if self.kind.updated_at_name and _later(self._updated(old), self._updated(new)):
             return False
         return any(old[name] != new[name] for name in names)
 

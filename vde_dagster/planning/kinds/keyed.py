@@ -142,7 +142,7 @@ class ScdMeaning(Meaning):
         """Add the key, what makes a version, how its time is told, and the marks."""
         kind = _kind(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
-        updated = kind.updated_at
+        updated = kind.updated_at_name
         compared = kind.compared
         if compared is None:
             changes = ["time"]

@@ -27,7 +27,7 @@ from vde_dagster.project.kinds.unique_key import IncrementalByUniqueKey
 KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, IncrementalByUniqueKey)
 KINDS.add(ScdType2ByTime, ScdType2ByColumn)
 KINDS.add(IncrementalByPartition, IncrementalUnmanaged, Custom)
-KINDS.add_unwritten(StandaloneAudit)
+KINDS.unwritten["AUDIT"] = StandaloneAudit
 
 __all__ = [
     "KINDS",

@@ -24,7 +24,6 @@ class Property:
     Args:
         read: Reads its value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
-        required: Whether the kind is nothing without it.
         names_columns: Whether its value names columns, which are written without quotes.
         shown: What the documentation says of it; its name by default.
     """
@@ -39,12 +38,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """A column that a kind gives its tables beside those of the query.
-
-    Args:
-        name: Its name; the query may not have it.
-        type: Spark SQL type.
-    """
+    """A column that a kind gives its tables; the query may not have one of its name."""
 
     name: str
     type: str
@@ -68,7 +62,7 @@ class AutoRestatement:
     """Automatic restatements: when runs of production fill filled intervals again.
 
     Args:
-        cron: Five-field cron expression: the first run after each tick does it.
+        cron: Five fields: the first run after each tick does it.
         intervals: How many of the last intervals, or None for all.
     """
 
@@ -81,14 +75,14 @@ class InPlace:
     """Rules for changes in place of a kind's tables.
 
     Args:
-        forward_only: Whether every change of a model of it is made in place.
+        forward_only: Whether every change of its models is made in place.
         on_destructive_change: What to do when columns go or change their type: one of `POLICIES`.
         on_additive_change: The same when columns are added or widen.
-        fixed: What tells the table's rows apart: columns and expressions that have to stay,
-            as have the types of columns that stand in them.
+        fixed: Columns and expressions that tell rows apart: they have to stay, as have the types of
+            columns in them.
         by_partitions: Whether the table's partitions tell its rows apart, too.
-        refills: Whether an interval that is filled can be filled again beside others; else its
-            rows would be added once more.
+        refills: Whether a filled interval can be filled again beside others; else its rows would be
+            added once more.
     """
 
     forward_only: bool = False
@@ -115,24 +109,20 @@ class Kind:
     in `planning.kinds`, how its tables are written in `spark.strategies`.
 
     Attributes:
-        name: The kind's name in headers.
-        aliases: Older names of it, which headers may use, too.
+        aliases: Older names, which headers may use, too.
         summary: How its tables are filled, for the documentation.
         properties: What may be written in its brackets.
         ignored: Properties that are accepted and say nothing.
-        needs: Properties of the model without which the kind is nothing.
-        has_query: Whether a model of it is a query or code.
-        allows_python: Whether its models may be Python functions.
-        owns_table: Whether its models have physical tables.
+        needs: Properties that its models have to give.
+        has_query: Whether its models are queries or code.
         is_shown: Whether environments have views of its models.
         is_external: Whether others write its tables.
-        is_audited: Whether audits of its models are run.
         is_read: Whether models can read its models.
         by_intervals: Whether its tables are filled by intervals of time, not whole.
-        in_order: Whether an interval can only be filled when all earlier ones are, as its rows
-            depend on those that are there: one after the other, without gaps, never backwards.
-        restates_whole: Whether a range cannot be filled again by itself, but only with everything
-            from the first filled interval on.
+        in_order: Whether intervals are filled one after the other, without gaps, never backwards,
+            as their rows depend on those that are there.
+        restates_whole: Whether a range can only be filled again with everything from the first
+            filled interval on.
     """
 
     __slots__ = ()
@@ -189,7 +179,7 @@ class Kind:
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a format of times as text, where it has a use for one and none."""
+        """Return the kind with a format of text times, where it needs one and has none."""
         return self
 
     @property
@@ -209,12 +199,12 @@ class Kind:
 
     @property
     def batches_at_once(self) -> int:
-        """The number of such jobs that may run at once; more than one where none needs another."""
+        """The number of such jobs that may run at once."""
         return 1
 
     @property
     def parent_by_commits(self) -> ModelName | None:
-        """The parent of which a fill reads what was committed since the fill before, if any.
+        """The parent of which a fill reads only what was committed since the fill before, if any.
 
         Rows that came are added; where it lost or changed some, the table is filled anew.
         """
@@ -251,12 +241,12 @@ _STORED = "stored"
 
 
 def later(default: Any, *, hashed: bool = True) -> Any:
-    """Return a field that came to a kind which is stored already.
+    """Return a field of a kind that was stored before it had the field.
 
     At its default it is in no hash, so that nothing that exists changes.
 
     Args:
-        default: What kinds have that were stored before there was the field.
+        default: What kinds have that were stored before.
         hashed: Whether other values are in hashes.
     """
     return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
@@ -271,17 +261,13 @@ class Registry:
 
     Args:
         by_name: Those of the product.
-        unwritten: Those that models have by the way in which they are defined.
+        unwritten: Those that no header names: how a model is defined decides.
         plugins: Those of other distributions.
     """
 
     by_name: dict[str, type[Kind]] = field(default_factory=dict)
     unwritten: dict[str, type[Kind]] = field(default_factory=dict)
     plugins: Seam[type[Kind]] = field(default_factory=lambda: Seam("kinds"))
-
-    def add_unwritten(self, kind: type[Kind]) -> None:
-        """Let a kind be read from JSON, of models that name no kind."""
-        self.unwritten[kind_name(kind)] = kind
 
     def add(self, *kinds: type[Kind]) -> None:
         """Let kinds be used in headers, Python models and JSON."""

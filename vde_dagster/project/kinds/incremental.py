@@ -26,8 +26,6 @@ class Incremental(Kind):
     """Filled by intervals, with a lookback and a batch size.
 
     Attributes:
-        lookback: How many earlier intervals each new one fills again.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
         disable_restatement: Whether production keeps what is filled for good: its sources may have
             it no longer.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
@@ -44,34 +42,24 @@ class Incremental(Kind):
 
     @property
     def earlier_intervals(self) -> int:
-        """The lookback."""
         return self.lookback
 
     @property
     def most_intervals(self) -> int | None:
-        """The batch size."""
         return self.batch_size
 
     @property
     def restatable(self) -> bool:
-        """Not where that is disabled."""
         return not self.disable_restatement
 
     @property
     def auto_restatement(self) -> AutoRestatement | None:
-        """All that is filled, by the cron."""
         cron = self.auto_restatement_cron
         return AutoRestatement(cron, None) if cron else None
 
 
 class ChangesInPlace(Incremental):
-    """Filled by intervals, so that a table can go on with another definition.
-
-    Attributes:
-        forward_only: Whether every change is made in place, and rows that are there stay.
-        on_destructive_change: What to do when such a change removes or retypes columns.
-        on_additive_change: What to do when it adds or widens columns.
-    """
+    """Filled by intervals, so that a table can go on with another definition; see `InPlace`."""
 
     __slots__ = ()
 
@@ -81,7 +69,6 @@ class ChangesInPlace(Incremental):
 
     @property
     def in_place(self) -> InPlace:
-        """As its properties say."""
         return InPlace(
             self.forward_only,
             self.on_destructive_change,
@@ -90,24 +77,23 @@ class ChangesInPlace(Incremental):
         )
 
 
-def _one_or_more(value: Value) -> int:
-    return value.integer(1)
+def flag(name: str) -> Property:
+    """Return a property that is true or false."""
+    return Property(name, lambda value: value.boolean(), {"type": "boolean"})
 
 
-LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer", "minimum": 0})
+def _number(name: str, least: int = 1) -> Property:
+    schema = {"type": "integer", "minimum": least}
+    return Property(name, lambda value: value.integer(least), schema)
 
 
-BATCH_SIZE = Property("batch_size", _one_or_more, {"type": "integer", "minimum": 1})
-BATCH_CONCURRENCY = Property("batch_concurrency", _one_or_more, {"type": "integer", "minimum": 1})
+LOOKBACK = _number("lookback", 0)
+BATCH_SIZE = _number("batch_size")
+BATCH_CONCURRENCY = _number("batch_concurrency")
 """Of kinds whose batches may be written in any order."""
-
-
 RESTATEMENT = (
-    Property("disable_restatement", lambda value: value.boolean(), {"type": "boolean"}),
+    flag("disable_restatement"),
     Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),
-)
-LAST_INTERVALS = Property(
-    "auto_restatement_intervals", _one_or_more, {"type": "integer", "minimum": 1}
 )
 
 
@@ -120,7 +106,7 @@ def _policy(value: Value) -> str:
 
 _POLICY_SCHEMA = {"type": "string", "enum": list(POLICIES)}
 IN_PLACE = (
-    Property("forward_only", lambda value: value.boolean(), {"type": "boolean"}),
+    flag("forward_only"),
     Property("on_destructive_change", _policy, _POLICY_SCHEMA),
     Property("on_additive_change", _policy, _POLICY_SCHEMA),
 )
@@ -152,9 +138,8 @@ class IncrementalByTimeRange(ChangesInPlace):
     """Filled interval by interval; filling one overwrites exactly its rows.
 
     Args:
-        time_column: The output column that holds each row's time.
-        time_format: strftime format of the column when it is text, else None.
-        auto_restatement_intervals: How many of the last intervals they do, or None for all.
+        time_format: strftime format of the time column when it is text, else None.
+        auto_restatement_intervals: How many of the last intervals they fill, or None for all.
         batch_concurrency: How many batches may run at the same time, or None for one.
     """
 
@@ -185,24 +170,21 @@ class IncrementalByTimeRange(ChangesInPlace):
         BATCH_SIZE,
         BATCH_CONCURRENCY,
         *RESTATEMENT,
-        LAST_INTERVALS,
+        _number("auto_restatement_intervals"),
         *IN_PLACE,
     )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind; the column comes with its format."""
         values = dict(given)
         column, time_format = values.pop("time_column")
         return cls(time_column=column, time_format=time_format, **values)
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Take it for the time column."""
         return replace(self, time_format=text) if text and self.time_format is None else self
 
     @property
     def auto_restatement(self) -> AutoRestatement | None:
-        """The last intervals, by the cron."""
         cron = self.auto_restatement_cron
         return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
 
@@ -213,12 +195,10 @@ class IncrementalByTimeRange(ChangesInPlace):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The time column."""
         return (self.time_column,)
 
     @property
     def interval_column(self) -> IntervalColumn:
-        """The time column, with its format."""
         return IntervalColumn(self.time_column, self.time_format)
 
 
@@ -242,7 +222,6 @@ class IncrementalByPartition(ChangesInPlace):
 
     @property
     def in_place(self) -> InPlace:
-        """As its properties say; its partitioning has to stay."""
         return replace(super(IncrementalByPartition, self).in_place, by_partitions=True)
 
 
@@ -253,7 +232,6 @@ class IncrementalUnmanaged(ChangesInPlace):
     Args:
         insert_overwrite: Whether the partitions that a fill has rows of are replaced instead; all
             rows, where the table has no partitions.
-        batch_concurrency: How many batches may run at the same time, or None for one.
     """
 
     insert_overwrite: bool = False
@@ -269,7 +247,7 @@ class IncrementalUnmanaged(ChangesInPlace):
     summary = "interval by interval; rows are added, once for each interval"
     restates_whole = True
     properties = (
-        Property("insert_overwrite", lambda value: value.boolean(), {"type": "boolean"}),
+        flag("insert_overwrite"),
         BATCH_SIZE,
         BATCH_CONCURRENCY,
         *RESTATEMENT,
@@ -278,11 +256,6 @@ class IncrementalUnmanaged(ChangesInPlace):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind.
-
-        Raises:
-            ValueError: Batches that replace partitions are to run at the same time.
-        """
         if given.get("insert_overwrite") and given.get("batch_concurrency", 1) > 1:
             raise ValueError(
                 "with insert_overwrite batches follow each other, as each replaces what the ones "
@@ -302,7 +275,6 @@ class IncrementalUnmanaged(ChangesInPlace):
 
     @property
     def in_place(self) -> InPlace:
-        """As its properties say; `insert_overwrite` has to stay."""
         replaces = self.insert_overwrite
         return replace(
             super(IncrementalUnmanaged, self).in_place,
@@ -354,14 +326,12 @@ class FoundCode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Custom(Incremental):
-    """Filled interval by interval; a function of the project writes the rows.
+    """Filled interval by interval; a function of the project writes the rows, see `FoundCode`.
 
     Args:
         materialization: The function's name.
-        materialization_properties: What the model says to it, by name.
-        entrypoint: `path.py:function` inside `code`; empty until the files are read.
-        code: Text of the function's module and of those of the project that it imports, by path.
-        outside: Hashes of what else the code may read, see `base.outside`.
+        materialization_properties: The model's arguments for it.
+        entrypoint: Empty until the files are read.
     """
 
     materialization: str
@@ -387,7 +357,6 @@ class Custom(Incremental):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The modules that the function is made of, and the files that they may read."""
         read = (name.split(" ", 1) for name, _ in self.outside)
         return (*(path for path, _ in self.code), *(path for what, path in read if what == "file"))
 

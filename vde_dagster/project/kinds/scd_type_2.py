@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import quote
 from vde_dagster.project.kinds.base import AddedColumn, InPlace, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, flag
 from vde_dagster.sql.expressions import in_spark, read_expression
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ _TYPES = {"TIMESTAMP_LTZ": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"} | {
     name: name for name in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 }
 _NAMES = {"type": "string"}
-_FLAG = {"type": "boolean"}
 
 
 class ScdType2(Kind):
@@ -113,9 +112,7 @@ class ScdType2(Kind):
         invalidate_hard_deletes: Whether a key that the query no longer returns ends.
         batch_size: The most intervals that one job fills; None for all that are missing, as one.
         disable_restatement: Whether the history may not be made anew from today's sources.
-        forward_only: Whether every change is made in place, and the history goes on.
-        on_destructive_change: What to do when such a change removes or retypes columns.
-        on_additive_change: What to do when it adds or widens columns.
+        updated_at_name: The column that says since when a row is as it is, if there is one.
     """
 
     __slots__ = ()
@@ -130,6 +127,7 @@ class ScdType2(Kind):
     forward_only: bool
     on_destructive_change: str
     on_additive_change: str
+    updated_at_name: str | None
 
     by_intervals = True
     in_order = True
@@ -139,11 +137,6 @@ class ScdType2(Kind):
     def key_columns(self) -> tuple[str, ...]:
         """The columns that the key is made of."""
         return key_columns_of(self.unique_key)
-
-    @property
-    def updated_at(self) -> str | None:
-        """The column that says since when a row is as it is, if there is one."""
-        raise NotImplementedError
 
     @property
     def compared(self) -> tuple[str, ...] | None:
@@ -157,7 +150,6 @@ class ScdType2(Kind):
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """From when until when a version holds."""
         return (
             AddedColumn(self.valid_from_name, self.time_data_type, "Since when the row is so"),
             AddedColumn(
@@ -167,18 +159,15 @@ class ScdType2(Kind):
 
     @property
     def most_intervals(self) -> int | None:
-        """The batch size."""
         return self.batch_size
 
     @property
     def restatable(self) -> bool:
-        """Not by default: sources of today do not know the past."""
         return not self.disable_restatement
 
     @property
     def in_place(self) -> InPlace:
-        """As its properties say; the key and the source of time have to stay."""
-        updated = (self.updated_at,) if self.updated_at else ()
+        updated = (self.updated_at_name,) if self.updated_at_name else ()
         fixed = (*self.unique_key, *updated, *(column.name for column in self.added_columns))
         return InPlace(
             self.forward_only, self.on_destructive_change, self.on_additive_change, fixed
@@ -210,10 +199,6 @@ def _column(value: Value) -> str:
     return name
 
 
-def _flag(name: str) -> Property:
-    return Property(name, lambda value: value.boolean(), _FLAG)
-
-
 _KEY = Property(
     "unique_key",
     key_parts,
@@ -221,14 +206,7 @@ _KEY = Property(
     required=True,
     names_columns=True,
 )
-_COLUMNS = Property(
-    "columns",
-    _compared,
-    {"type": ["string", "array"], "items": {"type": "string"}},
-    required=True,
-    names_columns=True,
-    shown="`columns` (or `*`)",
-)
+_COLUMNS = replace(_KEY, name="columns", read=_compared, shown="`columns` (or `*`)")
 
 
 def _named(name: str) -> Property:
@@ -239,9 +217,9 @@ _SHARED = (
     _named("valid_from_name"),
     _named("valid_to_name"),
     Property("time_data_type", _time_type, _NAMES),
-    _flag("invalidate_hard_deletes"),
+    flag("invalidate_hard_deletes"),
     BATCH_SIZE,
-    _flag("disable_restatement"),
+    flag("disable_restatement"),
     *IN_PLACE,
 )
 
@@ -251,8 +229,6 @@ class ScdType2ByTime(ScdType2):
     """A version per value of a column that says when the row was updated.
 
     Args:
-        unique_key: See `ScdType2`, as for what is not said here.
-        updated_at_name: The output column that says when a row was updated.
         updated_at_as_valid_from: Whether versions of the first load begin when the row was
             updated, not in 1970.
     """
@@ -273,21 +249,14 @@ class ScdType2ByTime(ScdType2):
 
     summary = "a row per version of a key; a newer `updated_at` ends the version before"
     aliases = ("SCD_TYPE_2",)
-    properties = (_KEY, _named("updated_at_name"), _flag("updated_at_as_valid_from"), *_SHARED)
+    properties = (_KEY, _named("updated_at_name"), flag("updated_at_as_valid_from"), *_SHARED)
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key's columns, and the one that says when a row was updated."""
         return tuple(dict.fromkeys((*self.key_columns, self.updated_at_name)))
 
     @property
-    def updated_at(self) -> str:
-        """The column that says when a row was updated."""
-        return self.updated_at_name
-
-    @property
     def begins_when_seen(self) -> bool:
-        """Whether the first load's versions begin when the row was updated."""
         return self.updated_at_as_valid_from
 
 
@@ -296,12 +265,9 @@ class ScdType2ByColumn(ScdType2):
     """A version per change of columns, from when the change was seen.
 
     Args:
-        unique_key: See `ScdType2`, as for what is not said here.
         columns: The output columns that are compared, or `("*",)`.
         execution_time_as_valid_from: Whether versions of the first load begin when they were
             loaded, not in 1970.
-        updated_at_name: The output column that says since when a row is as it is, in place of
-            when it was seen.
     """
 
     unique_key: tuple[str, ...]
@@ -323,29 +289,21 @@ class ScdType2ByColumn(ScdType2):
     properties = (
         _KEY,
         _COLUMNS,
-        _flag("execution_time_as_valid_from"),
+        flag("execution_time_as_valid_from"),
         _named("updated_at_name"),
         *_SHARED,
     )
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key's columns, those that are compared, and the one that says since when."""
         compared = self.columns if self.columns != ALL else ()
         since = (self.updated_at_name,) if self.updated_at_name else ()
         return tuple(dict.fromkeys((*self.key_columns, *compared, *since)))
 
     @property
-    def updated_at(self) -> str | None:
-        """The column that says since when a row is as it is."""
-        return self.updated_at_name
-
-    @property
     def compared(self) -> tuple[str, ...]:
-        """The columns, or `ALL`."""
         return self.columns
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether the first load's versions begin when they were loaded."""
         return self.execution_time_as_valid_from

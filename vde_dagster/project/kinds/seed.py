@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.texts import suggest
@@ -42,6 +42,10 @@ MISSING = (
 )
 """Texts that are NULL unless `keep_default_na` is false."""
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0"}
+_LATER_SETTINGS = (
+    *("quotechar", "doublequote", "escapechar", "skipinitialspace", "lineterminator"),
+    *("encoding", "column_null_values"),
+)
 
 
 def read_csv_settings(value: Value) -> dict[str, Any]:
@@ -50,14 +54,14 @@ def read_csv_settings(value: Value) -> dict[str, Any]:
     Raises:
         ProjectError: A setting is unknown, or its value is none that it can have.
     """
-    fields: dict[str, Any] = {}
+    read_fields: dict[str, Any] = {}
     for key, item in value.pairs():
         name = "delimiter" if key == "sep" else key
         read = _READERS.get(name)
         if read is None:
             raise item.error(f"unknown CSV setting '{key}'", suggest(key, _READERS, "CSV settings"))
-        fields |= read(item)
-    return fields
+        read_fields |= read(item)
+    return read_fields
 
 
 def _character(item: Value) -> str:
@@ -68,10 +72,6 @@ def _character(item: Value) -> str:
             "write it in quotes, a tab as '\\t'",
         )
     return text
-
-
-def _delimiter(item: Value) -> dict[str, Any]:
-    return {"delimiter": _character(item)}
 
 
 def _line_end(item: Value) -> dict[str, Any]:
@@ -96,14 +96,6 @@ def _encoding(item: Value) -> dict[str, Any]:
     return {} if found.name == "utf-8" else {"encoding": found.name}
 
 
-def _flag(name: str) -> Callable[[Value], dict[str, Any]]:
-    return lambda item: {name: item.boolean()}
-
-
-def _one(name: str) -> Callable[[Value], dict[str, Any]]:
-    return lambda item: {name: _character(item)}
-
-
 def _na_values(item: Value) -> dict[str, Any]:
     """Read a list of texts, or one by column."""
     parts = item.items()
@@ -116,10 +108,6 @@ def _na_values(item: Value) -> dict[str, Any]:
 def _texts(item: Value) -> tuple[str, ...]:
     parts = [part for part in item.items() if part.raw.lower() != "null"]
     return tuple(_unescaped(part) if part.tokens else "" for part in parts)
-
-
-def _keep(item: Value) -> dict[str, Any]:
-    return {"missing": "default" if item.boolean() else "given"}
 
 
 def _unescaped(item: Value) -> str:
@@ -135,15 +123,15 @@ def _unescaped(item: Value) -> str:
 
 
 _READERS: dict[str, Callable[[Value], dict[str, Any]]] = {
-    "delimiter": _delimiter,
-    "quotechar": _one("quotechar"),
-    "doublequote": _flag("doublequote"),
-    "escapechar": _one("escapechar"),
-    "skipinitialspace": _flag("skipinitialspace"),
+    "delimiter": lambda item: {"delimiter": _character(item)},
+    "quotechar": lambda item: {"quotechar": _character(item)},
+    "doublequote": lambda item: {"doublequote": item.boolean()},
+    "escapechar": lambda item: {"escapechar": _character(item)},
+    "skipinitialspace": lambda item: {"skipinitialspace": item.boolean()},
     "lineterminator": _line_end,
     "encoding": _encoding,
     "na_values": _na_values,
-    "keep_default_na": _keep,
+    "keep_default_na": lambda item: {"missing": "default" if item.boolean() else "given"},
 }
 
 
@@ -157,13 +145,9 @@ class Seed(Kind):
         rows_hash: Hash of the number and order of rows (see semantics).
         column_hashes: Hash of each column's values, in the file's order.
         null_values: Texts read as NULL in every column, beside those of `missing`.
-        quotechar: Around values with other signs in them.
-        doublequote: Whether it stands for itself where it is doubled.
         escapechar: Takes the meaning of the next character away; empty for none.
-        skipinitialspace: Whether blanks behind a delimiter are left out.
         lineterminator: Ends a row; empty for a line's end.
         encoding: Python's name of the file's encoding; empty for UTF-8.
-        column_null_values: Texts read as NULL, by column.
         missing: Which texts are NULL beside those: `default`, pandas' list, or `given`, none;
             empty in seeds that were stored before there was a choice.
     """
@@ -212,13 +196,11 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings of reading that differ from the defaults."""
-        usual = Seed("")
-        names = ("quotechar", "doublequote", "escapechar", "skipinitialspace", "lineterminator")
+        """Settings of reading that differ from the defaults, as they are hashed."""
         found = [
-            f"{name}={getattr(self, name)!r}"
-            for name in (*names, "encoding", "column_null_values")
-            if getattr(self, name) != getattr(usual, name)
+            f"{item.name}={getattr(self, item.name)!r}"
+            for item in fields(self)
+            if item.name in _LATER_SETTINGS and getattr(self, item.name) != item.default
         ]
         return (*found, *(["given"] if self.missing == "given" else []))
 
@@ -234,5 +216,4 @@ class Seed(Kind):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The CSV file."""
         return (self.path,)

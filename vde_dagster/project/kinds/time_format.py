@@ -7,6 +7,7 @@ may also have it in the model's dialect.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 
 FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
@@ -99,7 +100,7 @@ def strftime_format(text: str, dialect: str) -> str:
     """Return a format in strftime's directives.
 
     Args:
-        text: As it is written: in strftime's directives, or in the format of the dialect.
+        text: In strftime's directives, or in the format of the dialect.
 
     Raises:
         ValueError: It cannot be used; says why.
@@ -132,15 +133,11 @@ def _from_dialect(text: str, dialect: str) -> str:
     if "%" in text and not signs:
         return text
     found = (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
-    # A format without directives tells no time in any dialect: it can only be meant as Spark's.
-    return found if "%" in found else _from_spark_or_none(text) or found
-
-
-def _from_spark_or_none(text: str) -> str | None:
-    try:
-        return _from_spark(text)
-    except ValueError:
-        return None
+    if "%" not in found:
+        # A format without directives tells no time in any dialect: it can only be Spark's.
+        with suppress(ValueError):
+            return _from_spark(text) or found
+    return found
 
 
 def _from_spark(text: str) -> str:

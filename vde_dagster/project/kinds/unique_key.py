@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -64,14 +64,14 @@ def read_when_matched(value: Value) -> tuple[Clause, ...]:
     """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, in brackets or not.
 
     Raises:
-        ProjectError: It is something else; points at the clause.
+        ProjectError: It is something else.
     """
     return _within(value, _read_clauses)
 
 
 def _read_clauses(inner: Value) -> tuple[Clause, ...]:
     clauses: list[Clause] = []
-    starts = list(_clause_starts(inner.tokens))
+    starts = [i for i in _outside_case(inner.tokens) if inner.tokens[i].is_word("WHEN")]
     if not starts or starts[0] != 0:
         raise inner.error(f"'{inner.raw}' is not a MERGE clause", _HINT)
     for start, end in zip(starts, [*starts[1:], len(inner.tokens)], strict=True):
@@ -195,13 +195,7 @@ def _within(value: Value, read: Callable[[Value], Read]) -> Read:
         raise value.error(error.message, error.hint) from error
 
 
-def _clause_starts(tokens: tuple[Token, ...]) -> Iterator[int]:
-    for index in _outside_case(list(tokens)):
-        if tokens[index].is_word("WHEN"):
-            yield index
-
-
-def _outside_case(tokens: list[Token]) -> Iterator[int]:
+def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
     """Yield the places outside of brackets and of CASE … END."""
     depth = cases = 0
     for index, token in enumerate(tokens):
@@ -224,7 +218,7 @@ class IncrementalByUniqueKey(ChangesInPlace):
     Args:
         unique_key: Output columns that identify a row; NULLs count as equal.
         key_expressions: Spark SQL over output columns that identifies a row beside them.
-        when_matched: What becomes of rows whose key is there, the first clause that holds; all
+        when_matched: What becomes of rows whose key is there, by the first clause that holds; all
             columns are replaced when there is none. Columns are those of `source` and `target`.
         merge_filter: Condition over `source` and `target` without which a row of the table is no
             match, or empty.
@@ -265,7 +259,6 @@ class IncrementalByUniqueKey(ChangesInPlace):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind; the key comes as columns and expressions."""
         values = dict(given)
         columns, expressions = values.pop("unique_key")
         clauses: tuple[Clause, ...] = values.get("when_matched", ())
@@ -291,19 +284,16 @@ class IncrementalByUniqueKey(ChangesInPlace):
 
     @property
     def assignments(self) -> tuple[tuple[str, str], ...]:
-        """Those of `when_matched`."""
         every = (pair for _, assigned in self.when_matched for pair in assigned)
         return tuple((column, text) for column, text in every if column != ALL)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of `when_matched`, and `merge_filter`."""
         every = (*(condition for condition, _ in self.when_matched), self.merge_filter)
         return tuple(text for text in every if text)
 
     @property
     def in_place(self) -> InPlace:
-        """As its properties say; the key has to stay, the merge may change."""
         key = (*self.unique_key, *self.key_expressions)
         # What is made of the table's own values is another one when it is merged once more.
         adds_up = any(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
@@ -22,8 +22,7 @@ class Value:
     """A property's value, as tokens that know where they stand.
 
     Args:
-        name: The property that it belongs to.
-        tokens: The value's tokens, without comments.
+        tokens: Without comments.
         start: Offset of the property's name.
         dialect: SQLGlot dialect of the SQL in it.
     """
@@ -56,11 +55,7 @@ class Value:
 
     def text(self) -> str:
         """Read a name, number or string."""
-        if not self.tokens:
-            raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
-        if len(self.tokens) == 1:
-            return unquote(self.tokens[0])
-        return self.one_word()
+        return unquote(self.tokens[0]) if len(self.tokens) == 1 else self.one_word()
 
     def one_word(self) -> str:
         """Read a value without blanks in it, such as a dotted name, as written."""
@@ -85,11 +80,7 @@ class Value:
         return self.text().partition(",")[0].strip().lower()
 
     def known_dialect(self) -> str:
-        """Read a dialect that SQLGlot has.
-
-        Raises:
-            ProjectError: It has none of that name; points at it.
-        """
+        """Read a dialect that SQLGlot has."""
         dialect = self.sql_dialect()
         if dialect == "spark":
             return dialect
@@ -203,15 +194,6 @@ class Value:
         """Split the value at a separator outside brackets."""
         return [self.part(part) for part in split_top_level(list(self.tokens), separator)]
 
-    def rest(self, skip: int) -> Value:
-        """Return the value without its first tokens."""
-        return self.part(list(self.tokens[skip:]))
-
-    def and_also(self, part: list[Token]) -> Value:
-        """Return the value with what follows it behind a comma."""
-        comma = Token("punct", ",", self.source.text.rfind(",", 0, part[0].start))
-        return self.part([*self.tokens, comma, *part])
-
     def inner(self) -> list[Token]:
         """Return the tokens, without the brackets, or `ARRAY[…]`, around all of them."""
         tokens = list(self.tokens)
@@ -236,7 +218,7 @@ class Header:
     Args:
         word: `MODEL` or `AUDIT`.
         properties: Values by property name in lower case.
-        comment: What comments right before it say.
+        comment: The text of comments right before it.
     """
 
     word: str
@@ -245,17 +227,9 @@ class Header:
     start: int
     comment: str | None = None
 
-    def get(self, name: str, read: Callable[[Value], object]) -> object | None:
-        """Read a property with the given reader, or return None when it is not there."""
-        value = self.properties.get(name)
-        return None if value is None else read(value)
-
 
 def parse_header(source: SourceText, tokens: list[Token]) -> Header:
-    """Parse a statement `MODEL (…)` or `AUDIT (…)`.
-
-    Args:
-        tokens: The statement's tokens, without comments and the semicolon.
+    """Parse the tokens of `MODEL (…)` or `AUDIT (…)`, without comments and the semicolon.
 
     Raises:
         ProjectError: It is not well formed.
@@ -285,8 +259,6 @@ def read_properties(
     """Read `name value, name value …`.
 
     Args:
-        tokens: What stands between the brackets.
-        dialect: SQLGlot dialect of the SQL in it.
         last_counts: Whether a name may be given twice; the last one counts.
 
     Raises:
@@ -302,7 +274,8 @@ def read_properties(
         name = part[0]
         if key == "when_matched" and _is_of_a_clause(part):
             # MERGE clauses are written without brackets, too, and have commas of their own.
-            properties[key] = properties[key].and_also(part)
+            comma = Token("punct", ",", source.text.rfind(",", 0, name.start))
+            properties[key] = properties[key].part([*properties[key].tokens, comma, *part])
             continue
         if name.kind not in ("word", "quoted"):
             raise source.error(
@@ -344,7 +317,6 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
     """Write a property's value, as settings and decorators have it, as a header has it.
 
     Args:
-        key: The property's name.
         dialect: The dialect in which types and columns are written that are given as expressions.
         macros: Whether a text in a table that begins with `@` is a macro.
     """

@@ -29,14 +29,13 @@ _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
     """Return a header whose variables and macros are replaced by what they stand for.
 
-    A property that becomes NULL, or nothing, is one that was not written.
+    A property that becomes NULL, or nothing, counts as not written.
 
     Args:
-        scope: The project's macros and variables.
         blueprint: SQL text of the blueprint's variables, by name in lower case; they win.
 
     Raises:
-        ProjectError: A variable or macro is unknown, or a time is asked for; points at it.
+        ProjectError: A variable or macro is unknown, or a time is asked for.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
@@ -59,8 +58,7 @@ def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[s
     """Return `@model_kind_name`, as SQL text, where the kind's name is written out.
 
     Args:
-        properties: Properties of a header, or their defaults.
-        default: What it is where none of them is the kind.
+        default: The name where none of the properties is the kind.
     """
     kind = properties.get("kind")
     if kind is None:
@@ -86,8 +84,6 @@ def expanded_text(
     """Replace variables and macros in a text that is no SQL, such as a name in YAML or Python.
 
     Args:
-        text: The text.
-        scope: The project's macros and variables.
         strict: Whether an unknown variable is a mistake; otherwise it stays, as in an address.
 
     Raises:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -25,15 +27,7 @@ if TYPE_CHECKING:
 
 NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
 
-NOT_YET = frozenset(
-    [
-        "HUB",
-        "LINK",
-        "SATELLITE",
-        "INCREMENTAL_BY_CHANGES",
-    ]
-)
-
+_NOT_YET = ("HUB", "LINK", "SATELLITE", "INCREMENTAL_BY_CHANGES")
 _NEVER = {
     "MANAGED": (
         "the engine itself would keep its table up to date, and Spark has no such tables",
@@ -41,31 +35,19 @@ _NEVER = {
     )
 }
 
-_IGNORED = frozenset(
-    [
-        "on_destructive_change",
-        "on_additive_change",
-        "disable_restatement",
-        "dialect",
-        "partition_by_time_column",
-    ]
+_IGNORED = (
+    *("on_destructive_change", "on_additive_change", "disable_restatement"),
+    *("dialect", "partition_by_time_column"),
 )
-_IN_ORDER = "batch_concurrency"
-_FALSE_ONLY = {
-    "forward_only": "tables of this kind are always made anew",
-}
 
 
 def read_kind(
     value: Value, dialect: str = "spark", defaults: Mapping[str, Value] = NO_DEFAULTS
 ) -> Kind:
-    """Read `NAME` or `NAME (property value, …)`.
-
-    A seed's path is returned as written.
+    """Read `NAME` or `NAME (property value, …)`; a seed's path is returned as written.
 
     Args:
-        value: The property `kind`.
-        dialect: SQLGlot dialect of the model, in which its SQL is written.
+        dialect: SQLGlot dialect of the SQL in it.
         defaults: Properties that hold where the kind has them and does not give them.
 
     Raises:
@@ -81,7 +63,7 @@ def read_kind(
         kind = KINDS.named(name)
     except UsageError as error:  # a plug-in that is broken
         raise value.error(error.message, error.hint) from error
-    if name in NOT_YET and kind is None:
+    if kind is None and name in _NOT_YET:
         raise value.error(
             f"kind {name} is not supported yet", f"supported kinds: {', '.join(kind_names())}"
         )
@@ -109,59 +91,29 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
     for key, value in written.items():
         if key in own or key in _IGNORED:
             continue
-        message = None
-        if key == _IN_ORDER:
+        message, hint = f"kind {name} has no property '{key}'", ""
+        if key == "batch_concurrency":
             if value.integer() == 1:
                 continue
-            message = f"batches of kind {name} follow each other, so it can only be 1"
-        if key in _FALSE_ONLY:
+            hint = f"batches of kind {name} follow each other, so it can only be 1"
+        elif key == "forward_only":
             if not value.boolean():
                 continue
-            message = _FALSE_ONLY[key]
-        if message is not None:
-            raise value.source.error(f"property '{key}': {message}", value.start, "remove it")
-        raise value.source.error(
-            f"kind {name} has no property '{key}'",
-            value.start,
-            suggest(key, own, "properties of this kind"),
-        )
+            hint = "tables of this kind are always made anew"
+        if hint:
+            raise value.source.error(f"property '{key}': {hint}", value.start, "remove it")
+        raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))
 
 
 READ = frozenset(
-    [
-        "name",
-        "kind",
-        "cron",
-        "cron_tz",
-        "interval_unit",
-        "allow_partials",
-        "start",
-        "end",
-        "owner",
-        "description",
-        "tags",
-        "columns",
-        "column_descriptions",
-        "audits",
-        "signals",
-        "partitioned_by",
-        "clustered_by",
-        "table_properties",
-        "physical_properties",
-        "virtual_properties",
-        "grain",
-        "grains",
-        "stamp",
-        "physical_version",
-        "ignored_rules",
-        "depends_on",
-        "dialect",
-        "enabled",
-        "skip_unchanged",
-        "table_format",
-        "storage_format",
-        "formatting",
-    ]
+    (
+        *("name", "kind", "cron", "cron_tz", "interval_unit", "allow_partials", "start", "end"),
+        *("owner", "description", "tags", "columns", "column_descriptions", "audits", "signals"),
+        *("partitioned_by", "clustered_by", "table_properties", "physical_properties"),
+        *("virtual_properties", "grain", "grains", "stamp", "physical_version", "ignored_rules"),
+        *("depends_on", "dialect", "enabled", "skip_unchanged", "table_format"),
+        *("storage_format", "formatting"),
+    )
 )
 
 OWN_PROPERTIES = ("vde.", "spark.query-column-names")
@@ -194,13 +146,11 @@ class ModelProperties:
     """A header's properties, read and checked.
 
     Args:
-        name: The model's name as written; empty where its path is to give it.
-        kind: Its kind; a seed's path is still as written.
+        name: As written; empty where the model's path gives it.
+        kind: A seed's path is still as written.
         dialect: SQLGlot dialect of the statements that follow.
         enabled: Whether the model is part of the project.
         fields: The remaining fields of `Model`, ready to use.
-        audits: The calls in `audits (…)`.
-        signals: Those in `signals (…)`.
         depends_on: Declared dependencies, as written.
     """
 
@@ -220,12 +170,10 @@ def read_model_properties(
     """Read a `MODEL` header.
 
     Args:
-        header: The header; it has a name, unless names come from paths.
-        settings: The project's settings.
         defaults: Properties that hold where the header does not give them.
 
     Raises:
-        ProjectError: A property or kind is unknown, or a value is wrong; points at it.
+        ProjectError: A property or kind is unknown, a value is wrong, or there is no name.
     """
     _check_names(header)
     of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}
@@ -244,53 +192,49 @@ def read_model_properties(
                 f"kind {kind.name} needs the model's property '{needed}'",
                 f"write {needed} (…) beside the kind in MODEL (…)",
             )
-    columns = _columns(given.get("columns"), given.get("column_descriptions"), dialect)
+
+    def read(name: str, how: Callable[[Value], Any], default: Any = None) -> Any:
+        return how(given[name]) if name in given else default
+
+    described: dict[str, Value] = dict(read("column_descriptions", Value.pairs, []))
     fields: dict[str, Any] = {
-        "columns": columns,
-        "column_descriptions": _descriptions(given.get("column_descriptions")),
+        "columns": read("columns", partial(_columns, described, dialect), ()),
+        "column_descriptions": {key: value.text() for key, value in described.items()},
         **read_times(given, settings),
-        "owner": _text(given.get("owner")) or settings.owner,
-        "description": _text(given.get("description")) or header.comment,
-        "stamp": _text(given.get("stamp")),
-        "physical_version": _physical_version(given.get("physical_version"), kind),
-        "skip_unchanged": given["skip_unchanged"].boolean() if "skip_unchanged" in given else None,
-        "tags": given["tags"].texts() if "tags" in given else (),
-        "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
-        "clustered_by": _sort_columns(given["clustered_by"]) if "clustered_by" in given else (),
+        "owner": read("owner", Value.text) or settings.owner,
+        "description": read("description", Value.text) or header.comment,
+        "stamp": read("stamp", Value.text),
+        "physical_version": read("physical_version", partial(_physical_version, kind)),
+        "skip_unchanged": read("skip_unchanged", Value.boolean),
+        "tags": read("tags", Value.texts, ()),
+        "partitioned_by": read("partitioned_by", Value.raws, ()),
+        "clustered_by": read("clustered_by", _sort_columns, ()),
         "table_properties": _table_properties(given, defaults),
         "grains": _grains(given),
-        "ignored_rules": _ignored_rules(given.get("ignored_rules")),
+        "ignored_rules": tuple(rule.lower() for rule in read("ignored_rules", Value.texts, ())),
         "virtual_properties": _virtual_properties(given, defaults),
     }
+    audits = [one["audits"].items() for one in (defaults, given) if "audits" in one]
     return ModelProperties(
-        name=given["name"].identifier() if "name" in given else "",
+        name=read("name", Value.identifier, ""),
         kind=kind,
         dialect=dialect,
-        enabled=given["enabled"].boolean() if "enabled" in given else True,
+        enabled=read("enabled", Value.boolean, True),
         fields=fields,
-        audits=(*_audits(defaults), *_audits(given)),
-        signals=tuple(given["signals"].items()) if "signals" in given else (),
-        depends_on=tuple(given["depends_on"].items()) if "depends_on" in given else (),
+        audits=tuple(chain.from_iterable(audits)),
+        signals=tuple(read("signals", Value.items, [])),
+        depends_on=tuple(read("depends_on", Value.items, [])),
     )
 
 
 def _check_names(header: Header) -> None:
     for name, value in header.properties.items():
-        if name in READ or name in METADATA:
+        if name in READ or name in METADATA or name == "default_catalog":
             continue
-        if name == "default_catalog":
-            continue
-        message = REFUSED.get(name)
-        where = header.source
-        if message is not None:
-            raise where.error(f"property '{name}': {message}", value.start, "remove it")
-        raise where.error(
-            f"unknown property '{name}'", value.start, suggest(name, READ, "properties")
-        )
-
-
-def _text(value: Value | None) -> str | None:
-    return None if value is None else value.text()
+        message, hint = f"unknown property '{name}'", suggest(name, READ, "properties")
+        if name in REFUSED:
+            message, hint = f"property '{name}': {REFUSED[name]}", "remove it"
+        raise header.source.error(message, value.start, hint)
 
 
 def _sort_columns(value: Value) -> tuple[str, ...]:
@@ -303,13 +247,7 @@ def _sort_columns(value: Value) -> tuple[str, ...]:
     return value.raws()
 
 
-def _ignored_rules(value: Value | None) -> tuple[str, ...]:
-    return () if value is None else tuple(name.lower() for name in value.texts())
-
-
-def _physical_version(value: Value | None, kind: Kind) -> str | None:
-    if value is None:
-        return None
+def _physical_version(kind: Kind, value: Value) -> str | None:
     if kind.in_place is None or not kind.in_place.forward_only:
         raise value.error(
             f"property 'physical_version' is for models that change in place, and this one of kind "
@@ -321,42 +259,26 @@ def _physical_version(value: Value | None, kind: Kind) -> str | None:
     return value.text()
 
 
-def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> tuple[Column, ...]:
-    if value is None:
-        return ()
-    texts = dict(descriptions.pairs()) if descriptions is not None else {}
+def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tuple[Column, ...]:
     columns: list[Column] = []
     for item in value.items(angles=True):
         if not item.tokens:
             raise value.error("a column is empty", "write columns (name TYPE, …)")
-        name = "".join(item.tokens[0].text.strip('`"'))
-        rest = item.rest(1)
+        name = item.tokens[0].text.strip('`"')
+        rest = item.part(list(item.tokens[1:]))
         type_ = canonical_type(rest.raw, dialect, rest.error) if rest.tokens else None
         if any(column.name.lower() == name.lower() for column in columns):
             raise item.error(f"column '{name}' is declared twice in columns", "remove one of them")
-        text = texts.get(name)
+        text = described.get(name)
         columns.append(Column(name, type_, text.text() if text else None))
     return tuple(columns)
 
 
 _FORMATS = ("parquet", "orc", "avro")
-_SIMPLE_TYPES = {
-    name: name
-    for name in [
-        "INT",
-        "BIGINT",
-        "SMALLINT",
-        "TINYINT",
-        "DOUBLE",
-        "FLOAT",
-        "STRING",
-        "BOOLEAN",
-        "DATE",
-        "TIMESTAMP",
-        "TIMESTAMP_NTZ",
-        "BINARY",
-    ]
-}
+_SIMPLE_TYPES = (
+    *("INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT"),
+    *("STRING", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY"),
+)
 
 
 def canonical_type(
@@ -365,12 +287,10 @@ def canonical_type(
     """Return a type's Spark SQL spelling.
 
     Args:
-        text: The type as written.
         error: Makes the error to raise from a message and a hint.
     """
-    simple = _SIMPLE_TYPES.get(text.upper())
-    if simple is not None and dialect == "spark":
-        return simple
+    if dialect == "spark" and text.upper() in _SIMPLE_TYPES:
+        return text.upper()
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
@@ -399,14 +319,6 @@ def _is_type(found: exp.Expr) -> bool:
     return not any(part.args.get("values") for part in found.find_all(exp.DataType))
 
 
-def _descriptions(value: Value | None) -> dict[str, str]:
-    return {} if value is None else {key: text.text() for key, text in value.pairs()}
-
-
-def _audits(given: Mapping[str, Value]) -> tuple[Value, ...]:
-    return tuple(given["audits"].items()) if "audits" in given else ()
-
-
 def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
     """Join what several say of properties; the last wins, and NULL takes one away."""
     pairs: dict[str, Value] = {}
@@ -427,15 +339,13 @@ def _table_properties(
     if "table_format" in given and given["table_format"].text().lower() != "iceberg":
         raise given["table_format"].error("tables are Iceberg tables", "remove 'table_format'")
     if "storage_format" in given:
-        properties.setdefault("write.format.default", _format(given["storage_format"]))
+        value = given["storage_format"]
+        text = value.text().lower()
+        if text not in _FORMATS:
+            hint = suggest(text, _FORMATS, "formats")
+            raise value.error(f"'{text}' is no format of Iceberg's", hint)
+        properties.setdefault("write.format.default", text)
     return tuple(sorted(properties.items()))
-
-
-def _format(value: Value) -> str:
-    text = value.text().lower()
-    if text not in _FORMATS:
-        raise value.error(f"'{text}' is no format of Iceberg's", suggest(text, _FORMATS, "formats"))
-    return text
 
 
 def _virtual_properties(
@@ -458,12 +368,9 @@ def _property_text(value: Value) -> str:
 
 
 def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
-    grains: list[tuple[str, ...]] = []
-    if "grain" in given:
-        grains.append(_columns_of(given["grain"]))
-    if "grains" in given:
-        grains += [_columns_of(item) for item in given["grains"].items()]
-    return tuple(grains)
+    grains = [given["grain"]] if "grain" in given else []
+    grains += given["grains"].items() if "grains" in given else []
+    return tuple(map(_columns_of, grains))
 
 
 def _columns_of(value: Value) -> tuple[str, ...]:

@@ -38,20 +38,16 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
     Raises:
         ProjectError: One of them is wrong, or two do not go together; points at it.
     """
-    cron = _cron(given.get("cron"), settings)
-    partials = given["allow_partials"].boolean() if "allow_partials" in given else False
+    cron = given["cron"].cron() if "cron" in given else normalise_cron(settings.cron)
+    partials = "allow_partials" in given and given["allow_partials"].boolean()
+    unit = given.get("interval_unit")
     fields: dict[str, Any] = {
         "cron": cron,
         "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else None,
-        "interval_unit": None,
+        "interval_unit": _unit(unit, cron, partials) if unit is not None else None,
         "allow_partials": partials,
-        "start": None,
-        "end": None,
-        "relative_start": None,
-        "relative_end": None,
+        **dict.fromkeys(("start", "end", "relative_start", "relative_end")),
     }
-    if "interval_unit" in given:
-        fields["interval_unit"] = _unit(given["interval_unit"], cron, partials)
     for name in ("start", "end"):
         if name in given:
             fields |= _instant(given[name], name)
@@ -60,10 +56,6 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
     if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
         raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
     return fields
-
-
-def _cron(value: Value | None, settings: Settings) -> str:
-    return normalise_cron(settings.cron) if value is None else value.cron()
 
 
 def _zone(value: Value) -> str:

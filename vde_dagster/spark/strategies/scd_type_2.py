@@ -202,7 +202,7 @@ class Versions:
 
     def _since(self) -> str:
         """Return since when a row is as it is: as its column says, or seen now."""
-        if self.kind.updated_at is None:
+        if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(SEEN) if self.kind.compared is None else self._now
         return f"COALESCE({self._updated('r')}, {unknown})"
@@ -220,7 +220,7 @@ class Versions:
             for name in self._compared(self.kind.compared)
         )
         same = " AND ".join(map(" <=> ".join, pairs))
-        if self.kind.updated_at is None:
+        if self.kind.updated_at_name is None:
             return f"NOT ({same})"
         return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
 
@@ -228,13 +228,13 @@ class Versions:
         """Return the physical columns that are compared; the one that says when is none of all."""
         if names != ALL:
             return [self._physical(name) for name in names]
-        updated = self.kind.updated_at
+        updated = self.kind.updated_at_name
         return [name for name in self.data if not updated or name != self._physical(updated)]
 
     def _latest(self, target: str) -> str:
         """Return the latest version of every key."""
         which = "true"
-        if self.kind.updated_at is None:
+        if self.kind.updated_at_name is None:
             # Nothing begins before now: what ended by then decides nothing.
             end = quote(self.valid_to)
             which = f"{end} IS NULL OR {end} > {self._now}"
@@ -243,7 +243,7 @@ class Versions:
 
     def _taken(self, source: str) -> str:
         """Return the row of every key that is taken: the newest, then the greatest one."""
-        first = self._physical(self.kind.updated_at) if self.kind.updated_at else ""
+        first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
         return self._one_per_key(source, latest_first(self.types, self.data, first))
 
     def _one_per_key(self, rows: str, order: str) -> str:
@@ -263,8 +263,8 @@ class Versions:
 
     def _updated(self, side: str) -> str:
         """Return since when a row is as it is, by its column."""
-        assert self.kind.updated_at is not None
-        return f"CAST({side}.{quote(self._physical(self.kind.updated_at))} AS {self._type})"
+        assert self.kind.updated_at_name is not None
+        return f"CAST({side}.{quote(self._physical(self.kind.updated_at_name))} AS {self._type})"
 
     @property
     def _now(self) -> str:
