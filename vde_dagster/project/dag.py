@@ -102,14 +102,8 @@ def _reach(
     names: Iterable[ModelName], edges: Mapping[ModelName, Sequence[ModelName]]
 ) -> set[ModelName]:
     start = set(names)
-    found: set[ModelName] = set()
-    waiting = [near for name in start for near in edges.get(name, ())]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(edges.get(name, ()))
-    return found - start
+    begun: set[ModelName] = set()
+    return {found for name in start & edges.keys() for found in _walk(name, edges, begun)} - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +111,8 @@ class AuditOrder:
     """The order of audits: the models to be filled before each.
 
     Args:
-        before: By model, the models that its audits read and that do not wait for it: they come
-            before it, as its parents do.
-        late: By model, the models that its audits read and that do wait for it.
+        before: By model, the models that its audits read and that come before it, as its parents.
+        late: By model, the models that its audits read and that wait for it.
     """
 
     before: dict[ModelName, tuple[ModelName, ...]] = field(default_factory=dict)
@@ -134,7 +127,7 @@ def audit_order(models: Models) -> AuditOrder:
     """Find out which of the tables that audits read wait for the audited model.
 
     Args:
-        models: The models; what they read without circles.
+        models: Without circles.
     """
     order = AuditOrder()
     read = {

@@ -41,8 +41,6 @@ class FoundFiles:
 
     Args:
         sql: Files of models, and perhaps of audits.
-        materializations: Files of functions that write tables.
-        linter: Files of rules of the linter.
     """
 
     sql: tuple[str, ...] = ()
@@ -143,14 +141,11 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Hashes of contents, remembered by `stat`.
-
-    The content of a folder is the names in it.
+    """Hashes of contents, remembered by `stat`; the content of a folder is the names in it.
 
     Args:
-        root: The project's folder.
         instead: Contents that count in place of those of files.
-        known: What an earlier process left: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
+        known: Results of an earlier process: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
     """
 
     root: Path

@@ -20,9 +20,9 @@ class Audit:
     """A check on a model's rows: a query that finds the bad ones.
 
     Args:
-        name: The audit's name as the model calls it (`not_null`, or a custom one's).
+        name: As the model calls it.
         arguments: The call's arguments as SQL text, by name.
-        query: The rendered query, `@this_model` still in it, that returns the failing rows.
+        query: Returns the failing rows; rendered, with `@this_model` still in it.
         blocking: Whether failing rows stop the publication.
         reads: The tables that the query names beside the model, sorted; they follow from it.
     """
@@ -50,7 +50,7 @@ class PythonSource:
         files: Text of the module and of every project-local module it imports, by path relative
             to the project's root (forward slashes).
         outside: Hashes of other files and of environment variables that the code may read when
-            it runs, see `outside.Outside`.
+            it runs, see `base.outside.Outside`.
         variables: Values of its blueprint by name in lower case.
         settings: Values of the settings' variables that the code may ask for, likewise.
         sqlmesh_dialect: SQLGlot dialect of the texts of a model that is written for SQLMesh,
@@ -77,8 +77,7 @@ class Signal:
     """A call of a signal, which says which intervals may be filled yet.
 
     Args:
-        name: The signal's name as the model calls it.
-        arguments: Its keyword arguments: plain values by name.
+        arguments: Plain values by name.
         python: The function's code.
     """
 
@@ -92,7 +91,6 @@ class Column:
     """An output column as the user declares it.
 
     Args:
-        name: The column's name.
         type: Spark SQL type, or None when it is to be inferred.
     """
 
@@ -106,21 +104,17 @@ class Model:
     """One model: its query or code, how its table is filled, and what people are told of it.
 
     Args:
-        name: The model's name.
-        location: File and line of its definition.
         query: The SQL query with all macros expanded, in one line of canonical text except that
             time variables (`@start_ds` …) are still there; None for seeds, external and Python.
         origins: Where the pieces of its query came from in the file's text; empty where code made
             it. They say nothing of what the model is, and are no part of it.
         source: The file's text as written, for people.
-        python: The code of a Python model.
         columns: Declared columns, in order; empty when not declared.
         depends_on: Every table that the model reads, model or not, sorted; its audits' are not
             among them, see `audited_against`.
-        cron: Five-field cron expression, normalised from `@daily` and the like.
+        cron: Five fields.
         start: First instant whose data exists (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
-        audits: Checks on each filled interval.
         partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
         clustered_by: Columns or expressions to sort by, as SQL.
         virtual_properties: Properties of the model's Iceberg views.
@@ -135,7 +129,7 @@ class Model:
         cron_tz: IANA time zone in which the cron is read; UTC when None.
         interval_unit: `five_minute` … `year`; the largest that fits the cron when None.
         allow_partials: Whether the unit that goes on is filled as far as it has gone.
-        relative_start: `start` as it is told from each plan's instant (`1 week ago`), or None.
+        relative_start: `start` as told from each plan's instant (`1 week ago`), or None.
         relative_end: `end` likewise.
         signals: All of them have to agree before an interval is filled.
         reads_itself: Whether the query or code reads what earlier fills of the model wrote.
@@ -246,16 +240,14 @@ class UnitTest:
     """One test: the rows that a model makes of given rows.
 
     Args:
-        name: The test's name.
         inputs: Rows by parent.
         expected: The rows of the model's query, or None when only CTEs are checked.
         ctes: Rows by common table expression of the query.
         start: First instant for the time variables (UTC), or None.
         end: Their end (UTC, exclusive), or None.
-        execution_time: What `@execution_ts` and its like say (UTC), or None.
+        execution_time: Value of `@execution_ts` and its like (UTC), or None.
         variables: Values that override the settings' variables.
-        tested: The model as it is with these variables, or None where there are none, or it was
-            not read with them; see `loading.with_variables`.
+        tested: The model as read with these variables, or None; see `loading.with_variables`.
     """
 
     name: str
@@ -289,7 +281,7 @@ class LoadedFile:
     """The models and unit tests of one file.
 
     Args:
-        path: The file, relative to the project's root.
+        path: Relative to the project's root.
         uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
             macros opened), or would have been, had they been there.
         variables: Environment variables that were read on its behalf; `*` for all of them.

@@ -30,7 +30,6 @@ def select(
     brackets make sets of sets. A `-` or `!` before a whole pattern takes its models out again.
 
     Args:
-        models: The models to choose from.
         changed: Knows git; None where there is none.
 
     Raises:
@@ -50,11 +49,7 @@ def select(
 
 
 def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
-    """Return the models that patterns select, as far as names alone decide it.
-
-    Args:
-        names: The models' names.
-        patterns: As those of `select`; there is one at least.
+    """Return the models that patterns, one at least, select, as far as names alone decide it.
 
     Returns:
         None where definitions decide (`+`, `tag:`, `git:`), sets are made of sets, or nothing
@@ -77,12 +72,7 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 
 @dataclass(slots=True)
 class _Expression:
-    """Reads one expression: `|` binds weaker than `&`, and `^` and `+` bind what is next to them.
-
-    Args:
-        models: The models to choose from.
-        written: The pattern, as it was written.
-    """
+    """One expression: `|` binds weaker than `&`, and `^` and `+` bind what is next to them."""
 
     models: Models
     changed: Changed | None

@@ -54,7 +54,6 @@ class SparkSettings:
     """Settings of Spark sessions.
 
     Args:
-        master: Spark's master URL.
         config: Spark configuration; `${NAME}` in a value is read from the environment when used.
         packages: Maven coordinates for `spark.jars.packages`.
         batch_bytes: How many bytes of its parents' files a batch of a backfill reads at most,
@@ -72,10 +71,7 @@ class SparkSettings:
     def meaning(self) -> tuple[tuple[str, str], ...]:
         """Return the settings that may decide what a query means, sorted.
 
-        Every setting of Spark SQL may, but for those that are known to decide only how it is run.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
+        Every setting of Spark SQL may, except those known to decide only how it is run.
         """
         return tuple(
             (key, expand_secrets(value))
@@ -92,7 +88,6 @@ class DagsterSettings:
         auto_apply: Per environment, which plans the sensor applies without being asked.
         schedules: Per environment, the five-field cron of its runs.
         schedule_tz: IANA time zone in which those crons are read.
-        sensor_interval_seconds: How often the files are looked at.
         default_environment: The environment that plans are made for when none is named.
         prefix: Begins every name of the project in Dagster, asset keys too, where several
             projects share a code location or an instance; empty for the short names.
@@ -123,7 +118,7 @@ class LinterSettings:
     Args:
         rules: Rules whose violation is a mistake.
         warn_rules: Rules whose violation is a warning.
-        ignored_rules: Rules that are in neither, whatever these say.
+        ignored_rules: Rules that are in neither.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -136,14 +131,13 @@ class LinterSettings:
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """How laid out SQL shall look, by the names of SQLMesh's `format` section.
+    """The layout of formatted SQL, by the names of SQLMesh's `format` section.
 
     Args:
         indent: Blanks before what a clause has.
         pad: Blanks before what brackets have.
         max_text_width: Characters of a line, from which on lists and conditions are broken.
-        normalize_functions: `upper` or `lower` for names of functions; they stay as they are
-            written otherwise.
+        normalize_functions: Case of functions' names; empty to leave them.
         keywords: Whether keywords are written in capitals.
     """
 
@@ -175,12 +169,8 @@ class NessieSettings:
 
     @property
     def resolved_token(self) -> str | None:
-        """The token with secrets filled in.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
-        """
-        return expand_secrets(self.token) if self.token is not None else None
+        """The token with secrets filled in."""
+        return _expanded(self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,50 +200,39 @@ class RestSettings:
     properties: dict[str, str] = field(default_factory=dict, repr=False)
 
     def resolved(self) -> RestSettings:
-        """Return the same with secrets filled in.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
-        """
+        """Return the same with secrets filled in."""
         return replace(
             self,
-            token=expand_secrets(self.token) if self.token is not None else None,
-            credential=expand_secrets(self.credential) if self.credential is not None else None,
+            token=_expanded(self.token),
+            credential=_expanded(self.credential),
             properties=with_secrets(self.properties),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one project; every one has a default.
+    """The settings of one project; every one has a default. `${NAME}` in values of `state_url`,
+    `io`, `served_io` and `catalog_options` is read from the environment when used.
 
     Args:
-        root: The project's folder.
-        name: The project's name; the folder's name by default.
+        name: The folder's name by default.
         id: By what a state store knows the project again; `vde init` makes one.
         models_dir: Folder of models, relative to the root, like the next four.
         audits_dir: Folder of custom audits (also looked for inside `models_dir`, like the rest).
         catalog: Name of the Iceberg catalog in Spark.
         catalogs: Spark's names of catalogs by the names that files call them by; an empty text
             is the project's own.
-        catalog_type: The catalog of another distribution that holds tables and views, by its
-            name, in place of the state's database.
-        catalog_options: What that catalog needs to know; `${NAME}` in a value is read from the
-            environment when used.
+        catalog_type: The catalog of another distribution that holds tables and views, in place of
+            the state's database.
         trino_catalog: Name of the same catalog in Trino, when views are to be readable there.
         view_catalogs: Its names in further dialects, in which views are to be written, too.
         sources: Sources of models from other distributions, by their names.
-        state_url: SQLAlchemy URL of the state database; `${NAME}` is read from the environment.
+        state_url: SQLAlchemy URL of the state database.
         warehouse: Folder or URL of the tables' files.
-        io: PyIceberg's settings for object stores; `${NAME}` in a value is read from the
-            environment when used.
-        served_io: What `vde serve` tells clients of the object store with every table; `${NAME}`
-            as in `io`.
-        default_namespace: Namespace of names without one.
+        io: PyIceberg's settings for object stores.
+        served_io: What `vde serve` tells clients of the object store with every table.
         dialect: SQLGlot dialect of models that name none.
         start: First day of the data of models that name none.
-        cron: Cadence of models that name none.
-        owner: Owner of models that name none.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             truth values, nothing, and lists and tables of them.
         model_defaults: Values of properties of models that do not give them, by property.
@@ -287,14 +266,8 @@ class Settings:
         janitor_grace_hours: Hours for which an unused table is kept.
         orphan_grace_hours: Hours for which a data file is kept that was never committed.
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
-        spark: Spark's settings.
-        dagster: Dagster's settings.
-        linter: The linter's settings.
-        nessie: The Nessie server that is the catalog, if one is.
-        rest: The Iceberg REST catalog that holds the tables, if one does.
-        format: How `vde format` lays SQL out.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
-        config_warnings: What is to be said of it.
+        config_warnings: Warnings on it.
         named: Whether the name is a setting, and not the folder's.
     """
 
@@ -370,11 +343,7 @@ class Settings:
 
     @property
     def resolved_state_url(self) -> str:
-        """The state database's URL with secrets filled in.
-
-        Raises:
-            ProjectError: A named environment variable is not set.
-        """
+        """The state database's URL with secrets filled in."""
         if self.state_url is None:
             return f"sqlite:///{self.work_dir / 'vde.db'}"
         return expand_secrets(self.state_url)
@@ -391,10 +360,8 @@ class Settings:
     @property
     def catalog_names(self) -> dict[str, str]:
         """The catalog's name by dialect of views, where it differs from that in Spark."""
-        return {
-            **self.view_catalogs,
-            **({"trino": self.trino_catalog} if self.trino_catalog else {}),
-        }
+        trino = {"trino": self.trino_catalog} if self.trino_catalog else {}
+        return {**self.view_catalogs, **trino}
 
     def time_to_live(self, environment: str) -> timedelta | None:
         """The lifetime of an environment after its last change; None for ever."""
@@ -409,9 +376,8 @@ class Settings:
     @property
     def start_time(self) -> datetime | None:
         """The first instant (UTC) of `start`."""
-        if self.start is None:
-            return None
-        return datetime.combine(self.start, time(), tzinfo=timezone.utc)
+        start = self.start
+        return None if start is None else datetime.combine(start, time(), tzinfo=timezone.utc)
 
 
 NOT_SET = ("root", "config_file", "config_warnings", "named")
@@ -442,12 +408,12 @@ def expand_secrets(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", value, text)
 
 
-def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
-    """Return settings by name with `${NAME}` replaced from the environment.
+def _expanded(text: str | None) -> str | None:
+    return None if text is None else expand_secrets(text)
 
-    Raises:
-        ProjectError: A named environment variable is not set.
-    """
+
+def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by name with `${NAME}` replaced from the environment."""
     return {key: expand_secrets(value) for key, value in values.items()}
 
 
@@ -457,7 +423,6 @@ class ProjectIdentity:
 
     Args:
         id: The setting `id`, which `vde init` writes; empty where the settings have none.
-        name: The project's name.
         named: Whether the settings say the name; otherwise it is the folder's, which checkouts of
             one project need not share.
     """
@@ -474,9 +439,8 @@ class ProjectIdentity:
     def is_other(self, owner: ProjectIdentity) -> bool:
         """Say whether this is certainly not the project that something belongs to.
 
-        Two ids decide. Where one of both has none, the names do: a project that gets its id later,
-        and a branch from before it, are the same. What is known by its folder alone is never
-        refused for it.
+        Two ids decide; else the names do, as a project may get its id later. A project known by its
+        folder alone is never refused for it.
         """
         if self.id and owner.id:
             return self.id != owner.id

@@ -24,7 +24,7 @@ class TableNames:
         catalogs: Spark's names of catalogs, by the names (in lower case) that files call them
             by; the project's own may be among them, also as an empty text.
         any_catalog: Whether other catalogs may be named, too; Spark calls them by the same name.
-        used: Takes these other catalogs.
+        used: Collects these other catalogs.
     """
 
     catalog: str

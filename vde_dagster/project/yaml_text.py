@@ -29,7 +29,6 @@ class YamlDocument:
     """A parsed file.
 
     Args:
-        path: The file, relative to the project's root.
         lines: Line (1-based) of every value, by the keys that lead to it.
     """
 
@@ -118,14 +117,12 @@ def rendered_yaml(
     """Render a file's text; one without Jinja stays as it is.
 
     Args:
-        path: The file, relative to the project's folder.
-        text: Its text.
-        variable: What `var(…)` gives; what it raises is told at the template's line.
-        asked: Takes the names of the environment variables that are asked for.
+        variable: Gives the value of `var(…)`; what it raises is told at the template's line.
+        asked: Collects the names of the environment variables that are asked for.
         hint: What the file may ask for.
 
     Raises:
-        ProjectError: The template cannot be read, or fails; points at the line.
+        ProjectError: The template cannot be read, or fails.
     """
     if not any(sign in text for sign in _SIGNS):
         return text

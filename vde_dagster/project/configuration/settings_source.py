@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,6 @@ _HINTS = {
 """What to do about a wrong value, where its type does not say it."""
 
 
-def load_settings(root: Path) -> Settings:
-    """Read a project's settings, as `read_all` does."""
-    return read_all(root).settings
-
-
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
     """Settings, and what decided them beside `pyproject.toml` and the environment's `VDE_…`.
@@ -73,14 +69,14 @@ def read_all(root: Path) -> ReadSettings:
     SQLMesh's configuration files count too; where both say something, `[tool.vde]` wins, key by
     key. Environment variables win over all: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
 
-    Args:
-        root: The project's folder.
-
     Raises:
         ProjectError: A file cannot be read, a key is unknown or a value is wrong.
     """
     root = root.resolve()
-    text, table = _read_table(root)
+    text, tools = read_tools(root)
+    table = tools.get("vde", {})
+    if not isinstance(table, dict):
+        raise SettingPlaces(text).problem("", "tool.vde has to be a table", "write [tool.vde]")
     unknown = list(_unknown_keys(table, "", SettingPlaces(text)))
     if unknown:
         raise ProjectError.of(unknown)
@@ -103,14 +99,6 @@ def read_all(root: Path) -> ReadSettings:
     )
     _check_values(settings, places)
     return ReadSettings(settings, seen)
-
-
-def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
-    text, tools = read_tools(root)
-    table = tools.get("vde", {})
-    if not isinstance(table, dict):
-        raise SettingPlaces(text).problem("", "tool.vde has to be a table", "write [tool.vde]")
-    return text, table
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
@@ -143,20 +131,16 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
             location=SourceLocation(PYPROJECT, line, column),
         ) from error
     except ValueError as error:
-        raise _number_too_long(text) from error
+        # Python refuses to read integers of thousands of digits, and does not say where they are.
+        found = re.search(r"\d[\d_]{999,}", text)
+        line = text.count("\n", 0, found.start()) + 1 if found else None
+        raise ProjectError(
+            "a number has thousands of digits",
+            hint="write it as a text, in quotes",
+            location=SourceLocation(PYPROJECT, line),
+        ) from error
     tools = document.get("tool", {})
     return text, tools if isinstance(tools, dict) else {}
-
-
-def _number_too_long(text: str) -> ProjectError:
-    """Python refuses to read integers of thousands of digits, and does not say where they are."""
-    found = re.search(r"\d[\d_]{999,}", text)
-    line = text.count("\n", 0, found.start()) + 1 if found else None
-    return ProjectError(
-        "a number has thousands of digits",
-        hint="write it as a text, in quotes",
-        location=SourceLocation(PYPROJECT, line),
-    )
 
 
 def _unknown_keys(
@@ -234,75 +218,24 @@ def _source_class() -> Any:
             return env_settings, init_settings
 
     hints = get_type_hints(Settings)
-    fields: dict[str, Any] = {}
-    for item in _FIELDS:
-        if item.default_factory is not dataclasses.MISSING:
-            fields[item.name] = (hints[item.name], Field(default_factory=item.default_factory))
-        else:
-            fields[item.name] = (hints[item.name], item.default)
+    fields: dict[str, Any] = {
+        item.name: (
+            hints[item.name],
+            item.default
+            if item.default_factory is dataclasses.MISSING
+            else Field(default_factory=item.default_factory),
+        )
+        for item in _FIELDS
+    }
     return create_model("SettingsSource", __base__=EnvironmentFirst, **fields)
 
 
 def _check_values(settings: Settings, places: SettingPlaces) -> None:
-    """Check what types alone cannot say."""
-    from vde_dagster.base.cron import normalise_cron
-    from vde_dagster.base.times import zone_name
-
-    for key in (
-        "concurrency",
-        "load_seconds",
-        "history_versions",
-        "history_days",
-        "change_view_versions",
-    ):
-        if getattr(settings, key) < 1:
-            raise places.problem(key, f"setting '{key}' has to be 1 or more", "raise it")
-    if settings.environment_ttl_days < 0:
-        key = "environment_ttl_days"
-        raise places.problem(key, f"setting '{key}' has to be 0 or more", "0 is for ever")
-    if not 0 <= settings.max_removed <= 1:
-        key = "max_removed"
-        raise places.problem(key, f"setting '{key}' has to be from 0 to 1", "it is a share")
-    for key in ("id", "name"):
-        if len(getattr(settings, key)) > 255:
-            message = f"setting '{key}' has more than 255 characters"
-            raise places.problem(key, message, "shorten it")
-    crons = {"cron": settings.cron, "dagster.janitor_cron": settings.dagster.janitor_cron}
-    for name, cron in settings.dagster.schedules.items():
-        crons[f"dagster.schedules.{name}"] = cron
-    for key, cron in crons.items():
-        try:
-            normalise_cron(cron)
-        except ValueError as error:
-            raise places.problem(
-                key, f"setting '{key}': {error}", "write @daily or 0 5 * * *"
-            ) from None
-    zone = settings.dagster.schedule_tz
-    try:
-        zone_name(zone)
-    except LookupError as error:
-        key = "dagster.schedule_tz"
-        message = f"setting '{key}': '{zone}' is not a time zone"
-        raise places.problem(key, message, error.args[0]) from None
-    if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", settings.dagster.prefix):
-        raise places.problem(
-            "dagster.prefix",
-            f"setting 'dagster.prefix': '{settings.dagster.prefix}' is no name",
-            "write letters, digits and _, a letter first",
-        )
-    if settings.nessie.uri and not settings.nessie.uri.rstrip("/").endswith("/api/v2"):
-        message = "setting 'nessie.uri' is no base of Nessie's API, version 2"
-        raise places.problem("nessie.uri", message, "write http://localhost:19120/api/v2")
-    _check_plugins(settings, places)
-    _check_rest(settings, places)
-    _check_dialect(settings, places)
-    if settings.time_column_format is not None:
-        from vde_dagster.project.kinds.time_format import problem
-
-        wrong = problem(settings.time_column_format)
-        if wrong is not None:
-            key = "time_column_format"
-            raise places.problem(key, f"setting '{key}': {wrong}", "write '%Y-%m-%d'")
+    """Check what types alone cannot say; the first mistake is raised."""
+    checks = (_wrong_numbers, _wrong_times, _wrong_plugins, _wrong_catalogs, _wrong_texts)
+    wrong = next(chain.from_iterable(check(settings) for check in checks), None)
+    if wrong is not None:
+        raise places.problem(*wrong)
     if settings.model_defaults:
         from vde_dagster.project.reading.model_defaults import default_mistakes
 
@@ -314,7 +247,66 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
             raise ProjectError.of(mistakes)
 
 
-def _check_plugins(settings: Settings, places: SettingPlaces) -> None:
+_Wrong = Iterator[tuple[str, str, str]]
+"""The names of settings, with what is wrong with them and what to do."""
+
+
+def _wrong_numbers(settings: Settings) -> _Wrong:
+    counts = ("concurrency", "load_seconds", "history_versions", "history_days")
+    for key in (*counts, "change_view_versions"):
+        if getattr(settings, key) < 1:
+            yield key, f"setting '{key}' has to be 1 or more", "raise it"
+    if settings.environment_ttl_days < 0:
+        key = "environment_ttl_days"
+        yield key, f"setting '{key}' has to be 0 or more", "0 is for ever"
+    if not 0 <= settings.max_removed <= 1:
+        yield "max_removed", "setting 'max_removed' has to be from 0 to 1", "it is a share"
+
+
+def _wrong_times(settings: Settings) -> _Wrong:
+    from vde_dagster.base.cron import normalise_cron
+    from vde_dagster.base.times import zone_name
+
+    dagster = settings.dagster
+    crons = {"cron": settings.cron, "dagster.janitor_cron": dagster.janitor_cron}
+    crons |= {f"dagster.schedules.{name}": cron for name, cron in dagster.schedules.items()}
+    for key, cron in crons.items():
+        try:
+            normalise_cron(cron)
+        except ValueError as error:
+            yield key, f"setting '{key}': {error}", "write @daily or 0 5 * * *"
+    try:
+        zone_name(dagster.schedule_tz)
+    except LookupError as error:
+        key = "dagster.schedule_tz"
+        yield key, f"setting '{key}': '{dagster.schedule_tz}' is not a time zone", error.args[0]
+    if settings.time_column_format is not None:
+        from vde_dagster.project.kinds.time_format import problem
+
+        wrong = problem(settings.time_column_format)
+        if wrong is not None:
+            key = "time_column_format"
+            yield key, f"setting '{key}': {wrong}", "write '%Y-%m-%d'"
+
+
+def _wrong_texts(settings: Settings) -> _Wrong:
+    for key in ("id", "name"):
+        if len(getattr(settings, key)) > 255:
+            yield key, f"setting '{key}' has more than 255 characters", "shorten it"
+    prefix = settings.dagster.prefix
+    if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", prefix):
+        message = f"setting 'dagster.prefix': '{prefix}' is no name"
+        yield "dagster.prefix", message, "write letters, digits and _, a letter first"
+    if settings.dialect != "spark":
+        from sqlglot.dialects import DIALECTS
+
+        known = sorted(name.lower() for name in DIALECTS)
+        if settings.dialect not in known:
+            hint = suggest(settings.dialect, known)
+            yield "dialect", f"unknown SQL dialect '{settings.dialect}'", hint
+
+
+def _wrong_plugins(settings: Settings) -> _Wrong:
     """Make sure that the parts of other distributions which settings name are installed."""
     dialects = settings.view_catalogs.keys() - {"trino"}
     asked = [("sources", "sources", name) for name in settings.sources]
@@ -326,55 +318,41 @@ def _check_plugins(settings: Settings, places: SettingPlaces) -> None:
         try:
             parts.require(name)
         except UsageError as error:
-            hint = error.hint or "correct it"
-            raise places.problem(key, f"setting '{key}': {error.message}", hint) from error
-    if settings.catalog_type and (settings.rest.uri or settings.nessie.uri):
-        other = "rest.uri" if settings.rest.uri else "nessie.uri"
-        message = f"settings 'catalog_type' and '{other}' name two catalogs"
-        raise places.problem("catalog_type", message, "take one of them out")
+            yield key, f"setting '{key}': {error.message}", error.hint or "correct it"
 
 
-def _check_rest(settings: Settings, places: SettingPlaces) -> None:
-    rest = settings.rest
+def _wrong_catalogs(settings: Settings) -> _Wrong:
+    rest, nessie = settings.rest, settings.nessie.uri
+    if nessie and not nessie.rstrip("/").endswith("/api/v2"):
+        message = "setting 'nessie.uri' is no base of Nessie's API, version 2"
+        yield "nessie.uri", message, "write http://localhost:19120/api/v2"
+    given = {"catalog_type": settings.catalog_type, "rest.uri": rest.uri, "nessie.uri": nessie}
+    named = [key for key, value in given.items() if value]
+    if len(named) > 1:
+        message = f"settings '{named[0]}' and '{named[1]}' name two catalogs"
+        yield named[0], message, "take one of them out"
     if not rest.uri:
-        keys = ("warehouse", "token", "credential", "mirror")
-        given = [key for key in keys if getattr(rest, key)]
-        if given:
-            key = f"rest.{given[0]}"
-            message = f"setting '{key}' is given without 'rest.uri'"
-            raise places.problem(key, message, "name the REST catalog: rest.uri")
+        for key in ("warehouse", "token", "credential", "mirror"):
+            if getattr(rest, key):
+                message = f"setting 'rest.{key}' is given without 'rest.uri'"
+                yield f"rest.{key}", message, "name the REST catalog: rest.uri"
         return
     if not rest.uri.startswith(("http://", "https://")) or rest.uri.rstrip("/").endswith("/v1"):
         message = "setting 'rest.uri' is no base of an Iceberg REST catalog"
-        hint = "write https://catalog.example/api, without the /v1 of its routes"
-        raise places.problem("rest.uri", message, hint)
+        yield (
+            "rest.uri",
+            message,
+            "write https://catalog.example/api, without the /v1 of its routes",
+        )
     if settings.change_views:
         message = "setting 'change_views' needs a catalog whose views are part of publications"
-        hint = "take it out, and read changes with `vde changes`"
-        raise places.problem("change_views", message, hint)
-    if settings.nessie.uri:
-        message = "settings 'rest.uri' and 'nessie.uri' name two catalogs"
-        raise places.problem("rest.uri", message, "take one of them out")
+        yield "change_views", message, "take it out, and read changes with `vde changes`"
     if rest.token is not None and rest.credential is not None:
         message = "settings 'rest.token' and 'rest.credential' say who we are twice"
-        raise places.problem("rest.credential", message, "take one of them out")
+        yield "rest.credential", message, "take one of them out"
     if rest.credential is not None and ":" not in rest.credential and "${" not in rest.credential:
         message = "setting 'rest.credential' has no secret"
-        raise places.problem("rest.credential", message, "write ${CLIENT_ID}:${CLIENT_SECRET}")
-
-
-def _check_dialect(settings: Settings, places: SettingPlaces) -> None:
-    if settings.dialect == "spark":
-        return
-    from sqlglot.dialects import DIALECTS
-
-    known = sorted(name.lower() for name in DIALECTS)
-    if settings.dialect not in known:
-        raise places.problem(
-            "dialect",
-            f"unknown SQL dialect '{settings.dialect}'",
-            suggest(settings.dialect, known),
-        )
+        yield "rest.credential", message, "write ${CLIENT_ID}:${CLIENT_SECRET}"
 
 
 def _environment_name(location: tuple[int | str, ...]) -> str | None:

@@ -28,11 +28,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class FileRecord(NamedTuple):
-    """What one file yielded.
+    """The yield of one file.
 
     Args:
         key: What it is valid for.
-        file: The file's models, without its unit tests.
+        file: Without its unit tests.
         tests: Its unit tests, which are written apart: their rows have values of any type.
     """
 
@@ -56,10 +56,10 @@ class ProjectCache:
     """The cache of one project.
 
     Args:
-        stats: See `sources.hasher.Hasher`.
+        stats: See `files.Hasher`.
         settings: The settings and the key they are valid for.
         memories: What sources keep, by their names.
-        records: What files yielded, by their paths.
+        records: Yields of files, by their paths.
     """
 
     folder: Path
@@ -161,12 +161,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete a project's `.vde/cache`; the next command reads everything anew.
-
-    State, warehouse and reports of failures are no caches, and stay.
-
-    Args:
-        root: The project's folder.
+    """Delete a project's `.vde/cache`, from which nothing but speed is lost.
 
     Returns:
         Bytes by deleted file, relative to the root.

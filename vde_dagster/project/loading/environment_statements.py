@@ -30,8 +30,7 @@ def environment_statements(
     """Expand the macros of these statements; the project's own are run anew each time.
 
     Args:
-        settings: The project's settings.
-        environment: The environment's name, `@this_env`.
+        environment: `@this_env`.
         schemas: The schemas of its views, `@schemas`.
         views: Its views, `@views`.
 
@@ -60,13 +59,9 @@ def read_environment_statements(
     """Write statements as Spark SQL in which only time variables are left.
 
     Args:
-        context: What the project's files share.
         stage: `before_all` or `after_all`.
-        texts: The statements as they are written; one text may have several.
+        texts: One text may have several statements.
         values: What is known of the environment: `this_env`, `schemas`, `views`.
-
-    Raises:
-        ProjectError: A macro is unknown or fails, or a statement cannot be read.
     """
     known = {**values, "runtime_stage": stage}
     made: list[str] = []

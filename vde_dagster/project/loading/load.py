@@ -55,8 +55,6 @@ class ProjectLoad:
     >>> (Path(folder.name) / "models").mkdir()
     >>> file = Path(folder.name) / "models" / "m.sql"
     >>> _ = file.write_text("MODEL (name a.m); SELECT 1 AS one")
-    >>> ProjectLoad(Path(folder.name), use_cache=True).stale()
-    True
     >>> [str(f.path) for f in ProjectLoad(Path(folder.name), use_cache=True).load_files()]
     ['models/m.sql']
     >>> ProjectLoad(Path(folder.name), use_cache=True).stale()
@@ -64,10 +62,8 @@ class ProjectLoad:
     >>> folder.cleanup()
 
     Args:
-        root: The project's folder.
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Takes the trees of the queries that are read; by default none is kept.
-        sources: What models come from; by default all that there are.
         variables: Values that override the settings' variables; the cache cannot be used then.
         instead: Contents that count in place of those of files; the cache is not written then.
     """

@@ -32,10 +32,6 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     So it is with variables of the test's own, and where the model's file or a macro asks for
     `@runtime_stage`, which is `testing` then.
 
-    Args:
-        root: The project's folder.
-        models: The project's models.
-
     Raises:
         ProjectError: With these variables the model has a mistake; points at the test, too.
     """
@@ -84,7 +80,6 @@ def assemble(
     project's own: then it is a mistake.
 
     Args:
-        names: Knows the tables of other catalogs.
         complete: Whether every file could be read; if not, a missing parent may be in a file
             that could not, and is no mistake of its own.
         any_table: Whether namespaces of models may have tables that others write, as in SQLMesh.
@@ -134,11 +129,7 @@ def _add_externals(
     problems: list[ProjectError],
     complete: bool,
 ) -> None:
-    own = {
-        name.namespace
-        for name, model in models.items()
-        if not model.kind.is_external and model.kind.is_read
-    }
+    namespaces = {name.namespace for name, model in models.items() if _is_own(model)}
     names = set(models)
     for name, item in loaded.items():
         for parent in (*item.model.depends_on, *item.model.audited_against):
@@ -147,10 +138,15 @@ def _add_externals(
                 if not models[parent].kind.is_read:
                     problems.append(_unreadable(name, parent, location))
                 continue
-            if parent.namespace in own and complete:
+            if parent.namespace in namespaces and complete:
                 problems.append(_missing(name, parent, location, names))
             elif parent not in models:
                 models[parent] = Model(name=parent, kind=External(), location=location)
+
+
+def _is_own(model: Model) -> bool:
+    """Say whether a model has rows, and the project makes them."""
+    return model.kind.is_read and not model.kind.is_external
 
 
 def _in_their_catalogs(models: dict[ModelName, Model], names: TableNames) -> dict[ModelName, Model]:
@@ -215,10 +211,8 @@ class Project:
     """A project as its files define it.
 
     Args:
-        names: What names of tables mean, over all its sources.
-        models: Its models, parents before children, external ones included.
-        problems: What is wrong with files that were left out; empty for strict loads.
-        files_hash: Hash of the contents of all its files, see `project_hash`.
+        models: Parents before children, external ones included.
+        problems: Mistakes of files that were left out; empty for strict loads.
     """
 
     root: Path
@@ -245,14 +239,12 @@ def load_project(
         strict: Whether a mistake in any file raises; otherwise the rest of the project loads and
             the mistakes are in `problems`.
         use_cache: Whether to use and to write `.vde/cache`.
-        parsed: Takes the trees of the queries that are read, for planning; by default none is
-            kept.
-        sources: What models come from; by default all that there are, see `sources.registry`.
+        parsed: Takes the trees of the queries that are read, for planning.
+        sources: Sources of models; by default all that there are, see `load.sources_of`.
         instead: Contents that count in place of those of files.
 
     Raises:
-        ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
-            error that has them all, see `ProjectError.mistakes`.
+        ProjectError: The settings are wrong; when strict, all mistakes as one error.
     """
     return _finish(ProjectLoad(root, use_cache, parsed, sources, instead=instead), strict)
 
@@ -260,8 +252,8 @@ def load_project(
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     """Load a project without executing its Python files in this process.
 
-    A process of its own does the reading where the cache is stale; long-lived servers keep no
-    old modules in this way.
+    A process of its own reads where the cache is stale, so that long-lived servers keep no old
+    modules.
 
     Raises:
         ProjectError: As `load_project`.
@@ -311,11 +303,7 @@ def _read_elsewhere(root: Path) -> CompletedProcess[str]:
 
 
 def project_hash(root: Path) -> str:
-    """Hash the contents of all of a project's files, quickly: unchanged files are not read.
-
-    Raises:
-        ProjectError: The settings are wrong.
-    """
+    """Hash the contents of all of a project's files; unchanged files are not read."""
     load = ProjectLoad(root, use_cache=True)
     found = load.files_hash()
     load.save_stats()
@@ -323,13 +311,7 @@ def project_hash(root: Path) -> str:
 
 
 def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
-    """Read a project's settings, from the cache when `pyproject.toml` is unchanged.
-
-    Settings that the environment overrides are never written to the cache.
-
-    Raises:
-        ProjectError: They are wrong.
-    """
+    """Read a project's settings, from the cache when `pyproject.toml` is unchanged."""
     return ProjectLoad(root, use_cache).settings
 
 
@@ -363,7 +345,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     session = load.settings.spark.meaning()
     if session:
         models = {
-            name: replace(model, session=session) if _has_rows_of_its_own(model) else model
+            name: replace(model, session=session) if _is_own(model) else model
             for name, model in models.items()
         }
     shown = {str(problem) for problem in load.problems}
@@ -385,7 +367,3 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
-
-
-def _has_rows_of_its_own(model: Model) -> bool:
-    return model.kind.is_read and not model.kind.is_external

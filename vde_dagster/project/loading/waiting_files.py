@@ -44,7 +44,7 @@ class WaitingFiles:
             read_file: Reads one; None where it has a mistake, or waits again.
 
         Returns:
-            The mistakes of files that nobody can tell what they ask for.
+            The mistakes of files that ask for columns which nobody can tell.
         """
         for file in loaded:
             self._note(file)

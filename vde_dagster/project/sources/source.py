@@ -73,11 +73,7 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 
 class Memory:
-    """A source's memory between processes, as plain JSON.
-
-    Args:
-        values: What it kept before.
-    """
+    """A source's memory between processes, as plain JSON."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
@@ -99,7 +95,6 @@ class Folder:
     """A project's folder during one load, as its sources see it.
 
     Args:
-        settings: The project's settings; they say where the folder is.
         parsed: Takes the trees of the queries that are read.
         memories: What sources keep, by their names.
         known_columns: Columns of the models that were read; who asks for others is put off.
