@@ -19,9 +19,9 @@ class SourceLocation:
     """A place in a file of the user's project.
 
     Args:
-        path: The file, relative to the project's root where it lies inside it.
-        line: 1-based line, or None when the whole file is meant.
-        column: 1-based column, or None.
+        path: Relative to the project's root where it lies inside it.
+        line: 1-based, or None when the whole file is meant.
+        column: 1-based, or None.
     """
 
     path: Path
@@ -30,25 +30,17 @@ class SourceLocation:
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """What places are sorted by."""
+        """The place as a key to sort by."""
         return self.path.as_posix(), self.line or 0, self.column or 0
 
     def __str__(self) -> str:
-        parts = [str(self.path)]
-        if self.line is not None:
-            parts.append(str(self.line))
-            if self.column is not None:
-                parts.append(str(self.column))
-        return ":".join(parts)
+        column = self.column if self.line is not None else None
+        return ":".join(str(one) for one in (self.path, self.line, column) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A name in a project's file that nobody defines.
-
-    Args:
-        name: The name, as it is written.
-    """
+    """A name in a project's file that nobody defines."""
 
     what: Literal["macro", "audit", "variable", "signal", "materialization"]
     name: str
@@ -88,11 +80,7 @@ class VdeError(Exception):
         return self.text(" Hint: ")
 
     def text(self, before_hint: str) -> str:
-        r"""Return where, what, and what to do next.
-
-        Args:
-            before_hint: What stands before the hint: `"\nhint: "` gives it a line of its own.
-        """
+        """Return where, what, and what to do next; `before_hint` stands before the hint."""
         where = f"{self.location}: " if self.location else ""
         hint = f"{before_hint}{self.hint}" if self.hint else ""
         return f"{where}{self.message}{hint}"
@@ -102,9 +90,6 @@ class ProjectError(VdeError):
     """A mistake in the project's files, or several: the user fixes the files.
 
     Args:
-        message: What happened, in one sentence.
-        hint: What to do next, in one sentence.
-        location: Where in the project, when it is known.
         unknown: The name that nobody defines, where that is the mistake.
         models: Models that the project does not say clearly because of it.
     """
@@ -249,12 +234,7 @@ _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
 
 
 def shortened(text: str, most: int) -> str:
-    """Leave out the middle of a long text, and of long words in it.
-
-    Args:
-        text: The text.
-        most: How many characters it may have.
-    """
+    """Leave out the middle of a text longer than `most` characters, and of long words in it."""
     if len(text) > _MOST_OF_WORD:
         text = _LONG_WORD.sub(lambda word: _without_middle(word[0], _MOST_OF_WORD), text)
         text = _LONG_BLANK.sub(" … ", text)

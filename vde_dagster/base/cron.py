@@ -53,8 +53,6 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
     every hour, both.
 
     Args:
-        cron: Five fields.
-        now: The instant (UTC).
         zone: The IANA name of the zone whose clocks the cron means; UTC when None.
     """
     minute = now.replace(second=0, microsecond=0)  # Ticks are whole minutes.
@@ -121,11 +119,7 @@ def _is_shown_twice(clock: datetime, zone: ZoneInfo) -> bool:
 
 @functools.cache
 def shortest_gap(cron: str) -> float:
-    """Return the shortest time between the first ticks of 2024, in seconds.
-
-    Args:
-        cron: Five fields.
-    """
+    """Return the shortest time between the first ticks of 2024, in seconds."""
     from croniter import croniter  # Not every command asks for ticks.
 
     ticks = croniter(cron, datetime(2023, 12, 31, tzinfo=timezone.utc))

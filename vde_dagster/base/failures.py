@@ -77,8 +77,6 @@ class Problem:
     """Something in a project's files that its author should look at.
 
     Args:
-        message: What is wrong, in one sentence.
-        hint: What to do next.
         certain: Whether it cannot be meant so; otherwise it is a warning, which stops nothing.
     """
 
@@ -101,7 +99,7 @@ class QueryPlace:
 
     Args:
         offset: Where the offending words begin in it, or None when only the column is known.
-        words: These words, or nothing when the engine said only where they begin.
+        words: Empty when the engine said only where they begin.
         column: The output column that could not be made, where that is what the engine says.
     """
 

@@ -29,38 +29,24 @@ Part = bytes | str | int | None
 def digest(*parts: str | None) -> str:
     """Hash a sequence of texts, of which None differs from every text.
 
-    Args:
-        parts: Texts in order; the encoding is injective, so no two sequences collide by
-            concatenation.
+    The encoding is injective, so no two sequences collide by concatenation.
 
     Returns:
         32 hexadecimal digits.
     """
-    out: list[bytes] = []
-    for part in parts:
-        if part is None:
-            out.append(b"n;")
-        else:
-            data = part.encode("utf-8", "surrogatepass")
-            out.append(b"%d:" % len(data))
-            out.append(data)
-    return content_digest(b"".join(out))
+    texts = (None if part is None else part.encode("utf-8", "surrogatepass") for part in parts)
+    return content_digest(
+        b"".join(b"n;" if text is None else b"%d:%b" % (len(text), text) for text in texts)
+    )
 
 
 def content_digest(content: bytes) -> str:
-    """Hash bytes as they are.
-
-    Returns:
-        32 hexadecimal digits.
-    """
+    """Hash bytes as they are, to 32 hexadecimal digits."""
     return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def digest_values(*parts: Part) -> bytes:
     """Hash a sequence of values so that different sequences have different encodings.
-
-    Args:
-        parts: Bytes (usually other digests), text, integers (or booleans) and None.
 
     Returns:
         128 bits of BLAKE2b over the length-prefixed encoding of the values.

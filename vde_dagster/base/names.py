@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from vde_dagster.errors import UsageError
 
 LONGEST = 190
 """The most bytes of a part of a model's name; see `planning/environment.py` for what is added."""
+_PIECE = re.compile(r'`(?:[^`]|``)*(?:`|$)|"(?:[^"]|"")*(?:"|$)|\.|[^.`"]+')
 
 
 class ModelName(NamedTuple):
@@ -54,30 +56,16 @@ class ModelName(NamedTuple):
 
 def split_identifier(text: str) -> list[str]:
     """Split a dotted SQL identifier at the dots outside back quotes or double quotes."""
-    parts: list[str] = []
-    current: list[str] = []
-    quote: str | None = None
-    i = 0
-    while i < len(text):
-        char = text[i]
-        if quote:
-            if char == quote and text[i + 1 : i + 2] == quote:
-                current.append(char)
-                i += 1
-            elif char == quote:
-                quote = None
-            else:
-                current.append(char)
-        elif char in '`"':
-            quote = char
-        elif char == ".":
-            parts.append("".join(current).strip())
-            current = []
+    parts = [""]
+    for piece in _PIECE.findall(text):
+        if piece == ".":
+            parts.append("")
+        elif piece[0] in '`"':
+            quoted = piece[1:].removesuffix(piece[0]) if len(piece) > 1 else ""
+            parts[-1] += quoted.replace(piece[0] * 2, piece[0])
         else:
-            current.append(char)
-        i += 1
-    parts.append("".join(current).strip())
-    return parts
+            parts[-1] += piece
+    return [part.strip() for part in parts]
 
 
 def quote(*parts: str) -> str:

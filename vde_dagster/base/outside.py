@@ -27,8 +27,7 @@ class Outside:
     """The files and environment variables that code may read.
 
     Args:
-        hashes: Hashes of the files and variables that are there, by `file path` and
-            `variable name`.
+        hashes: Hashes of those that are there, by `file path` and `variable name`.
     """
 
     hashes: dict[str, str]
@@ -37,11 +36,7 @@ class Outside:
 
 
 def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], str]) -> Outside:
-    """Return the files and variables that strings of Python files may name.
-
-    Args:
-        hash_of: Hashes a file by its path relative to the root.
-    """
+    """Return the files and variables that strings of Python files may name."""
     texts = {text for content in files.values() for text in _strings(content)}
     names = [text for text in texts if 0 < len(text) <= _LONGEST and text.isprintable()]
     folders = ["", *sorted({f for path in files for f in _folders_above(path, files[path])})]
@@ -81,15 +76,14 @@ def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}
-    found = []
-    for name in names:
-        path = name.removeprefix(_FILE)
+
+    def may_stand_for(name: str) -> bool:
         if name.startswith(_VARIABLE):
-            if name.removeprefix(_VARIABLE) in words:
-                found.append(name)
-        elif any(path == end or path.endswith(f"/{end}") for end in ends):
-            found.append(name)
-    return sorted(found)
+            return name.removeprefix(_VARIABLE) in words
+        path = name.removeprefix(_FILE)
+        return any(path == end or path.endswith(f"/{end}") for end in ends)
+
+    return sorted(filter(may_stand_for, names))
 
 
 def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
@@ -107,13 +101,9 @@ def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
 
 def _strings(content: str) -> set[str]:
     """Return a file's strings, except docstrings."""
-    tree = ast.parse(content)
-    documents = {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    nodes = list(ast.walk(ast.parse(content)))
+    documents = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    constants = (node for node in nodes if isinstance(node, ast.Constant))
     return {c.value for c in constants if isinstance(c.value, str) and c not in documents}
 
 

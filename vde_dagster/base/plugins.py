@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vde_dagster.base.texts import suggest
@@ -51,7 +52,7 @@ class Plugin:
 
     Args:
         seam: The seam's name, one of `SEAMS`.
-        distribution: Who adds it, as packages are named.
+        distribution: As packages are named.
     """
 
     seam: str
@@ -64,7 +65,7 @@ class Plugin:
         """Import the part.
 
         Raises:
-            UsageError: It cannot be imported, or no such seam is known; says whose it is.
+            UsageError: It cannot be imported, or no such seam is known.
         """
         what = f"plug-in '{self.name}' ({self.seam}) of {self.distribution} {self.version}"
         if self.seam not in SEAMS:
@@ -131,7 +132,7 @@ class Seam(Generic[Part]):
         """Return an installed part.
 
         Raises:
-            UsageError: There is none of the name; says which there are. Or as `find`.
+            UsageError: There is none of the name, or as `find`.
         """
         part = self.find(name)
         if part is None:
@@ -180,11 +181,10 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     found: dict[str, list[Plugin]] = {}
     for distribution in distributions(path=list(path)):
         entries = [one for one in distribution.entry_points if one.group.startswith(GROUP)]
-        if entries and distribution.metadata["Name"] not in found:
-            name, version = distribution.metadata["Name"], distribution.version
+        if entries and (name := distribution.metadata["Name"]) not in found:
             found[name] = [
-                Plugin(one.group.removeprefix(GROUP), one.name, name, version, one)
+                Plugin(one.group.removeprefix(GROUP), one.name, name, distribution.version, one)
                 for one in entries
             ]
-    every = [plugin for plugins in found.values() for plugin in plugins]
+    every = chain.from_iterable(found.values())
     return tuple(sorted(every, key=lambda one: (one.seam, one.name, one.distribution)))

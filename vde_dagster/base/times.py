@@ -18,11 +18,9 @@ from vde_dagster.errors import UsageError
 
 def utc(value: datetime) -> datetime:
     """Return the same instant in UTC; a value without a zone is read as UTC."""
-    if value.tzinfo is timezone.utc:
-        return value
     if value.tzinfo is None:
         return value.replace(tzinfo=timezone.utc)
-    return value.astimezone(timezone.utc)
+    return value if value.tzinfo is timezone.utc else value.astimezone(timezone.utc)
 
 
 def instant_text(value: datetime) -> str:
@@ -72,13 +70,13 @@ def parse_instant(text: str) -> datetime:
 
 
 def parse_end(text: str) -> datetime:
-    """Read the end of a range and return the instant that is the first outside of it (UTC).
+    """Read the end of a range: a date includes that day, an instant is left out itself.
 
-    Args:
-        text: `2013-01-31` for the whole of that day, or an instant that is itself left out.
+    Returns:
+        The first instant outside of it (UTC).
 
     Raises:
-        ValueError: It is neither a date nor an instant.
+        ValueError: It is neither.
     """
     found = parse_instant(text)
     return found + timedelta(days=1) if is_date(text) else found
@@ -94,7 +92,6 @@ def parse_range(
             from now, such as `3 days ago`.
         end: The same; a day is included.
         names: What both are called where they were written.
-        now: The instant (UTC) that relative times are told from.
 
     Raises:
         UsageError: One of them is neither.

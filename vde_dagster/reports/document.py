@@ -74,12 +74,10 @@ class Report:
     """A report for people.
 
     Args:
-        title: What it is about, before the subject's name.
+        title: Stands before the subject's name.
         summary: The result in a line.
-        id: Its id, if it has one.
         facts: When it was made and against what.
         breaks: What readers will not find as it is, if anything.
-        warnings_title: What the warnings are.
         short: Sentences that a short form must not leave out.
         work: Sections whose rows have reasons.
         rest: Sections that follow the reasons.

@@ -46,8 +46,6 @@ def plan_report(
 
     Args:
         previous: The snapshots that it replaces, by id; without one, no changed text is shown.
-        estimate: Seconds of work per model, from earlier runs.
-        readers: Who reads the models besides models.
     """
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     is_plan = plan.kind is PlanKind.PLAN
