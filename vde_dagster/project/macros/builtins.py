@@ -1,25 +1,323 @@
-"""The macros that every query may call, with SQLMesh's names and meaning.
+"""The macros that every query may call, with SQLMesh's names, arguments and results.
 
-See docs/concepts/macros/sqlmesh_macros.md there.
+See docs/concepts/macros/sqlmesh_macros.md there. Those that write parts of queries write Spark SQL;
+in files of another dialect, that dialect. `@STAR` and `@UNION` write casts where the types are
+declared.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import date
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import suggest
-from vde_dagster.errors import Unknown
-from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
-from vde_dagster.project.macros.query_macros import QUERY_MACROS
-from vde_dagster.project.macros.variables import KIND_NAME, STAGE, filled, quoted_text
+from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.project.macros.functions import given_items, is_nothing, read_function, reduced
+from vde_dagster.project.macros.relation_columns import columns_of
+from vde_dagster.project.macros.variables import (
+    KIND_NAME,
+    STAGE,
+    TABLE_PARTS,
+    bare,
+    filled,
+    quoted_text,
+)
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.scanner import unquote
-from vde_dagster.sql.trees import bracketed
+from vde_dagster.sql.trees import bracketed, placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
+
+
+_PLACE = re.compile(r"__vde_part_(\d+)__")
+_PARTS = {unit: f"1 {unit.upper()}" for unit in ("day", "week", "month")} | {
+    "quarter": "3 MONTH",
+    "year": "1 YEAR",
+}
+_MILES_TO_KILOMETRES = {"mi": "1.0", "km": "1.60934"}
+
+
+def _arguments_of(
+    expander: Expander, macro: str, arguments: Sequence[str], signature: str
+) -> dict[str, str]:
+    """Return a call's arguments by name.
+
+    Args:
+        arguments: Texts, in order; `name := text` for those by name.
+        signature: `a, b := 1`: names, and defaults of arguments that may be left out.
+
+    Raises:
+        ProjectError: One is unknown, missing, or one too many.
+    """
+    parts = [one.partition(" := ") for one in signature.split(", ")]
+    defaults = {name: default if separator else None for name, separator, default in parts}
+    names = list(defaults)
+    usage = f"write @{macro}({', '.join(names)})"
+    given: dict[str, str] = {}
+    for index, argument in enumerate(arguments):
+        head, separator, tail = argument.partition(":=")
+        name = head.strip().lower() if separator else names[index] if index < len(names) else ""
+        if not name:
+            raise expander.error(f"@{macro} takes at most {len(names)} arguments", usage)
+        if name not in defaults:
+            raise expander.error(
+                f"@{macro} has no argument '{name}'", suggest(name, names, "arguments")
+            )
+        given[name] = tail.strip() if separator else argument
+    missing = [name for name in names if name not in given and defaults[name] is None]
+    if missing:
+        raise expander.error(f"@{macro} needs {' and '.join(missing)}", usage)
+    return {name: given.get(name, defaults[name] or "") for name in names}
+
+
+def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
+    """Write Spark SQL in the file's dialect, and put the file's own texts in its places."""
+    dialect = expander.scope.dialect
+    if dialect != "spark":
+        from sqlglot import exp, parse_one
+
+        tree = parse_one(spark, dialect="spark")
+        for cast in list(tree.find_all(exp.TryCast)):  # So SQLGlot reads Spark's CAST.
+            cast.replace(exp.Cast(this=cast.this, to=cast.to))
+        spark = tree.sql(dialect=dialect)
+    return _PLACE.sub(lambda found: parts[int(found[1])], spark)
+
+
+def _place(index: int) -> str:
+    return f"__vde_part_{index}__"
+
+
+def _operand(expander: Expander, text: str) -> str:
+    return bracketed(expander.expand_text(text), expander.scope.dialect)
+
+
+def _surrogate_key(expander: Expander, arguments: list[str]) -> str:
+    """`@GENERATE_SURROGATE_KEY(a, b[, hash_function := 'SHA256'])`: a hash of columns' texts."""
+    named = [a for a in arguments if re.match(r"\s*hash_function\s*:=", a, re.IGNORECASE)]
+    fields = [expander.expand_text(a) for a in arguments if a not in named]
+    if not fields:
+        raise expander.error("@GENERATE_SURROGATE_KEY takes at least one column")
+    texts = (
+        f"COALESCE(CAST({_place(i)} AS STRING), '_sqlmesh_surrogate_key_null_')"
+        for i in range(len(fields))
+    )
+    function = "MD5"
+    if named:
+        function = bare(expander.expand_text(named[0].partition(":=")[2]))
+    digits = {"SHA256": 256, "SHA512": 512}.get(function.upper())
+    joined = ", '|', ".join(texts)
+    made = f"SHA2(CONCAT({joined}), {digits})" if digits else f"{function}(CONCAT({joined}))"
+    return _written(expander, made, fields)
+
+
+def _safe_sum(operator: str) -> Callable[[Expander, list[str]], str]:
+    def safe(expander: Expander, arguments: list[str]) -> str:
+        values = [expander.expand_text(argument) for argument in arguments]
+        nulls = " AND ".join(f"{_operand(expander, value)} IS NULL" for value in values)
+        total = f" {operator} ".join(f"COALESCE({value}, 0)" for value in values)
+        return f"CASE WHEN {nulls} THEN NULL ELSE {total} END"
+
+    return safe
+
+
+def _safe_div(expander: Expander, arguments: list[str]) -> str:
+    """`@SAFE_DIV(a, b)`: NULL where `b` is 0."""
+    if len(arguments) != 2:
+        raise expander.error("@SAFE_DIV takes a numerator and a denominator")
+    above, below = (expander.expand_text(argument) for argument in arguments)
+    return f"(({above}) / NULLIF({below}, 0))"
+
+
+def _haversine(expander: Expander, arguments: list[str]) -> str:
+    """`@HAVERSINE_DISTANCE(lat1, lon1, lat2, lon2[, 'mi' or 'km'])`: between two places."""
+    names = ("lat1", "lon1", "lat2", "lon2")
+    given = _arguments_of(
+        expander, "HAVERSINE_DISTANCE", arguments, f"{', '.join(names)}, unit := 'mi'"
+    )
+    unit = bare(expander.expand_text(given["unit"])).lower()
+    if unit not in _MILES_TO_KILOMETRES:
+        raise expander.error(f"@HAVERSINE_DISTANCE knows no unit '{unit}'", "write 'mi' or 'km'")
+    lat1, lon1, lat2, lon2 = map(_place, range(4))
+    made = (
+        f"7922 * ASIN(SQRT((POWER(SIN(RADIANS(({lat2} - {lat1}) / 2)), 2)) + (COS(RADIANS({lat1}))"
+        f" * COS(RADIANS({lat2})) * POWER(SIN(RADIANS(({lon2} - {lon1}) / 2)), 2))))"
+        f" * {_MILES_TO_KILOMETRES[unit]}"
+    )
+    return f"({_written(expander, made, [_operand(expander, given[name]) for name in names])})"
+
+
+def _pivot(expander: Expander, arguments: list[str]) -> str:
+    """`@PIVOT(column, values, …)`: a column of the result for each value."""
+    signature = (
+        "column, values, alias := TRUE, agg := 'SUM', cmp := '=', prefix := '', suffix := '', "
+        "then_value := 1, else_value := 0, quote := TRUE, distinct := FALSE"
+    )
+    given = _arguments_of(expander, "PIVOT", arguments, signature)
+    texts = {name: expander.expand_text(text) for name, text in given.items() if name != "values"}
+    plain = {name: bare(text) for name, text in texts.items()}
+    distinct = "DISTINCT " if expander.holds(texts["distinct"]) else ""
+    columns = []
+    for value in given_items(expander, [given["values"]]):
+        test = f"{_operand(expander, texts['column'])} {plain['cmp']} {value}"
+        made = (
+            f"{plain['agg']}({distinct}CASE WHEN {test} THEN {texts['then_value']}"
+            f" ELSE {texts['else_value']} END)"
+        )
+        if expander.holds(texts["alias"]):
+            name = f"{plain['prefix']}{bare(value)}{plain['suffix']}"
+            quoted = expander.holds(texts["quote"])
+            made += f" AS {_identifier(expander, name, quoted=quoted)}"
+        columns.append(made)
+    if not columns:
+        raise expander.error("@PIVOT has no values", "write @PIVOT(column, ['a', 'b'])")
+    return ", ".join(columns)
+
+
+def _deduplicate(expander: Expander, arguments: list[str]) -> str:
+    """`@DEDUPLICATE(table, [keys], ['column DESC'])`: the first row of each key."""
+    given = _arguments_of(expander, "DEDUPLICATE", arguments, "relation, partition_by, order_by")
+    keys = given_items(expander, [given["partition_by"]])
+    order = [bare(one) for one in given_items(expander, [given["order_by"]])]
+    if not keys or not order:
+        raise expander.error(
+            "@DEDUPLICATE needs keys and an order",
+            "write @DEDUPLICATE(t, [id], ['updated_at DESC NULLS LAST'])",
+        )
+    return (
+        f"SELECT * FROM {expander.expand_text(given['relation'])} QUALIFY ROW_NUMBER() OVER"
+        f" (PARTITION BY {', '.join(keys)} ORDER BY {', '.join(order)}) = 1"
+    )
+
+
+def _date_spine(expander: Expander, arguments: list[str]) -> str:
+    """`@DATE_SPINE('day', from, to)`: a query with one row a day, week, month, quarter or year."""
+    given = _arguments_of(expander, "DATE_SPINE", arguments, "datepart, start_date, end_date")
+    part = bare(expander.expand_text(given["datepart"])).lower()
+    if part not in _PARTS:
+        raise expander.error(
+            f"@DATE_SPINE knows no date part '{part}'", f"write one of {', '.join(_PARTS)}"
+        )
+    ends = [expander.expand_text(given[name]).strip() for name in ("start_date", "end_date")]
+    if all(end.startswith("'") for end in ends):
+        try:
+            first, last = (date.fromisoformat(bare(end)) for end in ends)
+        except ValueError:
+            raise expander.error("@DATE_SPINE takes dates", "write them as '2026-01-31'") from None
+        if first > last:
+            raise expander.error(f"@DATE_SPINE begins at {first}, after its end {last}")
+    made = (
+        f"SELECT date_{part} FROM (SELECT EXPLODE(SEQUENCE(CAST({_place(0)} AS DATE),"
+        f" CAST({_place(1)} AS DATE), INTERVAL {_PARTS[part]})) AS date_{part}) AS _exploded"
+    )
+    return _written(expander, made, ends)
+
+
+def _resolve_template(expander: Expander, arguments: list[str]) -> str:
+    """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: names of the model's table."""
+    given = _arguments_of(expander, "RESOLVE_TEMPLATE", arguments, "template, mode := 'literal'")
+    if bare(given["mode"]).lower() != "literal":
+        raise expander.error(
+            "@RESOLVE_TEMPLATE gives texts only", "write @this_model for the table itself"
+        )
+    pieces = re.split(r"@\{(\w+)\}", bare(given["template"]))
+    unknown = [name for name in pieces[1::2] if name not in TABLE_PARTS]
+    if unknown:
+        raise expander.error(
+            f"@RESOLVE_TEMPLATE has no '{unknown[0]}'", suggest(unknown[0], TABLE_PARTS, "parts")
+        )
+    texts = [
+        placeholder(TABLE_PARTS[piece]) if index % 2 else f"'{piece}'"
+        for index, piece in enumerate(pieces)
+        if piece
+    ]
+    return f"CONCAT({', '.join(texts)})"
+
+
+def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
+    """Write a name in the file's dialect, in quotes where it needs them or they are asked for."""
+    from sqlglot import exp
+
+    simple = name.isidentifier() and not quoted
+    return name if simple else exp.to_identifier(name, quoted=True).sql(expander.scope.dialect)
+
+
+def _star(expander: Expander, arguments: list[str]) -> str:
+    """`@STAR(table[, alias, exclude := […], prefix := '', suffix := ''])`: all columns by name."""
+    signature = (
+        "relation, alias := '', exclude := [], prefix := '', suffix := '', "
+        "quote_identifiers := TRUE, except_ := []"
+    )
+    given = _arguments_of(expander, "STAR", arguments, signature)
+    texts = {name: expander.expand_text(text) for name, text in given.items()}
+    plain = {name: bare(text) for name, text in texts.items()}
+    left_out = {
+        bare(one).lower()
+        for name in ("exclude", "except_")
+        for one in given_items(expander, [given[name]])
+    }
+    columns = columns_of(expander, texts["relation"])
+    kept = {name: type_ for name, type_ in columns.items() if name.lower() not in left_out}
+    if not kept:
+        raise expander.error("@STAR has no columns left", "leave one out of exclude")
+    quoted = expander.holds(texts["quote_identifiers"])
+    table = plain["alias"] or plain["relation"].rpartition(".")[2].strip('`"')
+    qualifier = _identifier(expander, table, quoted=quoted)
+    written = []
+    for name, type_ in kept.items():
+        column = f"{qualifier}.{_identifier(expander, name, quoted=quoted)}"
+        alias = f"{plain['prefix']}{name}{plain['suffix']}"
+        value = f"CAST({column} AS {_type(expander, type_)})" if all(kept.values()) else column
+        written.append(f"{value} AS {_identifier(expander, alias, quoted=quoted)}")
+    return ", ".join(written)
+
+
+def _union(expander: Expander, arguments: list[str]) -> str:
+    """`@UNION([condition, ]['all' or 'distinct', ]table, …)`: of the columns that all have."""
+    given = [expander.expand_text(argument).strip() for argument in arguments]
+    condition: object = None
+    if given:
+        with suppress(ProjectError):  # It is a kind or a table.
+            condition = expander.constant(given[0])
+    if isinstance(condition, bool):
+        del given[0]
+    kind = "ALL"
+    if given and given[0][:1] in ("'", '"'):
+        kind = bare(given.pop(0)).upper()
+    if kind not in ("ALL", "DISTINCT"):
+        raise expander.error(f"@UNION knows no kind '{kind}'", "write 'all' or 'distinct'")
+    if not given:
+        raise expander.error("@UNION needs a table", "write @UNION('all', a, b)")
+    tables = [columns_of(expander, table) for table in given]
+    typed = all(type_ for columns in tables for type_ in columns.values())
+    shared = [
+        name
+        for name, type_ in tables[0].items()
+        if all(name in other and (not typed or other[name] == type_) for other in tables)
+    ]
+    if not shared:
+        raise expander.error("the tables of @UNION have no column in common")
+    columns = ", ".join(
+        f"CAST({name} AS {_type(expander, tables[0][name])}) AS {name}" if typed else name
+        for name in (_identifier(expander, one, quoted=False) for one in shared)
+    )
+    queries = [f"SELECT {columns} FROM {table}" for table in given]
+    operator = " UNION " if kind == "DISTINCT" else " UNION ALL "
+    return operator.join(queries[:1] if condition is False else queries)
+
+
+def _type(expander: Expander, spark: str | None) -> str:
+    """Write a Spark type in the file's dialect."""
+    dialect = expander.scope.dialect
+    if spark is None or dialect == "spark":
+        return spark or ""
+    from sqlglot import exp
+
+    return exp.DataType.build(spark, dialect="spark").sql(dialect=dialect)
+
 
 Builtin = Callable[["Expander", list[str]], str]
 _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*\b{STAGE}\b")
@@ -76,11 +374,6 @@ def _var(expander: Expander, arguments: list[str]) -> str:
     )
 
 
-def _eval(expander: Expander, arguments: list[str]) -> str:
-    """`@EVAL(expression)`: a constant expression's value."""
-    return _literal(expander.constant(expander.expand_text(", ".join(arguments))))
-
-
 def _sql(expander: Expander, arguments: list[str]) -> str:
     """`@SQL('text'[, 'kind'])`: the text as SQL, with its variables filled in; or a value."""
     if not arguments:
@@ -117,10 +410,22 @@ BUILTINS: dict[str, Builtin] = {
     "def": _def,
     "var": _var,
     "blueprint_var": _var,
-    "eval": _eval,
+    "eval": lambda expander, arguments: _literal(
+        expander.constant(expander.expand_text(", ".join(arguments)))
+    ),
     "sql": _sql,
     "and": _connect("AND"),
     "or": _connect("OR"),
     "reduce": reduced,
-    **QUERY_MACROS,
+    "generate_surrogate_key": _surrogate_key,
+    "safe_add": _safe_sum("+"),
+    "safe_sub": _safe_sum("-"),
+    "safe_div": _safe_div,
+    "haversine_distance": _haversine,
+    "pivot": _pivot,
+    "deduplicate": _deduplicate,
+    "date_spine": _date_spine,
+    "resolve_template": _resolve_template,
+    "star": _star,
+    "union": _union,
 }

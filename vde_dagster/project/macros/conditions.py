@@ -22,7 +22,9 @@ class NotConstantError(Exception):
     """A part of an expression has no value before the query runs; the message is its SQL."""
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "not": operator.not_,
+    "neg": operator.neg,
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -35,9 +37,10 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "gte": operator.ge,
     "lt": operator.lt,
     "lte": operator.le,
+    "between": lambda value, low, high: low <= value <= high,
+    "like": lambda text, pattern: _is_like(text, pattern, re.DOTALL),
+    "ilike": lambda text, pattern: _is_like(text, pattern, re.DOTALL | re.IGNORECASE),
     "dpipe": lambda a, b: f"{a}{b}",
-}
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lower": lambda text: text.lower(),
     "upper": lambda text: text.upper(),
     "length": len,
@@ -72,17 +75,7 @@ def constant(tree: exp.Expr) -> Any:
         return tree.name
     if isinstance(tree, exp.Array | exp.Tuple):
         return [constant(item) for item in tree.expressions]
-    made = _logic(tree)
-    return made if made is not _UNKNOWN else _computed(tree)
-
-
-_UNKNOWN = object()
-
-
-def _logic(tree: exp.Expr) -> Any:
-    """Compute operators and functions that treat NULL specially."""
-    from sqlglot import exp
-
+    # Operators and functions that treat NULL specially.
     if isinstance(tree, exp.And):
         sides = [constant(tree.left), constant(tree.right)]
         if any(side is False for side in sides):
@@ -99,9 +92,7 @@ def _logic(tree: exp.Expr) -> Any:
     if isinstance(tree, exp.Coalesce):
         values = [constant(item) for item in (tree.this, *tree.expressions)]
         return next((value for value in values if value is not None), None)
-    if isinstance(tree, exp.Case | exp.If):
-        return _case(tree)
-    return _UNKNOWN
+    return _case(tree) if isinstance(tree, exp.Case | exp.If) else _computed(tree)
 
 
 def _case(tree: exp.Expr) -> Any:
@@ -130,23 +121,13 @@ def _computed(tree: exp.Expr) -> Any:
             return None if value is None else value in items
         if None in arguments:
             return None
-        if isinstance(tree, exp.Not):
-            return not arguments[0]
-        if isinstance(tree, exp.Neg):
-            return -arguments[0]
-        if isinstance(tree, exp.Between):
-            return arguments[1] <= arguments[0] <= arguments[2]
-        if isinstance(tree, exp.Like | exp.ILike):
-            flags = re.DOTALL | (re.IGNORECASE if isinstance(tree, exp.ILike) else 0)
-            return re.fullmatch(_like(arguments[1]), arguments[0], flags) is not None
         if isinstance(tree, exp.Div):
             quotient = arguments[0] / arguments[1]
             return int(quotient) if tree.args.get("typed") else quotient
         if isinstance(tree, exp.Cast):
             return _cast(arguments[0], tree.to)
-        compute = _OPERATORS.get(tree.key) or _FUNCTIONS.get(tree.key)
-        if compute is not None:
-            return compute(*arguments)
+        if tree.key in _COMPUTED:
+            return _COMPUTED[tree.key](*arguments)
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise NotConstantError(tree.sql()) from error
     raise NotConstantError(tree.sql())
@@ -166,15 +147,13 @@ def _cast(value: Any, target: exp.DataType) -> Any:
     raise NotConstantError(f"a cast to {target.sql()}")
 
 
-def _like(pattern: str) -> str:
-    return "".join({"%": ".*", "_": "."}.get(sign) or re.escape(sign) for sign in pattern)
+def _is_like(text: str, pattern: str, flags: int) -> bool:
+    signs = ({"%": ".*", "_": "."}.get(sign) or re.escape(sign) for sign in pattern)
+    return re.fullmatch("".join(signs), text, flags) is not None
 
 
 def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+    return int(text) if text.isdecimal() else float(text)
 
 
 CLAUSES = {

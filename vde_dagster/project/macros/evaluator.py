@@ -229,7 +229,12 @@ class MacroEvaluator:
 
     def template(self, text: Any, local_variables: Mapping[str, Any] | None = None) -> str:
         """Fill variables into a text: `@name`, `@{name}`."""
-        given = {key.lower(): _plain(value) for key, value in (local_variables or {}).items()}
+        from sqlglot import exp
+
+        given = {
+            key.lower(): str(value.name if isinstance(value, exp.Expr) else value)
+            for key, value in (local_variables or {}).items()
+        }
         with self._expander.bound(given):
             return filled(self._expander, str(text))
 
@@ -276,10 +281,6 @@ class _Locals(dict[str, Any]):
         raise KeyError(key)
 
 
-def _plain(value: Any) -> str:
-    return str(value.name if hasattr(value, "sql") and hasattr(value, "name") else value)
-
-
 def _does_without(frame: FrameType) -> bool:
     """Say whether the code that calls `evaluator.var('name')` may look whether it got a value.
 
@@ -302,25 +303,26 @@ def _does_without(frame: FrameType) -> bool:
         return True
     nodes = list(ast.walk(functions[0]))
     parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
-    calls = [node for node in parents if _is_call(node, frame.f_lineno)]
-    return not calls or any(_is_looked_at(call, parents, functions[0]) for call in calls)
-
-
-def _is_call(node: ast.AST, line: int) -> bool:
-    return (
-        isinstance(node, ast.Call)
+    calls = [
+        node
+        for node in parents
+        if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "var"
         and len(node.args) + len(node.keywords) == 1
-        and node.lineno <= line <= (node.end_lineno or node.lineno)
-    )
+        and node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno)
+    ]
+    return not calls or any(_is_looked_at(call, parents, functions[0]) for call in calls)
+
+
+_PARTS_OF_TEXT = (ast.JoinedStr, ast.FormattedValue, ast.BinOp)
 
 
 def _is_looked_at(
     node: ast.AST, parents: dict[ast.AST, ast.AST], function: ast.FunctionDef
 ) -> bool:
     parent = parents.get(node)
-    if isinstance(parent, ast.JoinedStr | ast.FormattedValue | ast.BinOp):
+    if isinstance(parent, _PARTS_OF_TEXT):
         return False
     if isinstance(parent, ast.Assign) and all(isinstance(t, ast.Name) for t in parent.targets):
         names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
@@ -329,10 +331,5 @@ def _is_looked_at(
             for use in ast.walk(function)
             if isinstance(use, ast.Name) and use.id in names and isinstance(use.ctx, ast.Load)
         ]
-        return not uses or any(_is_more_than_text(use, parents) for use in uses)
+        return not uses or any(not isinstance(parents.get(use), _PARTS_OF_TEXT) for use in uses)
     return True
-
-
-def _is_more_than_text(use: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Say whether a name is used otherwise than as a part of a text."""
-    return not isinstance(parents.get(use), ast.FormattedValue | ast.JoinedStr | ast.BinOp)

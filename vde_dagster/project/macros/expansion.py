@@ -116,18 +116,22 @@ class Expander:
         self.source = source
         self.scope = scope
         self._depth = 0
-        self._makes_statements = False
         self.is_condition = False
         self.is_not_for_loading = False
         self._call_offset = 0
 
-    def expand(self, start: int, end: int) -> Expanded:
+    def expand(self, start: int = 0, end: int | None = None, *, whole: bool = False) -> Expanded:
         """Expand a part of the file.
+
+        Args:
+            whole: Whether the part is a statement, so that a macro which stands alone in it may
+                return several.
 
         Raises:
             ProjectError: A macro is unknown or fails; points at the call.
         """
-        expanded = Expanded.of(self._pieces(self.source, start, end, top=True))
+        end = len(self.source.text) if end is None else end
+        expanded = Expanded.of(self._pieces(self.source, start, end, top=True, whole=whole))
         if expanded.text.strip() == NOTHING:
             return Expanded("")
         self._check(expanded)
@@ -135,11 +139,7 @@ class Expander:
 
     def statements(self, start: int, end: int) -> list[Expanded]:
         """Expand a statement of the file; a macro that returns a list makes several of one."""
-        self._makes_statements = True
-        try:
-            expanded = self.expand(start, end)
-        finally:
-            self._makes_statements = False
+        expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
         parts = split_top_level(self.tokens(expanded.text), ";")
@@ -191,7 +191,7 @@ class Expander:
         return [text[part[0].start : part[-1].end] if part else "" for part in parts]
 
     def _pieces(
-        self, source: SourceText, start: int, end: int, *, top: bool
+        self, source: SourceText, start: int, end: int, *, top: bool, whole: bool = False
     ) -> list[tuple[str, int]]:
         """Expand a part of a text; places are known only for the file's own text (`top`)."""
         if "@" not in source.text:
@@ -207,14 +207,11 @@ class Expander:
             if len(tokens) == 1:
                 raise self.error(*_ALONE)
             before, behind = source.text[done:at], None
+            within = (start, end) if whole else None
+            # `k_@x` goes on with a name.
+            glued = before[-1:].isalnum() or before[-1:] == "_"
             try:
-                text, used = self._replace(
-                    source,
-                    tokens,
-                    (start, end) if top and self._makes_statements else None,
-                    # `k_@x` goes on with a name.
-                    glued=before[-1:].isalnum() or before[-1:] == "_",
-                )
+                text, used = self._replace(source, tokens, within, glued=glued)
                 behind = tokens[used - 1].end
                 if text is None:
                     text, behind = "", self._left_out(source, tokens, end)
@@ -223,7 +220,8 @@ class Expander:
                 if not top:
                     raise
                 mistakes.append(error)
-                text, behind = "NULL", tokens[_call_length(tokens) - 1].end
+                behind = tokens[-1].end if _is_call(tokens) or tokens[1].text == "{" else None
+                text, behind = "NULL", behind or tokens[1].end
             pieces += self._verbatim(before, done)
             pieces.append((text, ~self._call_offset))
             done = behind
@@ -238,7 +236,10 @@ class Expander:
         pieces: list[tuple[str, int]] = []
         done = 0
         for token in self.tokens(text):
-            if "@" not in token.text or not self._is_identifier(token):
+            is_name = token.kind == "quoted" or (
+                token.kind == "string" and token.text[0] == '"' and not self.scope.backslash
+            )
+            if "@" not in token.text or not is_name:
                 continue
             own = IN_TEXT.sub(self._in_identifier, token.text)
             if own != token.text:
@@ -248,12 +249,6 @@ class Expander:
                 ]
                 done = token.end
         return [*pieces, (text[done:], offset + done)]
-
-    def _is_identifier(self, token: Token) -> bool:
-        in_quotes = token.kind == "string" and token.text[0] == '"'
-        return token.kind == "quoted" or (
-            in_quotes and self.scope.dialect not in BACKSLASH_DIALECTS | {"snowflake"}
-        )
 
     def _in_identifier(self, found: re.Match[str]) -> str:
         value = self.scope.variables.get((found[1] or found[2]).lower())
@@ -289,7 +284,7 @@ class Expander:
         if following.kind != "word":
             raise self.error(f"'@{following.text}' is not a macro", "write @name or @macro(…)")
         name = following.text
-        if len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == following.end:
+        if _is_call(tokens):
             closing = matching(source, tokens, 2)
             arguments = source.text[tokens[2].end : tokens[closing].start]
             if name.lower() in CLAUSES and name.lower() not in self.scope.macros:
@@ -411,11 +406,8 @@ class Expander:
             self.scope.variables = before
 
 
-def _call_length(tokens: list[Token]) -> int:
-    """Count the tokens of a macro call that cannot be expanded."""
-    name = tokens[1]
-    called = len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == name.end
-    return len(tokens) if called or name.text == "{" else 2
+def _is_call(tokens: list[Token]) -> bool:
+    return len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == tokens[1].end
 
 
 def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
@@ -454,8 +446,8 @@ def _find_parameter(source: SourceText) -> tuple[int, str] | None:
         following = tokens[index + 1 : index + 4]
         if token.text == ":" and following and following[0].kind == "word":
             # With a value right before it, it is a path into that: `document:field`.
-            before = tokens[index - 1] if index else None
-            is_path = before is not None and before.end == token.start and _is_value(before.text)
+            before = source.text[token.start - 1 : token.start]
+            is_path = before.isalnum() or (before != "" and before in "_`)]'\"")
             if following[0].start == token.end and not is_path:
                 return token.start, f":{following[0].text}"
         if token.text == "$" and len(following) == 3 and following[0].text == "{":
@@ -463,7 +455,3 @@ def _find_parameter(source: SourceText) -> tuple[int, str] | None:
             if following[2].text == "}" and name.lower() not in TIME_VARIABLES:
                 return token.start, f"${{{name}}}"
     return None
-
-
-def _is_value(text: str) -> bool:
-    return text[-1:].isalnum() or text[-1:] in "_`)]'\""

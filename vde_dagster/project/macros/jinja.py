@@ -237,14 +237,14 @@ def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-@lru_cache(maxsize=512)
-def _compiled(text: str, file: str) -> CodeType:
-    return _environment(_same).compile(text, file, file)
-
-
 def _same(value: Any) -> Any:
     """Keep the compiler from printing constants itself; the real one is asked when it runs."""
     return value
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str, file: str) -> CodeType:
+    return _environment(_same).compile(text, file, file)
 
 
 def _line_of(

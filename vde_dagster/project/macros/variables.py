@@ -172,7 +172,12 @@ def template(expander: Expander, text: str) -> str:
         key = (found[1] or found[2]).lower()
         if key not in TIME_VARIABLES or key in expander.scope.variables:
             continue
-        parts += [quoted_text(filled(expander, text[done : found.start()])), _as_text(key)]
+        prefix, _, suffix = key.rpartition("_")
+        if suffix in NUMBERS:
+            value = f"CAST({placeholder(key)} AS STRING)"
+        else:
+            value = placeholder(f"{prefix}_{AS_TEXT.get(suffix, suffix)}")
+        parts += [quoted_text(filled(expander, text[done : found.start()])), value]
         done = found.end()
     if not parts:
         return quoted_text(filled(expander, text))
@@ -193,14 +198,6 @@ def quoted_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _as_text(variable: str) -> str:
-    """Return a time variable as a text, in which instants look as in SQLMesh."""
-    prefix, _, suffix = variable.rpartition("_")
-    if suffix in NUMBERS:
-        return f"CAST({placeholder(variable)} AS STRING)"
-    return placeholder(f"{prefix}_{AS_TEXT.get(suffix, suffix)}")
-
-
 def sql_literal(value: Any, dialect: str = "spark") -> str:
     """Write a value of YAML, TOML or Python in SQL: lists in brackets, tables as maps."""
     if value is None:
@@ -213,12 +210,8 @@ def sql_literal(value: Any, dialect: str = "spark") -> str:
         return quoted_text(value)
     if isinstance(value, list | tuple):
         return f"({', '.join(sql_literal(one, dialect) for one in value)})"
-    if isinstance(value, Mapping):
-        return _map(value, dialect)
-    return repr(value)
-
-
-def _map(value: Mapping[str, Any], dialect: str) -> str:
+    if not isinstance(value, Mapping):
+        return repr(value)
     if dialect == "spark":
         return f"MAP({', '.join(sql_literal(one) for pair in value.items() for one in pair)})"
     from sqlglot import exp

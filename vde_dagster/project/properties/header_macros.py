@@ -94,12 +94,12 @@ def expanded_text(
     source = SourceText(location.path, text)
     with placed(location):
         if _CALL.search(text):
-            return bare(Expander(source, scope).expand(0, len(text)).text)
+            return bare(Expander(source, scope).expand().text)
         found = with_values(text, scope.variables)
         unknown = IN_TEXT.search(found) if strict else None
         if unknown is not None:
             name = unknown[1] or unknown[2]
-            Expander(SourceText(location.path, f"@{name}"), scope).expand(0, len(name) + 1)
+            Expander(SourceText(location.path, f"@{name}"), scope).expand()
             message, hint = _no_time(name)
             raise source.error(message, 0, hint)
         return found

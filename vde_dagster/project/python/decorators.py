@@ -154,7 +154,7 @@ def _expanded(
     if key == "on_virtual_update":
         scope = scope.in_stage(PROMOTING)
     expander = Expander(SourceText(location.path, text), scope)
-    return expander, expander.expand(0, len(text))
+    return expander, expander.expand()
 
 
 _NAMES = ("name", "depends_on", "kind", "dialect")
@@ -247,6 +247,6 @@ def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
 def _of_macro(text: str, location: SourceLocation, context: FileContext) -> list[dict[str, Any]]:
     with placed(location):
         expander = Expander(SourceText(location.path, text), context.scope("spark"))
-        made = SourceText(location.path, expander.expand(0, len(text)).text)
+        made = SourceText(location.path, expander.expand().text)
         value = Value(made, "blueprints", tuple(scan(made)), 0)
         return [{key: bare(own) for key, own in one.items()} for one in read_blueprints(value)]

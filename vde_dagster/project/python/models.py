@@ -67,8 +67,9 @@ def load_python_file(
     for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
         location = SourceLocation(path, definition.line)
         for variables in python_blueprints(definition, location, context):
-            texts, collections = texts_of(variables), _collections(variables)
-            here = replace(context, variables=texts, values=collections)
+            # Macros get lists and tables as they are, and other variables as texts.
+            values = {key: own for key, own in variables.items() if isinstance(own, list | dict)}
+            here = replace(context, variables=texts_of(variables), values=values)
             asked = _asked_variables(definition.function, files, context.settings.variables)
             python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
             made = filled_in(definition, location, here)
@@ -88,11 +89,6 @@ def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[st
         which = f"#{names[:place].count(name)}" if names.count(name) > 1 else ""
         made.append(f"{path.as_posix()}:{name}{which}")
     return made
-
-
-def _collections(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables that macros get as lists and tables; others they get as texts."""
-    return {key: own for key, own in variables.items() if isinstance(own, list | dict)}
 
 
 def _read(
@@ -343,8 +339,11 @@ def _tables_read_by(
                     location=location,
                 )
         elif isinstance(first, ast.Constant) and isinstance(first.value, str):
-            for name in _query_reads(first.value, location, context, code.python):
-                reads.setdefault(name, location)
+            scope = context.scope(code.python.sqlmesh_dialect or "spark")
+            expander = Expander(SourceText(path, first.value), scope)
+            with placed(location):
+                for name in render(expander, expander.expand(), context.names).reads:
+                    reads.setdefault(name, location)
     return reads
 
 
@@ -438,12 +437,3 @@ def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
     parameters = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
     given |= {one.arg for one in parameters[1:]}
     return bool(used & given - {"context"})
-
-
-def _query_reads(
-    sql: str, location: SourceLocation, context: FileContext, python: PythonSource
-) -> list[ModelName]:
-    source = SourceText(location.path, sql)
-    expander = Expander(source, context.scope(python.sqlmesh_dialect or "spark"))
-    with placed(location):
-        return list(render(expander, expander.expand(0, len(sql)), context.names).reads)

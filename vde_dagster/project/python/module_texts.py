@@ -305,14 +305,14 @@ class _Visitor(ast.NodeVisitor):
             if function.attr in _CALLERS_NAMES and not all(map(_is_text, arguments)):
                 self.found.here = True
             if function.attr == "getLogger":
-                arguments = [a for a in arguments if not _is_own_name(a)]
+                arguments = [a for a in arguments if not is_own_name(a)]
         for part in (function, *arguments, *node.keywords):
             self.visit(part)
 
     def visit_Compare(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]
         if any(_is_text(side) and _value(side) == "__main__" for side in sides):
-            sides = [side for side in sides if not _is_own_name(side)]
+            sides = [side for side in sides if not is_own_name(side)]
         for side in sides:
             self.visit(side)
 
@@ -364,5 +364,5 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(_value(node), str)
 
 
-def _is_own_name(node: ast.expr) -> bool:
+def is_own_name(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "__name__"

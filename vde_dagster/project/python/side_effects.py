@@ -14,7 +14,7 @@ from collections.abc import Collection
 from enum import IntEnum
 from functools import cache
 
-from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules
+from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules, is_own_name
 
 
 class Effect(IntEnum):
@@ -181,7 +181,7 @@ class Inertness:
             called = self._meaning(module, node.func) or ""
             arguments = _arguments(node)
             if called == "logging.getLogger":
-                arguments = [one for one in arguments if not _is_module_name(one)]
+                arguments = [one for one in arguments if not is_own_name(one)]
             pure = called in CALLS or called.startswith(PURE_MODULES)
             return pure and all(self._is_value(module, one, literal=True) for one in arguments)
         if isinstance(node, (ast.Name, ast.Attribute)):
@@ -257,10 +257,6 @@ class Inertness:
 
 def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__") and name not in _OWN_DUNDERS
-
-
-def _is_module_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "__name__"
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

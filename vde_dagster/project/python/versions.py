@@ -188,7 +188,8 @@ class _Reach:
             while self._waiting:
                 self._read(*self._waiting.pop())
             for found in list(self.executed):
-                if self._anywhere or self._is_escaped(found):
+                escaped = any(found.name.startswith(f"{name}.") for name in self._escaped)
+                if self._anywhere or escaped:
                     self._take_whole(found)
 
     def is_in_order(self, module: Module) -> bool:
@@ -302,9 +303,6 @@ class _Reach:
         if dotted and dotted != "__future__":
             self.foreign.add(dotted.partition(".")[0])
 
-    def _is_escaped(self, module: Module) -> bool:
-        return any(module.name.startswith(f"{name}.") for name in self._escaped)
-
     def _read(self, module: Module, index: int) -> None:
         """Take in what a statement mentions."""
         statement = module.statements[index]
@@ -318,7 +316,8 @@ class _Reach:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             if statement.names[0].name == "*":
                 self._take_whole(module)
-                self._follow_star(module, statement)
+                for target in self.modules.executed(statement, module):
+                    self._take_whole(target)
             if self._inertness.import_effect(module, index) is Effect.FOREIGN:
                 self.documents = True  # Some packages read docstrings.
             return
@@ -329,10 +328,6 @@ class _Reach:
         for node in imports_within(statement, functions=True):
             for rest in _attributes(statement, node, found.chains):
                 self._follow(module, node, rest)
-
-    def _follow_star(self, module: Module, node: Import) -> None:
-        for target in self.modules.executed(node, module):
-            self._take_whole(target)
 
     def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
         """Say whether a statement sets an attribute of what is imported from outside."""

@@ -260,7 +260,7 @@ def _in_spark(text: str, call: AuditCall, context: AuditContext) -> str:
     """Write an argument of a model in another dialect, in which `"id"` is a column, for Spark."""
     head = "SELECT "
     expander = Expander(SourceText(call.location.path, head + text), context.scope)
-    expanded = expander.expand(0, len(head) + len(text))
+    expanded = expander.expand()
     with _at_call(call):
         return render(expander, expanded, context.names, what="argument").sql[len(head) :]
 
@@ -275,7 +275,7 @@ def _render_text(
     source = SourceText(call.location.path, text)
     expander = Expander(source, dataclasses.replace(context.scope, dialect="spark"))
     with _at_call(call):
-        rendered = render(expander, expander.expand(0, len(text)), context.names, what="audit")
+        rendered = render(expander, expander.expand(), context.names, what="audit")
     return rendered.sql, dict.fromkeys(rendered.reads, call.location)
 
 

@@ -112,17 +112,14 @@ def _partition(items: Items) -> str:
 
 
 def _unique_values(items: Items) -> str:
+    names = {column: column.strip("`").replace("'", "\\'") for column in items["columns"]}
     parts = [
-        f"SELECT '{_name(column)}' AS column_name, CAST({column} AS STRING) AS duplicated_value, "
+        f"SELECT '{names[column]}' AS column_name, CAST({column} AS STRING) AS duplicated_value, "
         f"COUNT(*) AS row_count FROM @this_model{_where(items)} "
         f"GROUP BY {column} HAVING COUNT(*) > 1"
         for column in items["columns"]
     ]
     return " UNION ALL ".join(parts)
-
-
-def _name(column: str) -> str:
-    return column.strip("`").replace("'", "\\'")
 
 
 def _valid(pattern: str, value: str = "{column}") -> Build:

@@ -169,6 +169,7 @@ def _inferred_type(values: pyarrow.ChunkedArray) -> str:
 
     Numbers with leading zeros are text; a column without values is text.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     present = pc.utf8_trim_whitespace(values.drop_null())
@@ -186,20 +187,13 @@ def _inferred_type(values: pyarrow.ChunkedArray) -> str:
                 return "STRING"
             if type_ == "BIGINT":
                 return "INT" if all_match(r"[+-]?\d{1,9}") else "BIGINT"
-        if type_ in ("DATE", "TIMESTAMP") and not _are_dates(present):
-            return "STRING"
+        if type_ in ("DATE", "TIMESTAMP"):
+            try:
+                present.cast(pa.timestamp("us"))
+            except pa.ArrowException:
+                return "STRING"
         return type_
     return "STRING"
-
-
-def _are_dates(values: Any) -> bool:
-    import pyarrow as pa
-
-    try:
-        values.cast(pa.timestamp("us"))
-    except pa.ArrowException:
-        return False
-    return True
 
 
 def _normalised(values: pyarrow.ChunkedArray, type_: str | None) -> pyarrow.ChunkedArray:

@@ -173,7 +173,7 @@ def _default_statements(key: str, expander: Expander, context: FileContext) -> t
         if key == "on_virtual_update":
             scope = scope.in_stage(PROMOTING)
         one = Expander(source, scope)
-        made.append(write(one, one.expand(0, len(source.text))))
+        made.append(write(one, one.expand()))
     return tuple(made)
 
 

@@ -61,12 +61,14 @@ def with_temporary_views(
         return Statements(_rendered(expander, before), query, _rendered(expander, after))
     for made in read:
         _check(expander, made, views)
-    inside = {made.key for made in read}
     moved = {id(made.statement): made for made in read}
+    inside = {made.key for made in read}
     others = {
         id(one): one
         for one in (*before, *after)
-        if id(one) not in moved and not _only_drops(expander, one, inside)
+        # One that caches or drops a view which is moved is not needed any more.
+        if id(one) not in moved
+        and (name_that_is_dropped(expander.tokens(one.text)) or "").lower() not in inside
     }
     named = {word for one in others.values() for word in _words(expander, one)}
     # One that stays needs the earlier ones, which it may read.
@@ -203,12 +205,6 @@ def _in_session(expander: Expander, names: TableNames, made: _Made) -> str:
     columns = f" ({', '.join(made.view.columns)})" if made.view.columns else ""
     sql = render(expander, made.own, names).sql
     return f"CREATE OR REPLACE TEMPORARY VIEW {quote(made.view.name)}{columns} AS {sql}"
-
-
-def _only_drops(expander: Expander, statement: Expanded, names: set[str]) -> bool:
-    """Say whether a statement caches or drops a view that needs neither any more."""
-    dropped = name_that_is_dropped(expander.tokens(statement.text))
-    return dropped is not None and dropped.lower() in names
 
 
 def _rendered(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, ...]:

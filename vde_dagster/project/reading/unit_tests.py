@@ -80,14 +80,6 @@ def _is_rows(value: Any) -> bool:
 _OUTPUT_KEYS = ("query", "ctes", "partial", "columns")
 
 
-def _with_types(table: TestTable, types: Mapping[str, Any]) -> TestTable:
-    """Add types to a table's columns where it has none itself."""
-    own = dict(table.types)
-    told = {str(name): str(type_) for name, type_ in types.items()}
-    known = {name: type_ for name, type_ in told.items() if name in table.columns}
-    return replace(table, types=tuple({**known, **own}.items()))
-
-
 @dataclass(frozen=True, slots=True)
 class _Reader:
     document: YamlDocument
@@ -109,7 +101,10 @@ class _Reader:
         if "query" in outputs:
             expected = self._rows((*keys, "outputs", "query"), outputs["query"], partial)
             types = self._mapping((*keys, "outputs", "columns"), outputs.get("columns") or {})
-            expected = _with_types(expected, types)
+            # The rows' own types win.
+            told = {str(name): str(type_) for name, type_ in types.items()}
+            known = {name: type_ for name, type_ in told.items() if name in expected.columns}
+            expected = replace(expected, types=tuple({**known, **dict(expected.types)}.items()))
         elif not ctes:
             raise self.document.error((*keys, "outputs"), "the test expects nothing", "add query:")
         return UnitTest(
@@ -311,22 +306,16 @@ def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _typed(cells: list[str | None]) -> list[Any]:
     """Read a column's cells as the narrowest type that all of them have."""
-    for read in (_integer, float, _boolean):
+    truths = {"true": True, "false": False}
+    # Python would read 1_000 as a number, pandas does not.
+    readers: tuple[Callable[[str], Any], ...] = (
+        lambda cell: int(cell.replace("_", "x")),
+        lambda cell: float(cell.replace("_", "x")),
+        lambda cell: truths[cell.strip().lower()],
+    )
+    for read in readers:
         try:
             return [None if cell is None else read(cell) for cell in cells]
-        except ValueError:
+        except (ValueError, KeyError):
             continue
     return list(cells)
-
-
-def _integer(cell: str) -> int:
-    if cell.strip().lstrip("+-").isdecimal():
-        return int(cell)
-    raise ValueError(cell)
-
-
-def _boolean(cell: str) -> bool:
-    text = cell.strip().lower()
-    if text not in ("true", "false"):
-        raise ValueError(cell)
-    return text == "true"
