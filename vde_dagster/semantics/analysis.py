@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
-from vde_dagster.semantics.algebra.nodes import Leaf, Output, Rel
+from vde_dagster.semantics.algebra.nodes import Output, Rel
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
@@ -18,8 +18,8 @@ from vde_dagster.semantics.checks import find, is_written
 from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
-from vde_dagster.semantics.versions.lineage import ColumnLineage, Tracer
-from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version, opaque_version
+from vde_dagster.semantics.versions.lineage import ColumnLineage, lineage_of
+from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
 from vde_dagster.sql.reading import DOUBT
 from vde_dagster.sql.trees import dismantle
 
@@ -102,7 +102,10 @@ def analyze(
         found = _read(query, tree, reading, schema, parents or {}, of)
         if given is None or not (reading.mistakes or found.findings):
             written = tuple(one for one in found.findings if is_written(one, query))
-            return _checked(reading, replace(found, findings=written))
+            if reading.mistakes:
+                mistakes = {str(mistake): mistake for mistake in reading.mistakes}
+                raise SemanticError.first_of(list(mistakes.values()))
+            return replace(found, findings=written)
     finally:
         reading.terms.forget()
         dismantle(tree)
@@ -124,7 +127,7 @@ def _read(
     try:
         rel = bind_query(reading, tree, None, NO_CTES)
         names = [output.name for output in rel.outputs]
-        found = _understood(query, tree, rel, reading, schema, parents)
+        found = _understood(query, rel, reading)
     except Unsupported as why:
         found = _opaque(query, tree, schema, parents, str(why))
     except RecursionError:
@@ -144,30 +147,14 @@ def _read(
     return replace(found, findings=findings, complete=names is not None)
 
 
-def _checked(reading: Binder, found: Analysis) -> Analysis:
-    if not reading.mistakes:
-        return found
-    mistakes = {str(mistake): mistake for mistake in reading.mistakes}
-    raise SemanticError.first_of(list(mistakes.values()))
-
-
-def _understood(
-    query: str,
-    tree: exp.Expr,
-    rel: Rel,
-    reading: Binder,
-    schema: Schema,
-    parents: Parents,
-) -> Analysis:
+def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
     rel.outputs = _distinct_names(rel.outputs)
     names = [o.name for o in rel.outputs]
+    lineage = lineage_of(rel)
     if reading.doubt is not None:
-        used = {leaf.table: leaf for leaf in reading.leaves}
-        version = _opaque_over(query, used, names, reading.doubt)
-        lineage = Tracer().lineage(rel)
+        version = _opaque_over(query, reading, names, reading.doubt)
     else:
         keys = _named_keys(rel, reading)
-        lineage = Tracer().lineage(rel)
         simplify(rel, reading.terms)
         rows, columns = Digester().version(rel)
         version = SemanticVersion(
@@ -208,25 +195,15 @@ def _named_keys(rel: Rel, reading: Binder) -> tuple[frozenset[str], ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _opaque_over(
-    query: str, leaves: dict[str, Leaf], names: list[str], why: str
-) -> SemanticVersion:
+def _opaque_over(query: str, reading: Binder, names: list[str], why: str) -> SemanticVersion:
     read = {
-        name: SemanticVersion(
-            leaf.rows.hex(), {column: v.hex() for column, v in leaf.columns.items()}
-        )
-        for name, leaf in leaves.items()
+        leaf.table: SemanticVersion(leaf.rows.hex(), {c: v.hex() for c, v in leaf.columns.items()})
+        for leaf in reading.leaves
     }
     return opaque_version(canonical_text(query, exact=True), read, names, why)
 
 
-def _opaque(
-    query: str,
-    tree: exp.Expr,
-    schema: Schema,
-    parents: Parents,
-    why: str,
-) -> Analysis:
+def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
     """Everything depends on everything: the version of a query that is not understood."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -235,20 +212,9 @@ def _opaque(
             parts = tuple(part.name.lower() for part in table.parts)
             if len(parts) > 1 or parts[0] not in ctes:
                 reading.table(parts, ".".join(part.name for part in table.parts))
-    leaves = {leaf.table: leaf for leaf in reading.leaves}
-    names = _output_names(tree)
-    version = _opaque_over(query, leaves, names, why)
+    selects = tree.selects if isinstance(tree, exp.Query) else []
+    told = [s.output_name.lower() for s in selects if not s.is_star]
+    names = list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(told)))
+    version = _opaque_over(query, reading, names, why)
     lineage = ColumnLineage(dict.fromkeys(names, ()), ())
     return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"))
-
-
-def _output_names(tree: exp.Expr) -> list[str]:
-    if not isinstance(tree, exp.Query):
-        return []
-    names = [s.output_name.lower() for s in tree.selects if not s.is_star]
-    return list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(names)))
-
-
-def external_version(name: str, schema: Schema) -> SemanticVersion:
-    """The version of an external table whose columns the schema knows."""
-    return leaf_version(name, schema.get(name, {}))

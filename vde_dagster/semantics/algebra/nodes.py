@@ -189,6 +189,11 @@ _PLAIN = re.compile(r"'([^'\\]*)'")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+def case_values(node: Node) -> list[Node]:
+    """The values of a CASE, that of its ELSE included."""
+    return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
+
+
 def plain_total(body: Node) -> tuple[str, Node] | None:
     """The function and the argument of an aggregate function of one argument."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:

@@ -17,6 +17,7 @@ from typing import Any
 from vde_dagster.semantics.algebra.nodes import (
     COMPARED,
     Node,
+    case_values,
     integer,
     is_false,
     is_plain_date,
@@ -32,7 +33,6 @@ from vde_dagster.semantics.simplify.facts import (
     TEXT,
     WHOLE,
     Facts,
-    case_values,
     is_null,
     with_values,
 )

@@ -22,6 +22,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     SetOperation,
     Terms,
+    case_values,
     integer,
     is_plain_date,
     null_test,
@@ -209,11 +210,6 @@ class Facts:
         if kind in WHOLE and target in WHOLE:
             return WHOLE.index(kind) <= WHOLE.index(target)
         return kind in WHOLE and kind != BIGINT and target == DOUBLE
-
-
-def case_values(node: Node) -> list[Node]:
-    """The values of a CASE, that of its ELSE included."""
-    return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
 
 
 def with_values(

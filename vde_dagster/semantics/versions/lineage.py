@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from vde_dagster.semantics.algebra.nodes import (
@@ -17,6 +17,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Rel,
     SetOperation,
+    case_values,
 )
 
 DirectKind: TypeAlias = Literal["identity", "transformation", "aggregation"]
@@ -54,38 +55,30 @@ Read: TypeAlias = tuple[str, str]
 Flows: TypeAlias = dict[Read, DirectKind]
 
 
-@dataclass(slots=True)
-class _Indirect:
-    found: set[IndirectSource] = field(default_factory=set)
-    seen: set[Any] = field(default_factory=set)
+def lineage_of(rel: Rel) -> ColumnLineage:
+    """The lineage of a query's outputs."""
+    tracer = Tracer()
+    tracer.group(rel.group)
+    columns: dict[str, tuple[Source, ...]] = {}
+    for output in rel.outputs:
+        flows = tracer.direct(output.node)
+        columns[output.name] = tuple(sorted(Source(*read, kind) for read, kind in flows.items()))
+        tracer.conditions_in(output.node)
+    return ColumnLineage(columns, tuple(sorted(tracer.found)))
 
 
 class Tracer:
     """Follows references of one query down to tables."""
 
     def __init__(self) -> None:
-        self._direct_memo: dict[Node, Flows] = {}
+        self.found: set[IndirectSource] = set()
+        self._seen: set[Any] = set()
+        self._direct: dict[Node, Flows] = {}
 
-    def lineage(self, rel: Rel) -> ColumnLineage:
-        """The lineage of a query's outputs."""
-        columns = {
-            o.name: tuple(
-                sorted(Source(*read, kind) for read, kind in self._direct(o.node).items())
-            )
-            for o in rel.outputs
-        }
-        indirect = _Indirect()
-        self._group(rel.group, indirect)
-        for output in rel.outputs:
-            self._conditions_in(output.node, indirect)
-        return ColumnLineage(columns, tuple(sorted(indirect.found)))
-
-    # direct
-
-    def _direct(self, node: Node) -> Flows:
-        known = self._direct_memo.get(node)
+    def direct(self, node: Node) -> Flows:
+        known = self._direct.get(node)
         if known is None:
-            known = self._direct_memo[node] = self._flows(node)
+            known = self._direct[node] = self._flows(node)
         return known
 
     def _flows(self, node: Node) -> Flows:
@@ -93,117 +86,110 @@ class Tracer:
         if tag == "ref":
             return self._reference(parts[0], parts[1])
         if tag == "case":
-            values = [p for i, p in enumerate(parts) if i % 2 or i == len(parts) - 1]
-            return _merge([self._direct(v) for v in values], "transformation")
+            return _merge([self.direct(v) for v in case_values(node)], "transformation")
         if tag in AGGREGATES:
-            return _merge([self._direct(parts[0])], "aggregation")
+            return _merge([self.direct(parts[0])], "aggregation")
         if tag == "window":
-            return _merge([self._direct(parts[2])], "transformation")
+            return _merge([self.direct(parts[2])], "transformation")
         if tag == "exists":
             return {}
         flows: list[Flows] = []
         for part in parts:
             if part.__class__ is Node:
-                flows.append(self._direct(part))
+                flows.append(self.direct(part))
             elif part.__class__ is Rel:
-                flows += [self._direct(o.node) for o in part.outputs]
+                flows += [self.direct(o.node) for o in part.outputs]
         return _merge(flows, "transformation")
 
     def _reference(self, source: Any, key: Any) -> Flows:
         if isinstance(source, Leaf):
             return {(source.table, key): "identity"}
         if isinstance(source, (Derived, FullJoin)):
-            return self._direct(source.columns[key])
+            return self.direct(source.columns[key])
         if isinstance(source, SetOperation):
-            return _merge([self._direct(b.outputs[key].node) for b in source.branches], "identity")
+            return _merge([self.direct(b.outputs[key].node) for b in source.branches], "identity")
         if isinstance(source, Generator):
-            return _merge([self._direct(a) for a in source.args], "transformation")
+            return _merge([self.direct(a) for a in source.args], "transformation")
         if isinstance(source, Constant):
             # The rows of a lateral VALUES may name columns.
-            cells = [self._direct(row[key]) for row in source.rows if key < len(row)]
+            cells = [self.direct(row[key]) for row in source.rows if key < len(row)]
             return _merge(cells, "transformation")
         return {}
 
-    # indirect
+    def _add(self, node: Node, kind: IndirectKind) -> None:
+        for table, column in self.direct(node):
+            self.found.add(IndirectSource(table, column, kind))
+        self.conditions_in(node)
 
-    def _add(self, node: Node, kind: IndirectKind, out: _Indirect) -> None:
-        for table, column in self._direct(node):
-            out.found.add(IndirectSource(table, column, kind))
-        self._conditions_in(node, out)
-
-    def _conditions_in(self, node: Node, out: _Indirect) -> None:
+    def conditions_in(self, node: Node) -> None:
         """Indirect sources inside an expression: CASE conditions, windows, subqueries."""
-        if node in out.seen:
+        if node in self._seen:
             return
-        out.seen.add(node)
+        self._seen.add(node)
         tag, parts = node.tag, node.parts
         if tag == "case":
             for condition in parts[: len(parts) - len(parts) % 2 : 2]:
-                self._add(condition, "conditional", out)
+                self._add(condition, "conditional")
         elif tag == "window":
             for key in (*parts[3].parts, *parts[4].parts):
-                self._add(key, "window", out)
-            self._group(parts[0], out)
+                self._add(key, "window")
+            self.group(parts[0])
         elif tag == "ref":
             source, key = parts
             if isinstance(source, (Derived, FullJoin)):
-                self._conditions_in(source.columns[key], out)
+                self.conditions_in(source.columns[key])
             elif isinstance(source, SetOperation):
                 for branch in source.branches:
-                    self._conditions_in(branch.outputs[key].node, out)
+                    self.conditions_in(branch.outputs[key].node)
         for part in parts:
             if part.__class__ is Node:
-                if part not in out.seen:
-                    self._conditions_in(part, out)
+                if part not in self._seen:
+                    self.conditions_in(part)
             elif part.__class__ is Rel:
-                self._group(part.group, out)
+                self.group(part.group)
                 for output in part.outputs:
-                    self._conditions_in(output.node, out)
+                    self.conditions_in(output.node)
 
-    def _group(self, group: Group, out: _Indirect) -> None:
-        if group in out.seen:
+    def group(self, group: Group) -> None:
+        if group in self._seen:
             return
-        out.seen.add(group)
+        self._seen.add(group)
         for condition in group.conditions:
             kind: IndirectKind = "join" if condition in group.joins else "filter"
-            self._add_condition(condition, kind, out)
+            self._add(condition, kind)
+            asked = condition.parts[0] if condition.tag == "not" else condition
+            if asked.tag == "exists":
+                inner: Group = asked.parts[0].group
+                for one in inner.conditions:
+                    self._add(one, "join" if one in inner.joins else kind)
         for sort in group.sorts:
-            self._add(sort, "sort", out)
+            self._add(sort, "sort")
         for source in group.sources:
-            self._source(source, out)
+            self._source(source)
 
-    def _add_condition(self, node: Node, kind: IndirectKind, out: _Indirect) -> None:
-        self._add(node, kind, out)
-        if node.tag == "not":
-            node = node.parts[0]
-        if node.tag == "exists":
-            inner: Group = node.parts[0].group
-            for condition in inner.conditions:
-                self._add(condition, "join" if condition in inner.joins else kind, out)
-
-    def _source(self, source: Any, out: _Indirect) -> None:
+    def _source(self, source: Any) -> None:
         if isinstance(source, Derived):
-            self._group(source.group, out)
+            self.group(source.group)
             for key in source.keys:
-                self._add(key, "group", out)
+                self._add(key, "group")
             for arg in source.args:
-                self._add(arg, "sort", out)
+                self._add(arg, "sort")
         elif isinstance(source, SetOperation):
             for branch in source.branches:
-                self._group(branch.group, out)
+                self.group(branch.group)
                 if source.op != "union":
                     # Whole rows are compared, whichever of their columns are asked for.
                     for output in branch.outputs:
-                        self._add(output.node, "filter", out)
+                        self._add(output.node, "filter")
         elif isinstance(source, Generator):
             # How many rows there are is decided by what is taken apart.
             for arg in source.args:
-                self._add(arg, "filter", out)
+                self._add(arg, "filter")
         elif isinstance(source, FullJoin):
-            self._group(source.left, out)
-            self._group(source.right, out)
+            self.group(source.left)
+            self.group(source.right)
             for condition in source.conditions:
-                self._add(condition, "join", out)
+                self._add(condition, "join")
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
