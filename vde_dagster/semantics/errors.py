@@ -40,6 +40,15 @@ class SemanticError(ProjectError):
         self.unplaced = unplaced or self.message
         self.word = word
 
+    @classmethod
+    def of_column(cls, e: exp.Expr, what: str, rest: str, hint: str | None) -> SemanticError:
+        """A mistake in a column's name; its place stands between the halves of what is wrong."""
+        line, column = place(e)
+        where = f" (line {line}, column {column})" if line is not None else ""
+        found = cls(f"{what}{where}{rest}", hint=hint, line=line, column=column, word=e.name)
+        found.unplaced = what + rest
+        return found
+
     @staticmethod
     def first_of(mistakes: Sequence[SemanticError]) -> SemanticError:
         """Return the first of several, which has all of them as its `mistakes`."""

@@ -266,19 +266,11 @@ that differ in this only may differ in the names of their columns.
 """
 
 CASTS = {
-    "bigint": "BIGINT",
-    "binary": "BINARY",
-    "boolean": "BOOLEAN",
-    "date": "DATE",
+    **{name: name.upper() for name in _names("bigint binary boolean date double float int")},
+    **{name: name.upper() for name in _names("smallint string tinyint")},
     "decimal": "DECIMAL(10, 0)",
-    "double": "DOUBLE",
-    "float": "FLOAT",
-    "int": "INT",
-    "smallint": "SMALLINT",
-    "string": "STRING",
     "time": "TIME(6)",
     "timestamp": "TIMESTAMP_LTZ",
-    "tinyint": "TINYINT",
 }
 """Functions of one argument that are a cast to a type.
 
@@ -322,19 +314,11 @@ saturday: saturday sat sa
 UNITS: dict[str, dict[int, dict[str, str]]] = {
     "date_trunc": {0: _TRUNCATIONS | _CLOCK_UNITS | _pairs("day: day dd")},
     "trunc": {1: _TRUNCATIONS},
-    "time_trunc": {0: _CLOCK_UNITS},
-    "time_diff": {0: _CLOCK_UNITS},
-    "extract": {0: _FIELDS},
-    "date_part": {0: _FIELDS},
-    "datepart": {0: _FIELDS},
     "next_day": {1: _DAYS},
-    "timestampadd": {0: _ADDITIONS},
-    "dateadd": {0: _ADDITIONS},
-    "date_add": {0: _ADDITIONS},
-    "timestampdiff": {0: _DIFFERENCES},
-    "timediff": {0: _DIFFERENCES},
-    "datediff": {0: _DIFFERENCES},
-    "date_diff": {0: _DIFFERENCES},
+    **{name: {0: _CLOCK_UNITS} for name in ("time_trunc", "time_diff")},
+    **{name: {0: _FIELDS} for name in ("extract", "date_part", "datepart")},
+    **{name: {0: _ADDITIONS} for name in ("timestampadd", "dateadd", "date_add")},
+    **{name: {0: _DIFFERENCES} for name in ("timestampdiff", "timediff", "datediff", "date_diff")},
 }
 """Arguments that name a unit: function, index of the argument, literal, canonical literal.
 
@@ -343,35 +327,31 @@ word in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here
 ``dateadd date_add datediff date_diff`` have one only with three arguments.
 """
 
+_PATTERN = "'yyyy-MM-dd HH:mm:ss'"
 DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "aes_decrypt": (2, ("'GCM'", "'DEFAULT'")),
-    "try_aes_decrypt": (2, ("'GCM'", "'DEFAULT'")),
-    "any_value": (1, ("false",)),
-    "approx_count_distinct": (1, ("0.05D",)),
-    "approx_percentile": (2, ("10000",)),
-    "bround": (1, ("0",)),
-    "first": (1, ("false",)),
-    "from_unixtime": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
-    "hll_sketch_agg": (1, ("12",)),
-    "lag": (1, ("1", "null")),
-    "last": (1, ("false",)),
-    "lead": (1, ("1", "null")),
-    "locate": (2, ("1",)),
-    "mask": (1, ("'X'", "'x'", "'n'", "null")),
-    "months_between": (2, ("true",)),
-    "overlay": (3, ("-1",)),
-    "regexp_extract": (2, ("1",)),
-    "regexp_extract_all": (2, ("1",)),
-    "regexp_instr": (2, ("0",)),
-    "regexp_replace": (3, ("1",)),
-    "replace": (2, ("''",)),
-    "round": (1, ("0",)),
-    "sentences": (1, ("''", "''")),
-    "sort_array": (1, ("true",)),
-    "split": (2, ("-1",)),
-    "str_to_map": (1, ("','", "':'")),
-    "to_unix_timestamp": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
-    "unix_timestamp": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
+    name: (first, values)
+    for named, first, values in (
+        ("any_value first last", 1, ("false",)),
+        ("months_between", 2, ("true",)),
+        ("sort_array", 1, ("true",)),
+        ("bround round", 1, ("0",)),
+        ("regexp_instr", 2, ("0",)),
+        ("locate regexp_extract regexp_extract_all", 2, ("1",)),
+        ("regexp_replace", 3, ("1",)),
+        ("split", 2, ("-1",)),
+        ("overlay", 3, ("-1",)),
+        ("hll_sketch_agg", 1, ("12",)),
+        ("approx_percentile", 2, ("10000",)),
+        ("approx_count_distinct", 1, ("0.05D",)),
+        ("lag lead", 1, ("1", "null")),
+        ("mask", 1, ("'X'", "'x'", "'n'", "null")),
+        ("replace", 2, ("''",)),
+        ("sentences", 1, ("''", "''")),
+        ("str_to_map", 1, ("','", "':'")),
+        ("aes_decrypt try_aes_decrypt", 2, ("'GCM'", "'DEFAULT'")),
+        ("from_unixtime to_unix_timestamp unix_timestamp", 1, (_PATTERN,)),
+    )
+    for name in named.split()
 }
 """What Spark takes for arguments that are left out: the first one's index, and literals."""
 
@@ -448,7 +428,11 @@ def takes(name: str, count: int) -> bool:
     name = ALIASES.get(name, name)
     if name not in _KINDS or name in _UNCOUNTED:
         return True
-    return any(_least(part) <= count <= _most(part) for part in _counts(name))
+    for part in _counts(name):
+        least, _, most = part.rstrip("+").partition("-")
+        if int(least) <= count <= (inf if part.endswith("+") else int(most or least)):
+            return True
+    return False
 
 
 def arguments_text(name: str) -> str:
@@ -459,14 +443,6 @@ def arguments_text(name: str) -> str:
 
 def _counts(name: str) -> list[str]:
     return ARGUMENTS.get(name, "1").split(",")
-
-
-def _least(part: str) -> int:
-    return int(part.partition("-")[0].rstrip("+"))
-
-
-def _most(part: str) -> float:
-    return inf if part.endswith("+") else int(part.rpartition("-")[2])
 
 
 def unit(function: str, index: int, literal: str) -> str | None:
@@ -483,13 +459,6 @@ SYNTAX_CLASSES = frozenset(
 """Classes of SQLGlot's trees that mean what their name and their arguments say."""
 
 GENERATOR_KINDS = {
-    "explode": ("explode", False),
-    "explode_outer": ("explode", True),
-    "posexplode": ("posexplode", False),
-    "posexplode_outer": ("posexplode", True),
-    "inline": ("inline", False),
-    "inline_outer": ("inline", True),
-    "stack": ("stack", False),
-    "json_tuple": ("json_tuple", False),
+    name: (name.removesuffix("_outer"), name.endswith("_outer")) for name in GENERATORS
 }
 """Functions that make rows, with what they do and whether they are OUTER ones."""

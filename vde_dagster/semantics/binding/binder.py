@@ -20,11 +20,12 @@ class Unsupported(Exception):
     """A construct that is not understood: the whole query is compared as text."""
 
 
-def only(e: exp.Expr, understood: set[str]) -> None:
+def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
     """Raise `Unsupported` for parts of a query that the reader of it does not look at."""
     for key, value in e.args.items():
         if value and key not in understood:
-            raise Unsupported(key.strip("_").replace("_", " ").upper())
+            words = key.strip("_").replace("_", " ")
+            raise Unsupported(f"{what} with {words}" if what else words.upper())
 
 
 Handler = Callable[["Binder", Any, Scope], Node]

@@ -274,12 +274,6 @@ _SO_FAR = ("UNBOUNDED", "PRECEDING", "CURRENT ROW", None)
 _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
-def define_windows(windows: list[exp.Expr], scope: Scope) -> None:
-    """Note the windows of a WINDOW clause."""
-    for window in windows:
-        scope.windows[window.this.name.lower()] = window
-
-
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     """A ``pending window`` node, which the SELECT completes with the group that it is over."""
     if scope.clause in ("where", "on", "group", "having"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 from sqlglot import exp
@@ -24,16 +23,8 @@ from vde_dagster.semantics.binding.names import Scope
 _MAX_CUBE = 6
 
 
-@dataclass(slots=True)
-class Grouping:
-    """The grouping sets, each a list of key expressions."""
-
-    sets: list[list[Node]]
-
-    @property
-    def keys(self) -> list[Node]:
-        """Every key expression once."""
-        return list(dict.fromkeys(key for one in self.sets for key in one))
+Grouping = list[list[Node]]
+"""The grouping sets, each a list of key expressions."""
 
 
 def bind_group_by(
@@ -45,13 +36,13 @@ def bind_group_by(
         outputs: The SELECT list, for ordinals and GROUP BY ALL.
     """
     if e is None:
-        return Grouping([[]])
+        return [[]]
     if e.args.get("totals"):
         raise Unsupported("WITH TOTALS")
     if e.args.get("all"):
         if e.expressions:
             raise Unsupported("GROUP BY ALL with more")
-        return Grouping([[o.node for o in outputs if not has_aggregate(o.node)]])
+        return [[o.node for o in outputs if not has_aggregate(o.node)]]
     scope.clause = "group"
     reader = _KeyReader(binder, outputs, scope)
     elements = [reader.element(item) for item in e.expressions]
@@ -75,8 +66,8 @@ def bind_group_by(
         raise Unsupported("grouping sets over two names of one value")
     if sets == [[]]:
         # As by a constant: of no rows Spark makes no group, where without GROUP BY it makes one.
-        return Grouping([[binder.terms.number(0)]])
-    return Grouping(sets)
+        return [[binder.terms.number(0)]]
+    return sets
 
 
 class _KeyReader:
@@ -96,13 +87,7 @@ class _KeyReader:
         if isinstance(item, exp.Cube):
             return _cube([self._keys(x) for x in item.expressions])
         if isinstance(item, exp.GroupingSets):
-            sets: list[list[Node]] = []
-            for one in item.expressions:
-                if isinstance(one, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-                    sets += self.element(one)
-                else:
-                    sets.append(self._keys(one))
-            return sets
+            return [one for inner in item.expressions for one in self.element(inner)]
         return [self._keys(item)]
 
     def _keys(self, item: exp.Expr) -> list[Node]:
@@ -163,13 +148,13 @@ def aggregate(
         nodes: Expressions of SELECT, HAVING and ORDER BY.
     """
     terms = binder.terms
-    keys = set(grouping.keys)
+    keys = dict.fromkeys(chain(*grouping))
     source = Derived(
         "agg",
         group,
         scope.correlation,
-        keys=tuple(terms.unordered("keys", list(dict.fromkeys(one))) for one in grouping.sets),
-        columns=grouping.keys,
+        keys=tuple(terms.unordered("keys", list(dict.fromkeys(one))) for one in grouping),
+        columns=list(keys),
     )
     inner: set[Any] = set(group.sources)
     memo: dict[Node, Node] = {}

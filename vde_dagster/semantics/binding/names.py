@@ -12,7 +12,7 @@ from sqlglot import exp
 from vde_dagster.base.hashing import digest_values
 from vde_dagster.base.texts import closest
 from vde_dagster.semantics.algebra.nodes import Correlation, Derived, FullJoin, Leaf, Node, Terms
-from vde_dagster.semantics.errors import SemanticError, place
+from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
 
 if TYPE_CHECKING:
@@ -146,9 +146,9 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _sees_aliases(scope: Scope) -> bool:
-    if scope.clause in ("where", "on"):
-        return False
-    return not (scope.clause == "having" and scope.in_aggregate)
+    return scope.clause not in ("where", "on") and not (
+        scope.clause == "having" and scope.in_aggregate
+    )
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
@@ -252,26 +252,16 @@ def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
     return kind
 
 
-def _where(line: int | None, column: int | None) -> str:
-    return f" (line {line}, column {column})" if line is not None else ""
-
-
 def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
-    line, column = place(e)
-    what = f"Column '{'.'.join(parts)}' is ambiguous"
-    why = f"it may come from {' or '.join(dict.fromkeys(error.tables))}."
-    return SemanticError(
-        f"{what}{_where(line, column)}: {why}",
-        hint=f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
-        line=line,
-        column=column,
-        unplaced=f"{what}: {why}",
-        word=e.name,
+    return SemanticError.of_column(
+        e,
+        f"Column '{'.'.join(parts)}' is ambiguous",
+        f": it may come from {' or '.join(dict.fromkeys(error.tables))}.",
+        f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
     )
 
 
 def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticError:
-    line, column = place(e)
     visible: list[str] = []
     tables: list[str] = []
     outer: Scope | None = scope
@@ -297,11 +287,4 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
         hint = f"The columns there are: {shown}."
     read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
     what = f"Column '{'.'.join(parts)}' does not exist{read}"
-    return SemanticError(
-        f"{what}{_where(line, column)}.",
-        hint=hint,
-        line=line,
-        column=column,
-        unplaced=f"{what}.",
-        word=e.name,
-    )
+    return SemanticError.of_column(e, what, ".", hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import Any
 
 from sqlglot import exp
@@ -19,7 +20,7 @@ from vde_dagster.semantics.algebra.nodes import (
     rewrite,
 )
 from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
-from vde_dagster.semantics.binding.calls import define_windows, sort_key
+from vde_dagster.semantics.binding.calls import sort_key
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
 from vde_dagster.semantics.binding.grouping import aggregate, bind_group_by, ordinal
 from vde_dagster.semantics.binding.names import NamedSource, Scope
@@ -76,10 +77,9 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) 
 
 def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> Rel:
     only(e, _SELECT_ARGS)
-    terms = binder.terms
     scope = Scope(outer, define_ctes(e.args.get("with_"), known, outer))
     group = bind_from(binder, e, scope)
-    define_windows(e.args.get("windows") or [], scope)
+    scope.windows = {window.this.name.lower(): window for window in e.args.get("windows") or []}
     where = e.args.get("where")
     if where is not None:
         scope.clause = "where"
@@ -90,42 +90,36 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     outputs = _select_list(binder, e, scope, made)
     group_by = e.args.get("group")
     grouping = bind_group_by(binder, group_by, outputs, scope) if group_by is not None else None
-    scope.group_keys = frozenset(grouping.keys) if grouping is not None else frozenset()
+    scope.group_keys = frozenset(chain(*grouping)) if grouping is not None else frozenset()
     having = _condition(binder, e, "having", scope)
     qualify = _condition(binder, e, "qualify", scope)
     scope.clause = "order"
     order = sort_keys(binder, e, outputs, scope)
 
-    nodes = [o.node for o in outputs] + having + qualify + order
     if grouping is None and (scope.has_aggregate or e.args.get("having") is not None):
         # Whatever it asks, also nothing: a HAVING is asked of groups.
         grouping = bind_group_by(binder, None, outputs, scope)
+    lists = [[o.node for o in outputs], having, qualify, order, *(g.args for g in made)]
     if grouping is not None:
-        arguments = [a for g in made for a in g.args]
         understood = binder.doubt is None
-        source, nodes = aggregate(binder, group, grouping, nodes + arguments, scope)
+        source, changed = aggregate(binder, group, grouping, list(chain(*lists)), scope)
         if scope.ungrouped and understood:
             binder.note("ungrouped", e, scope)
-        group = Group([source])
-        for generator in made:
-            size = len(generator.args)
-            start = len(nodes) - len(arguments)
-            generator.args = nodes[start : start + size]
-            arguments = arguments[size:]
-        nodes = nodes[: len(outputs) + len(having) + len(qualify) + len(order)]
-        having = nodes[len(outputs) : len(outputs) + len(having)]
-        group.conditions += having
+        rest = iter(changed)
+        lists = [list(islice(rest, len(some))) for some in lists]
+        for generator, arguments in zip(made, lists[4:], strict=True):
+            generator.args = arguments
+        group = Group([source], lists[1])
     if made and scope.has_window:
         binder.give_up("a generator beside a window function")
     group.sources += made
     if scope.has_window:
-        nodes = complete_windows(nodes, group.snapshot(), terms)
         if not group.sources:
             raise Unsupported("a window function without FROM")
-    size = len(outputs)
-    outputs = [o.as_node(n) for o, n in zip(outputs, nodes, strict=False)]
-    qualify = nodes[size + len(having) : size + len(having) + len(qualify)]
-    order = nodes[len(nodes) - len(order) :] if order else []
+        around = group.snapshot()
+        lists = [complete_windows(some, around, binder.terms) for some in lists[:4]]
+    outputs = [o.as_node(node) for o, node in zip(outputs, lists[0], strict=True)]
+    qualify, order = lists[2:4]
     group.conditions += qualify
     rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
     if e.args.get("distinct") is not None:
@@ -213,7 +207,11 @@ def _bind_set_operation(
     scope = Scope(outer, known)
     scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
     all_rows = "union" if op == "union" else op if distinct else f"{op} all"
-    kinds = [_common(branches, i) for i in range(len(first.outputs))]
+    # The type of a column when all branches agree on it.
+    types = [
+        [o.type for o in column] for column in zip(*(b.outputs for b in branches), strict=True)
+    ]
+    kinds = [own[0] if all(kind == own[0] for kind in own) else None for own in types]
     alike = all(kind is not None and kind.this not in _NAMING for kind in kinds)
     source = SetOperation(all_rows, branches, scope.correlation, alike)
     outputs = [
@@ -257,11 +255,6 @@ def _by_name(branch: Rel, first: Rel) -> Rel:
     if len(by_name) != len(branch.outputs) or set(by_name) != {o.name for o in first.outputs}:
         raise Unsupported("UNION BY NAME of different columns")
     return Rel(branch.group, [by_name[o.name] for o in first.outputs], branch.scope)
-
-
-def _common(branches: list[Rel], i: int) -> Any:
-    kinds = [branch.outputs[i].type for branch in branches]
-    return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
 
 
 _TRIMS = ("order", "limit", "offset")
@@ -313,14 +306,9 @@ def _distinct_rows(
         )
         order = []
     else:
-        keys = terms.unordered("keys", list(dict.fromkeys(nodes)))
-        source = Derived(
-            "agg",
-            rel.group,
-            rel.scope.correlation,
-            keys=(keys,),
-            columns=list(dict.fromkeys(nodes)),
-        )
+        columns = list(dict.fromkeys(nodes))
+        keys = terms.unordered("keys", columns)
+        source = Derived("agg", rel.group, rel.scope.correlation, keys=(keys,), columns=columns)
     known = {node: terms.make("ref", source, source.export(node)) for node in nodes}
     inner = set(rel.group.sources)
 

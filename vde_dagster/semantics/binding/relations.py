@@ -18,7 +18,7 @@ from vde_dagster.semantics.algebra.nodes import (
     conjuncts,
 )
 from vde_dagster.semantics.algebra.uniqueness import at_most_one
-from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.stars import unknown
@@ -131,9 +131,7 @@ def _entry(
 
 
 def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
-    for key, value in e.args.items():
-        if value and key not in _TABLE_ARGS:
-            raise Unsupported(f"a table with {key.replace('_', ' ')}")
+    only(e, _TABLE_ARGS, "a table")
     names = _alias_columns(e)
     if isinstance(e.this, exp.Func):
         made = _table_function(binder, e, names, scope)
@@ -256,8 +254,8 @@ def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope
         sources.group.absorb(made.group)
         sources.entries += made.entries
         return
-    names = _alias_columns(e)
-    source, outputs = bind_generator(binder, e.this, names, scope, outer=bool(e.args.get("outer")))
+    outer = bool(e.args.get("outer"))
+    source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope, outer=outer)
     sources.group.sources.append(source)
     sources.entries.append(_entry(binder, e, outputs, _alias(e), []))
 
@@ -267,9 +265,7 @@ _MOST_TABLES = 200
 
 
 def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
-    for key, value in e.args.items():
-        if value and key not in _JOIN_ARGS:
-            raise Unsupported(f"a join with {key.replace('_', ' ')}")
+    only(e, _JOIN_ARGS, "a join")
     side, kind, method = e.side.upper(), e.kind.upper(), e.method.upper()
     if method not in ("", "NATURAL") or kind not in (
         "", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"
