@@ -2,11 +2,9 @@
 
 Every name that ``SHOW FUNCTIONS`` lists stands in exactly one of the lists below, which
 ``vde_dagster_tests/spark/test_spark_functions.py`` holds against Spark's own registry. That two
-names, units or types are equal is proved there too, by running both sides on awkward values; what
-is not proved counts as written. Names and literals are in lower case.
+names, units or types are equal is proved there too; what is not counts as written, and what is in
+no list makes a query opaque. Names and literals are in lower case.
 (https://spark.apache.org/docs/latest/api/sql/)
-
-A function or construct that is in no list makes a query opaque.
 """
 
 from __future__ import annotations

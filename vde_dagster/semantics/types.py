@@ -1,10 +1,8 @@
 """Types of expressions by Spark's rules, and the types of values that a column takes.
 
 A type is found where every setting of Spark's gives the same one; of all other expressions it is
-not known. `vde_dagster_tests/spark/test_types_on_spark.py` compares with what Spark says.
-
-Rules of store assignment are those of ANSI for tables of Iceberg, whatever a session says, or
-stricter ones: the lax ones are for other tables.
+not known. `vde_dagster_tests/spark/test_types_on_spark.py` compares with what Spark says. Rules of
+store assignment are those of ANSI, which Iceberg's tables have whatever a session says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The outline of a query's text: its WITH clause, the pieces of its SELECTs, QUALIFY as a filter.
 
-Where QUALIFY becomes a filter, the author's words stay; what is added around them has names that
-begin with an underscore. DISTINCT, ORDER BY and LIMIT come after the filter, so they move out of
-the subquery.
+The author's words stay; what is added around them has names that begin with an underscore.
+DISTINCT, ORDER BY and LIMIT come after the filter, so they move out of the subquery.
 """
 
 from __future__ import annotations

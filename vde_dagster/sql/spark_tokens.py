@@ -1,10 +1,9 @@
 """From SQLGlot's tokens to tokens by which its parser reads Spark SQL as it was written.
 
-SQLGlot's parser makes one class of several functions, units, formats and literals, so that what
-was written can no longer be told. Here every call gets a name that the parser does not know, and
-becomes an `exp.Anonymous`; every literal keeps its text, quotes and all; and the syntax that only
-some functions have (`EXTRACT(DAY FROM d)`) becomes a plain call. A parser of our own by
-inheritance is impossible: compiled classes take no interpreted children.
+SQLGlot's parser makes one class of several functions, units, formats and literals. Here every call
+gets a name that the parser does not know, and becomes an `exp.Anonymous`; every literal keeps its
+text, quotes and all; and the syntax that only some functions have (`EXTRACT(DAY FROM d)`) becomes a
+plain call. A parser of our own is impossible: compiled classes take no interpreted children.
 
 The rules follow Spark's grammar (`SqlBaseParser.g4` and `SqlBaseLexer.g4` of Spark 4.1).
 """

@@ -1,8 +1,4 @@
-"""Placeholders of parameters while queries are read, the dialect that reads, and trees' memory.
-
-Trees that were just read are kept by who loads a project and then plans it: loading fills
-`ParsedQueries`, planning takes them out again. Who only loads gives none, and none are kept.
-"""
+"""Placeholders of parameters while queries are read, the dialect that reads, and trees' memory."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""Boolean expressions: comparisons, AND, OR and NOT, and conditions where NULL is as good as
-FALSE.
+"""Comparisons, AND, OR and NOT, and conditions where NULL is as good as FALSE.
 
-NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0.
-
-Three-valued logic is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too.
-(Rules: Spark's `BooleanSimplification`, but for those that only hold of two values.)
-
-NULL is as good as FALSE in WHERE, ON, HAVING, FILTER and behind WHEN. (Rules: Spark's
-`ReplaceNullWithFalseInPredicate` and `SimplifyConditionalsInPredicate`.)
+NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0. Three-valued logic
+is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too. NULL is as good as
+FALSE in WHERE, ON, HAVING, FILTER and behind WHEN. (Spark: `BooleanSimplification`, but for what
+holds of two values only, `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
 """
 
 from __future__ import annotations

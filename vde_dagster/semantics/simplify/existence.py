@@ -1,15 +1,10 @@
-"""Joins and IN that only ask whether there is a row, as EXISTS; EXISTS on the keys of a grouping,
-asked of its rows.
+"""Joins and IN that only ask whether there is a row, as EXISTS; EXISTS on keys of a grouping, asked
+of its rows as Spark's optimiser does with semi and anti joins (`PushDownLeftSemiAntiJoin`).
 
 Such joins are ``a JOIN d ON a.k = d.k`` of which no column of ``d`` is used, whose key is ``k``;
 ``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with one match of which it is only
-asked if there was one.
-
-EXISTS on keys of a grouping is asked of the rows that it groups, as Spark's optimiser does with
-semi and anti joins (`PushDownLeftSemiAntiJoin`).
-
-``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)`` is. Elsewhere it may be NULL
-instead of FALSE, so NOT IN is NOT EXISTS only if neither side has NULLs.
+asked if there was one. ``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)`` is;
+elsewhere it may be NULL instead of FALSE, so NOT IN is NOT EXISTS only if neither side has NULLs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Facts about expressions: type, possible NULLs, possible failure, and types whose equal values
-are one value.
+"""Facts about expressions: type, possible NULLs and errors, and whether equal values are one value.
 
-Unknown is an answer, and the usual one: a type counts only where all settings of Spark's give the
-same, and where values of the type need no conversion to be compared with each other.
+A type counts only where all settings of Spark's give the same, and where values of the type need no
+conversion to be compared with each other; of most expressions it is not known.
 """
 
 from __future__ import annotations

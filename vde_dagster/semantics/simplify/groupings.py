@@ -1,7 +1,5 @@
-"""Groupings that change nothing: DISTINCT over a key, or where repeated rows do not count.
-
-Rows of EXISTS, of DISTINCT, of INTERSECT and EXCEPT, and those that MIN and MAX are taken of may be
-repeated at will, so a DISTINCT below them is left out.
+"""Groupings that change nothing: DISTINCT over a key, or where repeated rows do not count, as below
+EXISTS, DISTINCT, INTERSECT, EXCEPT, MIN and MAX.
 
 Grouping makes 0.0 of -0.0, and pads what is CHAR. Who compares a key, or groups by it again, finds
 the same with or without the grouping; who writes it as text, or divides by it, does not. (Spark's

@@ -1,9 +1,5 @@
 """Joins in their shortest form: outer joins that are inner ones, FULL JOINs of one side, and joins
-of a table with itself.
-
-Of joins with itself, ``u AS x JOIN u AS y ON x.id = y.id`` is ``u AS x WHERE x.id IS NOT NULL``
-where ``id`` is a key of ``u``, and ``EXISTS (SELECT 1 FROM u AS y WHERE y.id = x.id AND y.v > 1)``
-asks for ``x.v > 1``.
+of a table with itself by a key, of which one reading is enough.
 """
 
 from __future__ import annotations

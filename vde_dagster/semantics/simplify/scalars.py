@@ -1,12 +1,8 @@
-"""Casts, arithmetic, functions of texts, and parts of structs and arrays, without steps that
-change nothing.
+"""Casts, arithmetic, functions of texts, and parts of structs and arrays, without needless steps.
 
-Not among such steps: ``x + 0`` of floats (it makes 0.0 of -0.0), ``x * 0`` (NULL, NaN), and sums in
-another order (they overflow elsewhere).
-
-(Rules: Spark's `LikeSimplification`, `CombineConcats`, `SimplifyCaseConversionExpressions`.)
-
-(Spark does so itself: `BinaryArithmeticWithDatetimeResolver`, `ParseToDate`, `Extract`.)
+``x + 0`` of floats (it makes 0.0 of -0.0), ``x * 0`` (NULL, NaN), and sums in another order (they
+overflow elsewhere) stay. (Spark: `LikeSimplification`, `CombineConcats`, `ParseToDate`, `Extract`,
+`SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
 """
 
 from __future__ import annotations

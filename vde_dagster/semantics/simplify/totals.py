@@ -1,10 +1,9 @@
 """Aggregate functions in one form, and totals of totals in one step.
 
-(Rules: Spark's `EliminateAggregateFilter` and `EliminateDistinct`.)
-
 ``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` counts the
 rows of ``t``, also through joins that ask for keys of the inner grouping alone, and through UNION
 ALL. Only integers are added up in another order: sums of floats would be rounded otherwise.
+(Spark: `EliminateAggregateFilter` and `EliminateDistinct`.)
 """
 
 from __future__ import annotations

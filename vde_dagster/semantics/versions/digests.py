@@ -7,7 +7,7 @@ depths do not collide, and correlated ones are told apart. Where sources are equ
 all ways to number them are tried and the least hash is kept, so that the order in which a query
 names them does not matter.
 
->>> from vde_dagster.semantics import analyze
+>>> from vde_dagster.semantics.analysis import analyze
 >>> def rows(query):
 ...     return analyze(query, {"t": {"a": "INT", "k": "INT"}}).version.rows
 >>> one = rows("SELECT x.a FROM t AS x JOIN t AS y ON x.k = y.a")

@@ -1,13 +1,9 @@
 """Calls, operators, types and parts of dates of other dialects that Spark, under the names that
 SQLGlot gives them, reads as something else.
 
-Sources: modern-sql.com/caniuse/greatest-least (which GREATEST is NULL with a NULL), PostgreSQL's
-manual 8.1.2 (how NUMERIC and DOUBLE PRECISION round), DuckDB itself (its cases in
-`fixtures/other_dialects.yaml` were run); what is said of a tree is SQLGlot's: `typed` divisions,
-`ignore_nulls`, and the day on which a week begins.
-
-Sunday is the first day of the week in Spark's DAYOFWEEK (1 to 7), Monday in its WEEKDAY (0 to 6);
-its weeks are ISO's. What the others count is in their manuals' tables of date parts.
+Sources: modern-sql.com/caniuse/greatest-least, PostgreSQL's manual 8.1.2 (how numbers round), the
+dialects' tables of date parts, DuckDB itself (its cases in `fixtures/other_dialects.yaml` were
+run). In Spark Sunday is day 1 of DAYOFWEEK, Monday day 0 of WEEKDAY; its weeks are ISO's.
 """
 
 from __future__ import annotations
