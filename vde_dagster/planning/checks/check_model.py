@@ -192,7 +192,7 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
     shortest = min(lasting, key=lambda one: one.value)
     if max(unit.value, min(one.value for one in asked)) >= shortest.value:
         return
-    part, whole = unit.name.lower().replace("_", " "), shortest.name.lower()
+    part, whole = unit.text, shortest.text
     yield Problem(
         f"{model.name} is filled by the {part}, and each fill replaces the whole {whole} that is "
         f"its partition ({', '.join(model.partitioned_by)}): rows of the rest of it are lost",
@@ -352,7 +352,7 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     from vde_dagster.semantics.errors import SemanticError
 
     types = {column.name: column.type or "UNKNOWN" for column in known.columns}
-    shown = ", ".join(f"{text} AS {_name(i)}" for i, (_, text) in enumerate(kind.assignments))
+    shown = ", ".join(f"{text} AS v{i}" for i, (_, text) in enumerate(kind.assignments))
     only = " AND ".join(f"({text})" for text in kind.conditions)
     query = f"SELECT {shown or '1 AS v'} FROM source CROSS JOIN target"
     try:
@@ -380,7 +380,9 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
     kind = model.kind
     if not kind.earlier_intervals or not kind.assignments:
         return
-    changed = {name.lower() for name, text in kind.assignments if text.lower() != _of_table(name)}
+    changed = {
+        name.lower() for name, text in kind.assignments if text.lower() != f"target.{name}".lower()
+    }
     for column, text in dict(kind.assignments).items():
         if changed.isdisjoint(_counted(text)):
             continue
@@ -401,7 +403,7 @@ def _refused(
 
     of_column = {name.lower(): (name, type_) for name, type_ in types.items()}
     for number, (column, text) in enumerate(known.model.kind.assignments):
-        value = values.get(_name(number), "UNKNOWN")
+        value = values.get(f"v{number}", "UNKNOWN")
         name, type_ = of_column.get(column.lower(), (column, "UNKNOWN"))
         if is_refused(value, type_):
             yield Problem(
@@ -447,14 +449,6 @@ def _operators() -> tuple[type[exp.Expr], ...]:
     from sqlglot import exp
 
     return (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.BitwiseXor)
-
-
-def _of_table(column: str) -> str:
-    return f"target.{column}".lower()
-
-
-def _name(number: int) -> str:
-    return f"v{number}"
 
 
 _CHECKS = (

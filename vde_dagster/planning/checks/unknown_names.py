@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
@@ -64,27 +65,23 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     columns = [column.name for column in known.columns]
     have = {name.lower() for name in columns}
 
-    def problems(what: str, words: str, named: list[str], certain: bool) -> Iterator[Problem]:
-        for name in dict.fromkeys(named):
-            if name.lower() not in have:
+    declared = [column.name for column in model.columns] if model.query is not None else []
+    named: tuple[tuple[str, str, Iterable[str | None]], ...] = (
+        ("partitioned_by", "partitioned_by names", map(_column, model.partitioned_by)),
+        ("clustered_by", "clustered_by names", map(_column, model.clustered_by)),
+        ("columns", "columns declares", declared),
+        ("column_descriptions", "column_descriptions names", model.column_descriptions),
+        ("grain", "its grain names", chain.from_iterable(model.grains)),
+    )
+    for what, words, names in named:
+        for name in dict.fromkeys(names):
+            if name and name.lower() not in have:
                 yield Problem(
                     f"{model.name} has no column '{name}', which {words}",
                     suggest(name, columns, "its columns"),
                     place_in_header(model, what, name),
-                    certain,
+                    certain=what in ("partitioned_by", "clustered_by"),
                 )
-
-    layout = [_column(text) for text in model.partitioned_by]
-    yield from problems("partitioned_by", "partitioned_by names", [c for c in layout if c], True)
-    sort = [_column(text) for text in model.clustered_by]
-    yield from problems("clustered_by", "clustered_by names", [c for c in sort if c], True)
-    if model.query is not None:
-        declared = [column.name for column in model.columns]
-        yield from problems("columns", "columns declares", declared, False)
-    described = list(model.column_descriptions)
-    yield from problems("column_descriptions", "column_descriptions names", described, False)
-    grains = [name for grain in model.grains for name in grain]
-    yield from problems("grain", "its grain names", grains, False)
 
 
 def undeclared(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
@@ -213,7 +210,9 @@ def absent_tables(
     for name in absent:
         meant = _meant(name, own)
         file = name.namespace.lower() in _FILES
-        readers = [str(one) for one, model in models.items() if name in _named(model)]
+        readers = [
+            str(one) for one, m in models.items() if name in (*m.depends_on, *m.audited_against)
+        ]
         reader = readers[0] if readers else "a model"
         what = f"{reader} reads {name}, which is no model, not declared and not in the catalog"
         hint = "declare tables that others write in external_models.yaml"
@@ -227,10 +226,6 @@ def absent_tables(
         elif meant is not None:
             hint = f"did you mean '{meant}'? Else {hint}"
         yield Problem(what, hint, models[name].location, certain=file or meant is not None)
-
-
-def _named(model: Model) -> tuple[ModelName, ...]:
-    return *model.depends_on, *model.audited_against
 
 
 def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:

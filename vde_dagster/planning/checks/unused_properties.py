@@ -15,7 +15,6 @@ from vde_dagster.planning.checks.diagnostics import (
     repeated_properties,
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.kinds import Kind
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
 from vde_dagster.project.model import Model
 from vde_dagster.project.properties.model_properties import METADATA
@@ -52,13 +51,13 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
         message = f"property '{name}' is given twice; the last one counts"
         place = place_in_header(model, name, name)
         yield Problem(message, "remove the other one", place, certain=False)
-    lacking = {} if kind.owns_table else _OF_TABLES
-    if not kind.is_shown:
-        lacking = {**lacking, **_OF_VIEWS}
+    lacking = ({} if kind.owns_table else _OF_TABLES) | ({} if kind.is_shown else _OF_VIEWS)
     for name, why in lacking.items():
         if name in given:
             yield _idle(model, name, f"property '{name}' does nothing: a {kind.name} model {why}")
-    for name in sorted(given.get("kind", frozenset()) - _read_of(kind)):
+    # How the kind's own SQL is written is read with it.
+    read = {item.name for item in kind.properties} | {"name", "dialect"}
+    for name in sorted(given.get("kind", frozenset()) - read):
         why = f": {_OF_KINDS[name]}" if name in _OF_KINDS else ""
         yield _idle(model, name, f"property '{name}' does nothing for a {kind.name} model{why}")
 
@@ -100,11 +99,6 @@ def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
                 place,
                 certain=False,
             )
-
-
-def _read_of(kind: Kind) -> frozenset[str]:
-    # How the kind's own SQL is given is read with it.
-    return frozenset(item.name for item in kind.properties) | {"name", "dialect"}
 
 
 def _idle(model: Model, name: str, message: str) -> Problem:

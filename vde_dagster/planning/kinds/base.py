@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError
@@ -11,6 +13,8 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
+
+K = TypeVar("K", bound=Kind)
 
 
 class Meaning:
@@ -100,6 +104,12 @@ class Meaning:
             time_type: Spark SQL type of the column that tells intervals apart, if there is one.
         """
         return rows
+
+
+def kind_of(model: Model, type_: type[K]) -> K:
+    """Return a model's kind as the one that it is known to be."""
+    assert isinstance(model.kind, type_)
+    return model.kind
 
 
 def version_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
@@ -10,7 +11,7 @@ from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
-from vde_dagster.planning.kinds.base import Meaning, version_of
+from vde_dagster.planning.kinds.base import Meaning, kind_of, version_of
 from vde_dagster.project.kinds import Custom, IncrementalByTimeRange, IncrementalUnmanaged, Kind
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
@@ -47,15 +48,13 @@ class TimeRangeMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the time column: rows outside of the filled intervals never get in."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalByTimeRange)
+        kind = kind_of(model, IncrementalByTimeRange)
         column = version_of(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys that tell the pieces apart: those with the time column."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalByTimeRange)
+        kind = kind_of(model, IncrementalByTimeRange)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
 
@@ -71,8 +70,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
     def most_intervals(self, model: Model) -> int | None:
         """Return no more than one condition can list, where the column's text does not sort."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalByTimeRange)
+        kind = kind_of(model, IncrementalByTimeRange)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)
         if per_interval is None:
@@ -101,7 +99,11 @@ class PartitionMeaning(IncrementalMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys that tell partitions apart: a fill writes whole partitions."""
-        by = {name.lower() for text in model.partitioned_by for name in _columns_of(model, text)}
+        by = {
+            name.lower()
+            for text in model.partitioned_by
+            for name in _columns_of(_read(model, text))
+        }
         keys = (key for key in version.unique_keys if by <= {name.lower() for name in key})
         return tuple(keys)
 
@@ -111,8 +113,7 @@ class UnmanagedMeaning(PartitionMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Say whether rows are replaced, and by which partitions."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalUnmanaged)
+        kind = kind_of(model, IncrementalUnmanaged)
         if kind.insert_overwrite:
             return digest("overwritten", super().rows(model, version))
         return digest("appended", version.rows)
@@ -124,8 +125,7 @@ class UnmanagedMeaning(PartitionMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return no key where fills add rows."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalUnmanaged)
+        kind = kind_of(model, IncrementalUnmanaged)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 
 
@@ -142,19 +142,19 @@ def _read(model: Model, text: str) -> Expression:
         ) from error
 
 
-def _columns_of(model: Model, text: str) -> tuple[str, ...]:
-    return tuple(parts[0] for parts, _ in _read(model, text).mentions)
+def _columns_of(expression: Expression) -> Iterator[str]:
+    return (parts[0] for parts, _ in expression.mentions)
 
 
 def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
     out = []
     for text in model.partitioned_by:
-        columns = _columns_of(model, text)
+        found = _read(model, text)
         names = {
             name.lower(): version_of(model, version, name, named_in="partitioned_by")
-            for name in columns
+            for name in _columns_of(found)
         }
-        out.append(_read(model, text).renamed(names))
+        out.append(found.renamed(names))
     return sorted(out)
 
 
@@ -163,8 +163,7 @@ class CustomMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the function's code, what it is told, and every column in order."""
-        kind = model.kind
-        assert isinstance(kind, Custom)
+        kind = kind_of(model, Custom)
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
-from vde_dagster.planning.kinds.base import Meaning, version_of
+from vde_dagster.planning.kinds.base import Meaning, kind_of, version_of
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
-from vde_dagster.planning.kinds.simple import proven_keys
+from vde_dagster.planning.kinds.simple import audited_keys
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, IncrementalByUniqueKey, ScdType2
 from vde_dagster.project.kinds.scd_type_2 import ALL, columns_of, part_column
@@ -15,19 +17,16 @@ from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import read_expression
 
-_SIDES = ("source", "target")
-
 
 class UniqueKeyMeaning(IncrementalMeaning):
     """One row per key: the newest that was merged."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key, what decides which of a key's rows is kept, and how rows are merged."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalByUniqueKey)
+        kind = kind_of(model, IncrementalByUniqueKey)
         key = [version_of(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
-        if not _one_row_per_key(kind, version):
+        if not _one_row_per_key(kind.unique_key, version):
             # Which of a key's rows is kept is decided by all columns in their order.
             rows = digest("one of several", rows, *version.columns.values())
         if kind.when_matched or kind.merge_filter:
@@ -40,11 +39,10 @@ class UniqueKeyMeaning(IncrementalMeaning):
         Nothing is promised where the filter lets a key be inserted that is there, or where a
         clause sets what the key is made of.
         """
-        kind = model.kind
-        assert isinstance(kind, IncrementalByUniqueKey)
+        kind = kind_of(model, IncrementalByUniqueKey)
         columns = {name.lower() for name in kind.unique_key}
         for text in kind.key_expressions:
-            columns |= _columns_of(text)
+            columns |= {parts[0].lower() for parts, _ in read_expression(text).mentions}
         sets = {
             column.lower()
             for _, assigned in kind.when_matched
@@ -54,23 +52,14 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return () if kind.merge_filter or sets & columns else (frozenset(columns),)
 
 
-def _one_row_per_key(kind: IncrementalByUniqueKey, version: SemanticVersion) -> bool:
+def _one_row_per_key(key: Iterable[str], version: SemanticVersion) -> bool:
     """Say whether the query itself returns no key twice."""
-    key = {name.lower() for name in kind.unique_key}
+    key = {name.lower() for name in key}
     return any({name.lower() for name in known} <= key for known in version.unique_keys)
 
 
-def _columns_of(text: str) -> set[str]:
-    from vde_dagster.sql.expressions import read_expression
-
-    return {parts[0].lower() for parts, _ in read_expression(text).mentions}
-
-
 def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
-    from vde_dagster.sql.expressions import read_expression
-
-    kind = model.kind
-    assert isinstance(kind, IncrementalByUniqueKey)
+    kind = kind_of(model, IncrementalByUniqueKey)
     out = []
     for text in kind.key_expressions:
         found = read_expression(text)
@@ -82,19 +71,15 @@ def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
 
 def _merge(model: Model, version: SemanticVersion) -> list[str]:
     """Return the clauses and the filter over the versions of their columns."""
-    from vde_dagster.sql.expressions import read_expression
-
-    kind = model.kind
-    assert isinstance(kind, IncrementalByUniqueKey)
+    kind = kind_of(model, IncrementalByUniqueKey)
     versions = {n.lower(): version_of(model, version, n) for n in kind.merge_columns}
-    sides = dict.fromkeys(_SIDES, versions)
 
     def over_versions(text: str) -> str:
         if text in ("", "*"):
             return text
         found = read_expression(text)
         check_steady(model, found.functions, text, ("aggregate", "ordered aggregate"))
-        return found.renamed_sides(sides)
+        return found.renamed_sides(dict.fromkeys(("source", "target"), versions))
 
     out = ["filter", over_versions(kind.merge_filter)]
     for condition, assigned in kind.when_matched:
@@ -140,8 +125,10 @@ class ScdMeaning(Meaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key, what makes a version, how its time is told, and the marks."""
-        kind = _kind(model)
+        kind = kind_of(model, ScdType2)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
+        plain = all(part_column(part) is not None for part in kind.unique_key)
+        one_row = plain and _one_row_per_key(kind.key_columns, version)
         updated = kind.updated_at_name
         compared = kind.compared
         if compared is None:
@@ -166,7 +153,7 @@ class ScdMeaning(Meaning):
             *changes,
             "|",
             # Which of a key's rows is taken is decided by all columns in their order.
-            *([] if _one_row_per_version(kind, version) else version.columns.values()),
+            *([] if one_row else version.columns.values()),
         )
 
     def fill(self, model: Model, rows: str) -> str:
@@ -183,17 +170,14 @@ class ScdMeaning(Meaning):
         No version lasts no time, so no two of a key begin or end together. Audits look at the
         whole table after every fill.
         """
-        kind = _kind(model)
+        kind = kind_of(model, ScdType2)
         key = frozenset(name.lower() for name in kind.key_columns)
         keys = [key | {kind.valid_from_name.lower()}, key | {kind.valid_to_name.lower()}]
-        for audit in model.audits:
-            if audit.blocking:
-                keys += proven_keys(audit.query)
-        return tuple(dict.fromkeys(keys))
+        return tuple(dict.fromkeys((*keys, *audited_keys(model))))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
         """Return the ends of a version, which must have names of their own."""
-        kind = _kind(model)
+        kind = kind_of(model, ScdType2)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(
                 f"{model.name}: valid_from_name equals valid_to_name: '{kind.valid_from_name}'",
@@ -206,13 +190,8 @@ class ScdMeaning(Meaning):
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
         """Hash the rows and which end it is: its name takes no part."""
-        end = "from" if column.name == _kind(model).valid_from_name else "to"
+        end = "from" if column.name == kind_of(model, ScdType2).valid_from_name else "to"
         return digest("added", "scd", end, rows)
-
-
-def _kind(model: Model) -> ScdType2:
-    assert isinstance(model.kind, ScdType2)
-    return model.kind
 
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
@@ -224,11 +203,3 @@ def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
     expression = read_expression(part)
     check_steady(model, expression.functions, part)
     return expression.renamed(versions)
-
-
-def _one_row_per_version(kind: ScdType2, version: SemanticVersion) -> bool:
-    """Say whether the query itself returns no key twice."""
-    if any(part_column(part) is None for part in kind.unique_key):
-        return False
-    key = {name.lower() for name in kind.key_columns}
-    return any({name.lower() for name in known} <= key for known in version.unique_keys)

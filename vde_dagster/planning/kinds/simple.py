@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.planning.kinds.base import Meaning
+from vde_dagster.planning.kinds.base import Meaning, kind_of
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
@@ -22,11 +23,7 @@ class WholeMeaning(Meaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys, and those that a blocking audit checks."""
-        keys = list(version.unique_keys)
-        for audit in model.audits:
-            if audit.blocking:
-                keys += proven_keys(audit.query)
-        return tuple(dict.fromkeys(keys))
+        return tuple(dict.fromkeys((*version.unique_keys, *audited_keys(model))))
 
 
 class SeedMeaning(WholeMeaning):
@@ -36,15 +33,14 @@ class SeedMeaning(WholeMeaning):
 
     def own_version(self, model: Model) -> SemanticVersion:
         """Return the version that the file's rows and values make."""
-        assert isinstance(model.kind, Seed)
-        values = dict(model.kind.column_hashes)
+        kind = kind_of(model, Seed)
+        values = dict(kind.column_hashes)
         typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
-        return SemanticVersion(rows=model.kind.rows_hash, columns=typed, opaque=None)
+        return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the file's path and settings of reading, which its hashes lack."""
-        assert isinstance(model.kind, Seed)
-        kind = model.kind
+        kind = kind_of(model, Seed)
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]
 
 
@@ -83,6 +79,13 @@ _ALLOWED = frozenset({"expressions", "from_", "group", "having"})
 """What a query may have: a condition, for instance, would look at some of the rows only."""
 
 
+def audited_keys(model: Model) -> Iterator[frozenset[str]]:
+    """Yield the sets of columns that blocking audits of all of a table prove to be unique."""
+    for audit in model.audits:
+        if audit.blocking:
+            yield from proven_keys(audit.query)
+
+
 @lru_cache(maxsize=4096)
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
     """Return the sets of columns, in lower case, of which a query would find two equal rows.
@@ -110,8 +113,7 @@ def _selects(tree: exp.Expr) -> list[exp.Expr]:
     from sqlglot import exp
 
     if isinstance(tree, exp.Union):
-        given = {name for name, value in tree.args.items() if value}
-        plain = given <= {"this", "expression"} and tree.args.get("distinct") is False
+        plain = _given(tree) <= {"this", "expression"} and tree.args.get("distinct") is False
         return [*_selects(tree.this), *_selects(tree.expression)] if plain else []
     return [tree]
 
@@ -123,18 +125,19 @@ def _key(select: exp.Expr) -> frozenset[str]:
     if not isinstance(select, exp.Select):
         return frozenset()
     group, having = select.args.get("group"), select.args.get("having")
-    if {name for name, value in select.args.items() if value} - _ALLOWED or not group:
+    if _given(select) - _ALLOWED or not group or _given(group) != {"expressions"}:
         return frozenset()
     if not _reads_the_model(select) or not having or not _is_repeated(having.this):
-        return frozenset()
-    if {name for name, value in group.args.items() if value} != {"expressions"}:
         return frozenset()
     columns = group.expressions
     if not all(isinstance(c, exp.Column) and not c.args.get("table") for c in columns):
         return frozenset()
-    if not all(_is_one_value(expression.unalias()) for expression in select.expressions):
-        return frozenset()
-    return frozenset(column.name.lower() for column in columns)
+    proves = all(_is_one_value(expression.unalias()) for expression in select.expressions)
+    return frozenset(column.name.lower() for column in columns) if proves else frozenset()
+
+
+def _given(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}
 
 
 def _is_one_value(expression: exp.Expr) -> bool:
@@ -153,7 +156,7 @@ def _reads_the_model(select: exp.Select) -> bool:
 
     source = select.args.get("from_")
     table = source.this if source else None
-    if not isinstance(table, exp.Table) or {n for n, v in table.args.items() if v} != {"this"}:
+    if not isinstance(table, exp.Table) or _given(table) != {"this"}:
         return False
     return isinstance(table.this, exp.Parameter) and table.this.name.lower() == "this_model"
 
