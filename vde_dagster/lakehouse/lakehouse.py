@@ -69,12 +69,7 @@ class Lakehouse:
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
     def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it, for reading.
-
-        Raises:
-            ExecutionError: There is no such table.
-            DamagedFileError: Its metadata file is missing or damaged.
-        """
+        """Return a table as PyIceberg has it, for reading."""
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
         from pyiceberg.table.metadata import TableMetadataUtil
@@ -105,11 +100,7 @@ class Lakehouse:
             raise
 
     def table_metadata(self, ref: TableRef) -> dict[str, Any]:
-        """Return a table's metadata as JSON data.
-
-        Raises:
-            ExecutionError: There is no such table, or its metadata file is missing.
-        """
+        """Return a table's metadata as JSON data."""
         return self._read_table(ref)[1]
 
     def _read_table(self, ref: TableRef) -> tuple[str, dict[str, Any]]:
@@ -122,11 +113,7 @@ class Lakehouse:
         return location, read_metadata(self.files, location, str(ref))
 
     def table_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]]:
-        """Return (name, Spark SQL type, description) of a table's columns, in order.
-
-        Raises:
-            ExecutionError: There is no such table.
-        """
+        """Return (name, Spark SQL type, description) of a table's columns, in order."""
         return current_columns(self.table_metadata(ref))
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
@@ -142,11 +129,7 @@ class Lakehouse:
         return head_of(self.table_metadata(ref), branch)
 
     def create_table(self, new: NewTable) -> bool:
-        """Make an unpartitioned table, perhaps with a branch to begin with, and its namespace.
-
-        Raises:
-            ExecutionError: Iceberg has no such type, or a file could not be written.
-        """
+        """Make an unpartitioned table, perhaps with a branch to begin with, and its namespace."""
         return create_table(self, new)
 
     def published_views(self, environment: str) -> list[TableRef]:

@@ -54,14 +54,10 @@ class Retention:
     Args:
         history_versions: The most definitions of an environment that are kept for a rollback:
             what it showed, in models and tables. Runs that only fill make versions, and none.
-        history: How long a version is kept after another replaced it.
         grace: How long anything is kept after the last use of it ended; has to be longer than
             the longest run.
-        cap: The largest share of all tables that may be given up at once.
-        cap_floor: So many may be given up at once whatever their share.
         orphan_grace: How long a data file is kept that was written and never committed; has to
             be longer than the longest run.
-        orphan_cap: The most such files that are deleted at once.
     """
 
     history_versions: int = 50
@@ -99,8 +95,6 @@ class Mark:
     """Reachable and unreachable records.
 
     Args:
-        reasons: Why a live table is kept, by table id.
-        unreachable: Live tables that nothing reaches, oldest first.
         held_back: Those of them that the cap keeps for the next time.
         forgotten: (environment, version) that are no longer kept for a rollback, with the reason.
         dead_plans: Open plans that nobody can apply any more, by id, with the reason.

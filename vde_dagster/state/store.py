@@ -116,10 +116,6 @@ class StateStore:
 
         Args:
             url: `sqlite:///path/to/file.db` or `postgresql://user@host/database`.
-
-        Raises:
-            UsageError: The URL names neither a SQLite file nor a PostgreSQL database.
-            StoreError: The database cannot be reached, or was written by newer code.
         """
         database = Database(make_engine(url), clock, effects)
         ensure_schema(database)
@@ -157,11 +153,7 @@ class ProjectStore:
             )
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the owner, if that may be the project that the store was opened for.
-
-        Raises:
-            UsageError: The state belongs to another project.
-        """
+        """Return the owner, if that may be the project that the store was opened for."""
         owner = self.owner(connection)
         if owner is None or self.own is None or not self.own.is_other(owner):
             return owner
@@ -178,13 +170,12 @@ class ProjectStore:
     def adopt(self, connection: Connection) -> None:
         """Let the state belong to the project from this publication on."""
         owner = self.require_own(connection)
-        own = self.own
-        if own is None:
+        known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own
+        if known is None or known == owner:
             return
-        if owner is None:
-            values = {"project_id": own.id, "name": own.name, "named": own.named}
-            row = {"number": 1, **values, "since": self.database.clock.now()}
-            connection.execute(insert(_ROW), [row])
-        elif (known := own.or_known(owner)) != owner:
-            values = {"project_id": known.id, "name": known.name, "named": known.named}
+        values = {"project_id": known.id, "name": known.name, "named": known.named}
+        if owner is not None:
             connection.execute(update(_ROW).values(**values))
+        else:
+            since = self.database.clock.now()
+            connection.execute(insert(_ROW).values(number=1, since=since, **values))

@@ -18,12 +18,7 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Return the catalog of a project, or None for the one in its state's database.
-
-    Raises:
-        ProjectError: A setting names an environment variable that is not set.
-        UsageError: The catalog's distribution is not installed, or broken.
-    """
+    """Return the catalog of a project, or None for the one in its state's database."""
     plugin = settings.catalog_type or ("nessie" if settings.nessie.uri else None)
     if plugin:
         return _PLUGINS.require(plugin)(settings, effects)
@@ -66,9 +61,6 @@ def spark_catalog(
 
     Schema version V1 is what makes views possible. The cache is off: with it a session serves
     tables that are up to 30 s old.
-
-    Raises:
-        UsageError: The database is neither SQLite nor PostgreSQL.
     """
     options = jdbc_options(state_url)
     backend = state_url.partition(":")[0].partition("+")[0]

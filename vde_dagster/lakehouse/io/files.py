@@ -86,11 +86,7 @@ class MetadataFiles:
         return parsed
 
     def read_whole(self, location: str, what: str) -> bytes:
-        """Read a file that has to be there.
-
-        Raises:
-            DamagedFileError: It is not there.
-        """
+        """Read a file that has to be there."""
         try:
             return self._read(location)
         except FileNotFoundError as error:
@@ -145,9 +141,6 @@ class MetadataFiles:
 
         Args:
             files: (location, content); no location may exist yet.
-
-        Raises:
-            ExecutionError: A file could not be written, or not be flushed to its disk.
         """
         listed = list(files)
         try:
@@ -175,9 +168,7 @@ class MetadataFiles:
     def delete_all(
         self, locations: Iterable[str], point: str, *, keep_folders: bool = False
     ) -> None:
-        """Delete files that may be gone already, and folders left empty unless others may write
-        there.
-        """
+        """Delete files and folders left empty; what is gone already is no error."""
         folders: set[str] = set()
         for location in locations:
             with self._effects.at(point, location):

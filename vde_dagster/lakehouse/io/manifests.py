@@ -252,10 +252,9 @@ def bytes_of_no_other(
 def unused_files(
     files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
 ) -> list[str]:
-    """Return the files that are reachable from a table's metadata before, and not after.
+    """Return the files reachable from a table's metadata before, and not after.
 
-    Returns:
-        Locations; those of forgotten snapshots whose own files are damaged are not among them.
+    Those of forgotten snapshots whose own files are damaged are not among them.
 
     Raises:
         DamagedFileError: A manifest of what is kept cannot be read, so that it is not known what
@@ -289,7 +288,6 @@ def named_by_snapshot(
     """Return a manifest list, its manifests and every data and delete file that they name.
 
     Args:
-        known: Files by manifest, added to: each manifest is read once.
         deleted: Whether files that the snapshot itself deleted are among them: an older one has
             them.
 

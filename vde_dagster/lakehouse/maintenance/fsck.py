@@ -141,9 +141,6 @@ def fsck(
     Args:
         orphan_grace: How old a data file is that cannot be committed any more.
         deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
-
-    Raises:
-        StoreError: The state store cannot be reached.
     """
     findings = _database(lakehouse)
     try:

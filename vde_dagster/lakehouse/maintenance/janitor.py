@@ -108,11 +108,7 @@ def clean(
     *,
     dry_run: bool = False,
 ) -> JanitorReport:
-    """Drop expired environments, then whatever no kept version reaches, then left-over files.
-
-    Raises:
-        StoreError: The state store cannot be reached.
-    """
+    """Drop expired environments, then whatever no kept version reaches, then left-over files."""
 
     run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:

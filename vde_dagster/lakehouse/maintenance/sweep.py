@@ -60,7 +60,6 @@ class Decision:
 
     Args:
         outcome: `planned` in a dry run; `kept` when nothing was to be done.
-        bytes: How much that frees, or what is kept takes, when known.
     """
 
     action: Action
@@ -108,9 +107,7 @@ class Cleaning:
             self.tell(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
-        """Carry out a decision, unless this is a dry run or there is nothing to do; report
-        failures.
-        """
+        """Carry out a decision, unless this is a dry run; a failure is reported as one."""
         if self.dry_run:
             self.tell(replace(decision, outcome="planned"))
             return
@@ -222,10 +219,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, dict[str, Any]]]:
-    """Yield those tables that the catalog has, with their metadata.
-
-    A table whose metadata cannot be read is left alone, and that is said.
-    """
+    """Yield those tables that the catalog has, with their metadata."""
     ledger = list(ledger)
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     for table in ledger:

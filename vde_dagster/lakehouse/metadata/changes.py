@@ -125,11 +125,7 @@ def move_back(
 
 
 def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
-    """Return the snapshots that were replaced too long ago and that nothing points to.
-
-    Args:
-        oldest_ms: Snapshots replaced before this instant go (milliseconds since 1970, UTC).
-    """
+    """Return the snapshots replaced before an instant (ms since 1970) that nothing names."""
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
     replaced_at = {
@@ -160,14 +156,7 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Add columns, which are NULL in every row that is there.
-
-    Args:
-        columns: (name, Spark SQL type); those whose names the table has are left out.
-
-    Raises:
-        ExecutionError: Iceberg has no such type; the message names the column.
-    """
+    """Add columns, NULL in every row that is there, whose names the table has not."""
     fields = current_schema(metadata)["fields"]
     taken = {field["name"].lower() for field in fields}
     new = [(name, type_, None) for name, type_ in columns if name.lower() not in taken]

@@ -213,11 +213,7 @@ def _unquote(text: str) -> str:
 
 
 def iceberg_to_spark(kind: Any) -> str:
-    """Write a type in Iceberg's JSON form as Spark SQL.
-
-    Raises:
-        ExecutionError: Spark has no such type.
-    """
+    """Write a type in Iceberg's JSON form as Spark SQL."""
     if isinstance(kind, str):
         if kind in _TO_SPARK:
             return _TO_SPARK[kind]
@@ -248,9 +244,6 @@ def schema_of(
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
     Columns get the next ids, then nested fields; from 0, as Java counts in views, by default.
-
-    Raises:
-        ExecutionError: Iceberg has no such type; the message names the column.
     """
     listed = list(columns)
     ids = itertools.count() if ids is None else ids

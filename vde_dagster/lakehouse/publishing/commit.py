@@ -56,9 +56,6 @@ def write_then(
     Args:
         points: The names of the two side effects, writing and removing.
         may_be_current: Asked after a failure, whether they may be or become current all the same.
-
-    Raises:
-        ExecutionError: A file could not be written.
     """
     try:
         lakehouse.files.write_all(files, points[0])
@@ -85,7 +82,6 @@ def commit_swap(
     `settle.recover` finds it when the process ends in between.
 
     Args:
-        name: What it is for; names the transaction and the side effects.
         shown: Tables that only show this one, as they are from then on; on a catalog that takes
             part in the transaction.
 
@@ -157,12 +153,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Change a table, in a transaction with what the state says of it.
-
-    Raises:
-        PointerMovedError: Somebody else committed to it since it was read.
-        LeaseLostError: The lease of `also` is no longer valid.
-    """
+    """Change a table, in a transaction with what the state says of it."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -217,12 +208,7 @@ def change_at_last(
 
 
 def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:
-    """Read a table's metadata, to change it.
-
-    Raises:
-        ConflictError: There is no such table any more.
-        ExecutionError: Its metadata file is missing.
-    """
+    """Read a table's metadata, to change it."""
     location = lakehouse.metadata_location(ref)
     if location is None:
         raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")

@@ -43,12 +43,7 @@ _BATCH = 20
 
 
 def recover(lakehouse: Lakehouse) -> bool:
-    """Finish what the state has decided and a process left undone; say whether there was any.
-
-    Raises:
-        StoreError: State or catalog cannot be reached.
-        ConflictError: A table to publish was written by a program other than vde.
-    """
+    """Finish what the state has decided and a process left undone; say whether there was any."""
     if not lakehouse.catalog.form.follows:
         return False
     store = lakehouse.store
@@ -61,12 +56,7 @@ def recover(lakehouse: Lakehouse) -> bool:
 
 
 def settle(lakehouse: Lakehouse, publication_id: str) -> None:
-    """Move the pointers of a publication that the state has decided.
-
-    Raises:
-        StoreError: State or catalog cannot be reached; the next apply goes on.
-        ConflictError: A table was written by a program other than vde.
-    """
+    """Move the pointers of a publication that the state has decided."""
     store = lakehouse.store
     record = store.publications.get(publication_id)
     if record is None or record.status != "decided":

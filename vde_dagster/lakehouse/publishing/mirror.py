@@ -44,11 +44,7 @@ _WAIT_SECONDS = 75.0
 
 
 def want(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
-    """Write down what a publication makes of mirrored views, in its transaction.
-
-    Raises:
-        ConflictError: A view is another environment's.
-    """
+    """Write down what a publication makes of mirrored views, in its transaction."""
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
         return

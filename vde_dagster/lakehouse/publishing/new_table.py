@@ -78,9 +78,8 @@ def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
 def make_branch(
     lakehouse: Lakehouse, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Make a branch of a table at the head of `main`, or of another one, unless it exists.
-
-    That of a table without rows begins with an empty commit.
+    """Make a branch at the head of `main` or of another one, or of an empty commit, unless it
+    exists.
     """
     first: EmptyCommit | None = None
 
@@ -104,11 +103,7 @@ def make_branch(
 
 
 def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
-    """Write a table's first metadata, of format version 2.
-
-    Raises:
-        ExecutionError: Iceberg has no such type; the message names the column.
-    """
+    """Write a table's first metadata, of format version 2."""
     ids = itertools.count(1)
     schema = schema_of(new.columns, ids)
     properties = {**_DEFAULTS, **new.properties}

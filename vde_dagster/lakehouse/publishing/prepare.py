@@ -67,12 +67,7 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences between definitions and the catalog.
-
-    Args:
-        replaced: Views that it has with another definition, with their pointers.
-        dropped: Views of the ledger that are no longer wanted, with their pointers.
-    """
+    """Differences between definitions and the catalog."""
 
     created: tuple[ViewDefinition, ...]
     replaced: tuple[tuple[ViewDefinition, Pointer], ...]
@@ -158,12 +153,7 @@ def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:
 
 
 def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
-    """Work out a publication's changes and the content of its files; writes nothing.
-
-    Raises:
-        ConflictError: A name is taken, or a table's branch cannot be fast-forwarded.
-        ExecutionError: A pointer names a file that is missing.
-    """
+    """Work out a publication's changes and the content of its files; writes nothing."""
     catalog = lakehouse.catalog
     if not catalog.form.keeps_pointers:
         publication = _without_views(publication)

@@ -24,7 +24,6 @@ class FastForward:
     Args:
         expected_main: The snapshot that `main` has to be at; None when it is enough that it is
             among the branch's ancestors, so that nothing on it is lost.
-        into: The branch that moves in place of `main`, for a preview.
     """
 
     ref: TableRef
@@ -41,7 +40,6 @@ class Return:
     Args:
         expected: The snapshot that they see until then; whoever writes meanwhile is told.
         into: The branch that moves in place of `main`, for a preview.
-        left: The Iceberg snapshots that readers find no more.
         as_of: What became outdated later than that (UTC) is not, as what it was made of goes back
             with it; None where that may stay as it is.
     """
@@ -75,7 +73,6 @@ class Holding:
     """Another environment, which goes on showing what tables held that move.
 
     Args:
-        environment: Its new version, whose entries hold them.
         views: Its views, as far as they may change.
     """
 
@@ -89,9 +86,7 @@ class Publication:
     """One transaction's worth of change to what readers see.
 
     Args:
-        base_version: The version that it was made from, 0 when there was no environment.
         dropped: Views to remove; names that no publication made are left alone.
-        plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
         ends_environment: Whether this drops the environment: every view of it goes.
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.

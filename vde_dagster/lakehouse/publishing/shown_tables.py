@@ -64,11 +64,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTables:
-    """Tables that an environment is to show.
-
-    Args:
-        there: What the catalog has in their places, all of it made by publications.
-    """
+    """Tables that an environment is to show."""
 
     environment: str
     definitions: tuple[tuple[ViewDefinition, TableForView], ...]
@@ -136,12 +132,7 @@ def shown_tables(
     definitions: Sequence[ViewDefinition],
     environment: str,
 ) -> PlannedTables:
-    """Look up the pointers at the places of shown tables.
-
-    Raises:
-        ConflictError: The catalog makes no promise that this needs, a name is taken, or somebody
-            wrote to a table that is only shown.
-    """
+    """Look up the pointers at the places of shown tables."""
     pairs = tuple((one, one.shows) for one in definitions if one.shows is not None)
     if pairs and catalog.form.follows:
         raise ConflictError(
@@ -160,11 +151,7 @@ def shown_tables(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Make sure that the tables which are only shown are where they were read.
-
-    Raises:
-        PointerMovedError: One of them was changed meanwhile: what shows it is of the past.
-    """
+    """Make sure that the tables which are only shown are where they were read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)

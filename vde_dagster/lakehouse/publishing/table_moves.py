@@ -51,12 +51,7 @@ class TableMove:
         return self.forward.into if self.forward else self.back.into if self.back else None
 
     def updates(self, metadata: dict[str, Any]) -> Updates:
-        """Make the change from a table's metadata.
-
-        Raises:
-            ConflictError: `main` was written by a program other than vde, or a branch or snapshot
-                is gone.
-        """
+        """Make the change from a table's metadata."""
         moved: Updates = ()
         if self.forward is not None:
             one = self.forward
@@ -137,11 +132,7 @@ def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
 
 
 def table_moves(publication: Publication) -> list[TableMove]:
-    """Return the changes that a publication makes of tables.
-
-    Raises:
-        ConflictError: A table would move twice.
-    """
+    """Return the changes that a publication makes of tables."""
     widened = {item.table.ref: item for item in publication.deployments if item.widened}
     forwards = {item.ref: item for item in publication.fast_forwards}
     moves = []

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks, upsert
+from vde_dagster.state.db.rows import chunks, row_of, upsert
 from vde_dagster.state.db.schema import namespaces, views
 
 if TYPE_CHECKING:
@@ -101,15 +101,14 @@ def record_views(
 ) -> None:
     """Write views into the ledger, in place of what it said of them."""
     rows = [
-        {
-            "catalog_name": catalog,
-            "namespace": view.ref.namespace,
-            "name": view.ref.name,
-            "environment": view.environment,
-            "definition_hash": view.definition_hash,
-            "metadata_location": view.metadata_location,
-            "publication_id": publication_id,
-        }
+        row_of(
+            view,
+            views,
+            catalog_name=catalog,
+            namespace=view.ref.namespace,
+            name=view.ref.name,
+            publication_id=publication_id,
+        )
         for view in published
     ]
     upsert(connection, views, rows, *(one.name for one in views.c if not one.primary_key))

@@ -49,11 +49,7 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def load_snapshot(data: bytes) -> Snapshot:
-    """Read what `dump_snapshot` wrote.
-
-    Raises:
-        StoreError: It is damaged, or was written by code whose snapshots were of another form.
-    """
+    """Read what `dump_snapshot` wrote; a StoreError tells damage from another form."""
     return _read(Snapshot, data)
 
 
@@ -72,11 +68,7 @@ def dump_plan(plan: Plan) -> bytes:
 
 
 def load_stored_plan(data: bytes) -> StoredPlan:
-    """Read what `dump_plan` wrote.
-
-    Raises:
-        StoreError: It is damaged, or was written by code whose plans were of another form.
-    """
+    """Read what `dump_plan` wrote."""
     return _read(StoredPlan, data)
 
 

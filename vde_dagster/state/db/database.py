@@ -252,11 +252,7 @@ class Database:
             self._commit(transaction, name)
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Compare the machine's clock with PostgreSQL's once more, in a transaction that writes.
-
-        Raises:
-            UsageError: They differ by more than some seconds.
-        """
+        """Compare the machine's clock with PostgreSQL's once more, in a transaction that writes."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_right(partial(_time_in, connection), anew=True)
 
@@ -334,11 +330,7 @@ class Database:
 
     @contextmanager
     def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
-        """Give a connection whose reads all see the same committed state.
-
-        Raises:
-            StoreError: The database cannot be reached.
-        """
+        """Give a connection whose reads all see the same committed state."""
         if connection is not None:
             yield connection
             return

@@ -101,11 +101,7 @@ class ServersClock:
         self.machine.sleep(seconds)
 
     def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
-        """Make sure that the machine's clock and the server's agree to within some seconds.
-
-        Raises:
-            UsageError: They do not.
-        """
+        """Make sure that the machine's clock and the server's agree to within some seconds."""
         if anew or self._ahead is None or time.monotonic() - self._compared > _FRESH_SECONDS:
             self._compare(ask)
         assert self._ahead is not None

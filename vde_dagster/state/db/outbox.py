@@ -40,7 +40,6 @@ class OutboxRecord:
     """One thing that became true.
 
     Args:
-        number: Its place among all records of the store; 0 as long as it has none.
         kind: `plan`: a plan was stored; `failed`: applying one failed;
             `rejected`: it never will be applied; `fill`: a range counts as
             filled; `published`: an environment has a new version; `audit`: audits of an

@@ -23,6 +23,7 @@ from sqlalchemy import (
     select,
 )
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 
 T = TypeVar("T")
@@ -85,6 +86,17 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(one.name for one in fields(kind))
 
 
+def row_of(value: object, table: Table, **others: Any) -> dict[str, Any]:
+    """Make a row of a value's attributes that have the columns' names, and of others."""
+    names = (column.name for column in table.c)
+    return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
+
+
+def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
+    """Return the condition that a row is about a model."""
+    return (table.c.model_namespace == name.namespace) & (table.c.model_name == name.name)
+
+
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
     """Collect rows of a key, a start and an end, as intervals by key."""
     found: dict[Any, list[Interval]] = {}
@@ -96,11 +108,7 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
 def upsert(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
 ) -> int:
-    """Insert rows; of those whose key is there some columns change, or none.
-
-    Returns:
-        How many rows were written.
-    """
+    """Insert rows, or change some columns of those that are there; return how many were written."""
     if not rows:
         return 0
     dialect: Any

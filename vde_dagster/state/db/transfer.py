@@ -50,12 +50,7 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
 
 
 def import_state(database: Database, path: Path) -> dict[str, int]:
-    """Read a store from a file into an empty one, in one transaction; return the rows by table.
-
-    Raises:
-        UsageError: There is no such file, it is no export, or the store is not empty.
-        StoreError: The file was written with another schema.
-    """
+    """Read a store from a file into an empty one, in one transaction; return the rows by table."""
     _check_header(path)
 
     def work(conn: Connection) -> dict[str, int]:

@@ -13,18 +13,14 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import made_of, upsert
+from vde_dagster.state.db.rows import is_model, made_of, upsert
 
 _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Versions in a row that show a model alike.
-
-    Args:
-        end: The version with which it ended; None where it has not.
-    """
+    """Versions in a row that show a model alike."""
 
     first: int
     end: int | None
@@ -41,8 +37,7 @@ def change_points(database: Database, environment: str, model: ModelName) -> lis
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
         .where(
             _ENTRY.environment == environment,
-            _ENTRY.model_namespace == model.namespace,
-            _ENTRY.model_name == model.name,
+            is_model(schema.entries, model),
         )
         .order_by(_ENTRY.valid_from)
     )
@@ -146,7 +141,6 @@ def _moved(environment: str, model: ModelName, name: str, where: str) -> Conflic
 def _is(environment: str, model: ModelName, *name: str) -> tuple[ColumnElement[bool], ...]:
     return (
         _CURSOR.environment == environment,
-        _CURSOR.model_namespace == model.namespace,
-        _CURSOR.model_name == model.name,
+        is_model(schema.change_cursors, model),
         *(_CURSOR.name == one for one in name),
     )

@@ -19,7 +19,7 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import made_of
+from vde_dagster.state.db.rows import is_model, made_of, row_of
 from vde_dagster.state.environments.entries import (
     ENTRY,
     entry_of,
@@ -40,7 +40,6 @@ class EnvironmentSummary:
 
     Args:
         frozen: The version that it shows for ever (`prod@41`); None for one that may change.
-        held: How many models it shows as they were, if it is not frozen.
     """
 
     name: str
@@ -103,8 +102,7 @@ class EnvironmentStore:
             .where(
                 _HEAD.live,
                 entry.environment == name,
-                entry.model_namespace == model.namespace,
-                entry.model_name == model.name,
+                is_model(schema.entries, model),
                 entry.valid_to.is_(None),
             )
         )
@@ -154,12 +152,10 @@ class EnvironmentStore:
     ) -> Environment:
         """Write an environment's next version, as part of the publication's transaction.
 
+        It gets a number, and is published later than all before it, whatever the clock said.
+
         Args:
             ends: Whether it is dropped; of who, when and why alone the version tells then.
-
-        Returns:
-            The environment with its version number, published later than all its versions so far,
-            whatever the clock said.
 
         Raises:
             ConflictError: The environment is at another version (the message says who published),
@@ -184,21 +180,16 @@ class EnvironmentStore:
         counts = write_entries(connection, environment, version)
         connection.execute(
             insert(schema.environment_versions).values(
-                environment=environment.name,
-                version=version,
-                publication_id=environment.publication_id,
-                plan_id=environment.plan_id,
-                published_at=environment.published_at,
-                published_by=environment.published_by,
-                expires_at=environment.expires_at,
-                note=environment.note,
-                suffix=environment.suffix,
-                mode=environment.mode,
-                frozen=environment.frozen,
-                added=counts[0],
-                changed=counts[1],
-                removed=counts[2],
-                dropped=ends,
+                row_of(
+                    environment,
+                    schema.environment_versions,
+                    environment=environment.name,
+                    version=version,
+                    added=counts[0],
+                    changed=counts[1],
+                    removed=counts[2],
+                    dropped=ends,
+                )
             )
         )
         expires_at = None if ends else environment.expires_at
@@ -208,11 +199,7 @@ class EnvironmentStore:
         return replace(environment, version=version)
 
     def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
-        """Set when the janitor may drop an environment.
-
-        Raises:
-            UsageError: It does not exist, or it is production.
-        """
+        """Set when the janitor may drop an environment."""
         if name == PRODUCTION and at is not None:
             raise UsageError(
                 f"'{PRODUCTION}' cannot expire", hint="only other environments can be dropped"

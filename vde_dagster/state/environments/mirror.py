@@ -30,11 +30,7 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """The target definition of a mirrored view.
-
-    Args:
-        hash: The hash of its definition; None where it is to be gone.
-    """
+    """The target of a mirrored view as JSON, and its hash; None where it is to be gone."""
 
     ref: TableRef
     environment: str
@@ -140,10 +136,7 @@ class MirrorStore:
     def begin(
         self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
     ) -> list[WantedView]:
-        """Record the begin of a write of views.
-
-        Returns:
-            What they are to be by now; those that nobody knows of any more are left out.
+        """Record the begin of a write of views; return what the known ones are to be.
 
         Raises:
             LeaseLostError: Somebody else writes.

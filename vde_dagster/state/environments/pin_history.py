@@ -44,7 +44,6 @@ class PinChange:
     Args:
         is_new: Whether the version before did not show the table.
         is_back: Whether one before that did, as after a rollback.
-        before: The snapshot that was pinned before.
     """
 
     version: int
@@ -135,14 +134,7 @@ class PinHistory:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return the Iceberg snapshots of a table that versions of live environments pin.
-
-        Args:
-            forgotten: (environment, version) that are about to be forgotten.
-
-        Returns:
-            By snapshot (environment, first version, last version) of those that pin it.
-        """
+        """Return by Iceberg snapshot (environment, first, last version) of those that pin it."""
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
             select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)

@@ -21,7 +21,7 @@ from vde_dagster.planning.environments.environment import HeldState
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, chunks, upsert
+from vde_dagster.state.db.rows import among, chunks, made_of, upsert
 from vde_dagster.state.environments.entries import valid_at
 from vde_dagster.state.tables.tables import parse_place
 
@@ -55,11 +55,7 @@ CLOSE = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The current snapshot of a table by its metadata file.
-
-    Args:
-        snapshot_id: The Iceberg snapshot that readers see; None for a table without any.
-    """
+    """The current snapshot of a table by its metadata file."""
 
     table_id: str
     location: str
@@ -70,11 +66,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Rows added and removed between two snapshots of a table.
-
-    Args:
-        before: The earlier snapshot, or None for an empty table.
-    """
+    """Rows added and removed between two snapshots of a table."""
 
     before: int | None
     added: int | None
@@ -86,7 +78,6 @@ class Pin:
     """The snapshot of one table that a version of an environment shows.
 
     Args:
-        snapshot_id: The Iceberg snapshot; None for a table without any row.
         filled: What counted as filled, as `pinned_fills` writes it; None when not known.
     """
 
@@ -207,14 +198,8 @@ def _head(row: Any) -> Head:
 
 
 def _pin(row: Any) -> Pin:
-    return Pin(
-        row.table_id,
-        row.iceberg_snapshot_id,
-        row.schema_id,
-        row.row_count,
-        row.valid_from,
-        row.filled,
-    )
+    said = {"snapshot_id": row.iceberg_snapshot_id, "rows": row.row_count, "since": row.valid_from}
+    return made_of(Pin, row, **said)
 
 
 def _row(

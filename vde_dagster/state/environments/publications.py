@@ -49,8 +49,6 @@ class PublishedFile:
     """A metadata file of a publication.
 
     Args:
-        previous: The file that its pointer named before, or None.
-        kind: `view`, `table` or `data`.
         ref: Whose pointer; None for data files, and in records of older code.
         branch: The branch that a table's `main` moves to; of one that goes back the branch that
             moves in place of `main`.
@@ -58,7 +56,6 @@ class PublishedFile:
         returned: Where a table goes back to; None for one that goes on.
         into: The branch that moves in place of `main`, of a table that goes on.
         snapshot_id: The Iceberg snapshot that it moves to.
-        widened: New Spark SQL type by physical column, of those that change theirs.
     """
 
     location: str
@@ -143,9 +140,6 @@ class PublicationStore:
         """Find out whether a publication happened, and make sure that the answer stays true.
 
         One that has not happened is aborted, so that it cannot happen later.
-
-        Returns:
-            `committed`, `decided` or `aborted` (also for one that is unknown).
         """
 
         def work(conn: Connection) -> PublicationStatus:

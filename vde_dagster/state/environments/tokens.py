@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from vde_dagster.errors import UsageError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import made_of
+from vde_dagster.state.db.rows import made_of, row_of
 
 _PREFIX = "vde"
 _TOKEN = schema.tokens.c
@@ -26,7 +26,6 @@ class Token:
 
     Args:
         row_filter: The rows that it reads, in PyIceberg's words; None for all.
-        expires_at: From when on it is void (UTC); None for never.
     """
 
     id: str
@@ -61,13 +60,7 @@ class TokenStore:
         def work(conn: Connection) -> None:
             conn.execute(
                 insert(schema.tokens).values(
-                    token_id=made.id,
-                    environment=environment,
-                    secret_hash=_hash(secret),
-                    row_filter=row_filter,
-                    created_at=now,
-                    created_by=who,
-                    expires_at=expires_at,
+                    row_of(made, schema.tokens, token_id=made.id, secret_hash=_hash(secret))
                 )
             )
 
@@ -97,11 +90,7 @@ class TokenStore:
         return [_token(row) for row in self.database.rows(query)]
 
     def revoke(self, token_id: str) -> None:
-        """Make a token void from now on.
-
-        Raises:
-            UsageError: There is none of this id.
-        """
+        """Make a token void from now on."""
         now = self.database.clock.now()
 
         def work(conn: Connection) -> None:

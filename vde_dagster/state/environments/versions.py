@@ -13,7 +13,7 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import made_of
+from vde_dagster.state.db.rows import is_model, made_of
 from vde_dagster.state.environments.entries import read_head, read_version, valid_at
 
 _WITH_FIRST_VERSION = schema.entries.join(
@@ -170,8 +170,7 @@ class VersionStore:
             .select_from(_WITH_FIRST_VERSION)
             .where(
                 entry.environment == name,
-                entry.model_namespace == model.namespace,
-                entry.model_name == model.name,
+                is_model(schema.entries, model),
                 entry.valid_from > version,
             )
             .order_by(entry.valid_from)
@@ -181,13 +180,10 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return the version to which a plan that was made against a version can be applied.
+        """Return the version to which a plan can be applied; None once that moved on.
 
         It is the current one, as long as every model is served by the table and snapshot that it
         had then: runs and backfills publish versions that differ in their tables' rows alone.
-
-        Returns:
-            The current version, or None when the environment has moved on.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)

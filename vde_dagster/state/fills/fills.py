@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
@@ -28,8 +28,10 @@ from vde_dagster.state.db.rows import (
     Instant,
     among,
     chunks,
+    made_of,
     on_ranges,
     ranges_by_key,
+    row_of,
     span,
     to_micros,
 )
@@ -103,36 +105,31 @@ class FillRecord:
             return self.facts.skipped
         return Skipped(self.recorded_at, self.seconds, self.bytes, self.iceberg_snapshot_id)
 
-    def values(self, at: datetime) -> dict[str, Any]:
-        """Return what the state stores of it, by column, as recorded at an instant (UTC)."""
-        return {
-            "table_id": self.table_id,
-            "plan_id": self.plan_id,
-            "start_at": self.interval.start,
-            "end_at": self.interval.end,
-            "iceberg_snapshot_id": self.iceberg_snapshot_id,
-            "row_count": self.rows,
-            "byte_count": self.bytes,
-            "seconds": self.seconds,
-            "recorded_at": at,
+    def row(self, table: Table, at: datetime) -> dict[str, Any]:
+        """Return its row of the log, or of what waits, as recorded at an instant (UTC)."""
+        return row_of(
+            self,
+            table,
+            start_at=self.interval.start,
+            end_at=self.interval.end,
+            row_count=self.rows,
+            byte_count=self.bytes,
+            recorded_at=at,
             **dump_facts(self.facts),
-        }
+        )
 
 
 def fill_of(row: Row[Any]) -> FillRecord:
     """Read a row of the log of fills, or of what waits, with the facts that were selected."""
     said = row._mapping
-    return FillRecord(
-        table_id=row.table_id,
+    return made_of(
+        FillRecord,
+        row,
         interval=Interval(row.start_at, row.end_at),
-        plan_id=row.plan_id,
-        iceberg_snapshot_id=row.iceberg_snapshot_id,
         rows=row.row_count,
         bytes=row.byte_count,
-        seconds=row.seconds,
         facts=load_facts(said.get("inputs"), said.get("output"), row.skipped, said.get("lacks")),
         branch=said.get("branch", ""),
-        recorded_at=row.recorded_at,
     )
 
 
@@ -146,9 +143,6 @@ class FillStore:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
         What became outdated after the plan was begun to be applied stays to be filled again.
-
-        Raises:
-            StoreError: The table is unknown or was given up to the janitor.
         """
         table_id, interval, plan_id = fill.table_id, fill.interval, fill.plan_id
 
@@ -157,7 +151,7 @@ class FillStore:
             if status != LIVE:
                 raise not_live(table_id)
             conn.execute(_DELETE_FILL, {**span(table_id, interval), "of_plan": plan_id})
-            conn.execute(insert(schema.fills), fill.values(self.database.clock.now()))
+            conn.execute(insert(schema.fills), fill.row(schema.fills, self.database.clock.now()))
             ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
             tell(self.database, conn, "fill", table=table_id, plan=plan_id, **ends)
             settle_parts(conn, table_id, interval, plan_id)

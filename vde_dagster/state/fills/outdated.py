@@ -164,14 +164,7 @@ def _insert(conn: Connection, table_id: str, since: Mapping[Interval, datetime])
 def still_outdated(
     conn: Connection, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Settle, in the transaction that records a fill, what it computed in good time.
-
-    Args:
-        plan_id: The plan that filled it; it began when it was last begun to be applied.
-
-    Returns:
-        What of the interval became outdated after that, and is not filled by it.
-    """
+    """Settle, with the record of a fill, what it computed in time; return what it did not."""
     touched = span(table_id, interval)
     rows = conn.execute(_ON_RANGES.read, touched).all()
     if not rows:

@@ -45,7 +45,6 @@ class TableCommit:
 
     Args:
         filled: The range that `main` has from here on; the table may be shown by nobody.
-        unused_files: Files that nothing names any more, to be deleted after the grace time.
     """
 
     lease: Lease | None = None
@@ -81,11 +80,7 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
 
 
 def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Record, inside the commit's transaction, what it made true; twice is harmless.
-
-    Raises:
-        StoreError: The table was given up to the janitor.
-    """
+    """Record, inside the commit's transaction, what it made true; twice is harmless."""
     if commit.filled is not None:
         store.fills.record(commit.filled, conn)
     if commit.columns is not None:
@@ -120,8 +115,8 @@ class PendingStore:
             if lease is not None:
                 self.leases.check(conn, lease)
             conn.execute(delete(schema.pending).where(*this))
-            stored = fill.values(self.database.clock.now())
-            conn.execute(insert(schema.pending).values(**stored, branch=fill.branch))
+            row = fill.row(schema.pending, self.database.clock.now())
+            conn.execute(insert(schema.pending), row)
 
         self.database.run_transaction(work, name="state.record_pending")
 

@@ -16,7 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import among, made_of
+from vde_dagster.state.db.rows import among, is_model, made_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,7 @@ class AuditStore:
             conn.execute(
                 table.delete().where(
                     table.c.plan_id == task.plan_id,
-                    table.c.model_namespace == task.model.namespace,
-                    table.c.model_name == task.model.name,
+                    is_model(table, task.model),
                     table.c.audit == task.audit,
                     table.c.start_at == task.interval.start,
                     table.c.end_at == task.interval.end,
@@ -143,8 +142,7 @@ class AuditStore:
             select(func.max(table.seq))
             .where(
                 table.table_id == table_id,
-                table.model_namespace == model.namespace,
-                table.model_name == model.name,
+                is_model(schema.audit_results, model),
             )
             .group_by(table.audit)
         )

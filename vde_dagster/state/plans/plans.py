@@ -17,7 +17,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import among, made_of, upsert
+from vde_dagster.state.db.rows import among, made_of, row_of, upsert
 from vde_dagster.state.environments.versions import kept_since
 from vde_dagster.state.plans.snapshots import SnapshotStore
 
@@ -66,15 +66,14 @@ class PlanStore:
 
     def save(self, plan: Plan, held: Set[str] = frozenset()) -> None:
         """Store a plan and its snapshots; a plan is never changed once stored."""
-        row = {
-            "plan_id": plan.id,
-            "environment": plan.environment,
-            "kind": plan.kind.value,
-            "base_version": plan.base_version,
-            "status": "planned",
-            "created_at": plan.created_at,
-            "payload": dump_plan(plan),
-        }
+        row = row_of(
+            plan,
+            schema.plans,
+            plan_id=plan.id,
+            kind=plan.kind.value,
+            status="planned",
+            payload=dump_plan(plan),
+        )
 
         def work(conn: Connection) -> None:
             # With the plan, so that the janitor never finds one that no plan refers to yet.
@@ -87,12 +86,7 @@ class PlanStore:
         self.database.run_transaction(work, name="state.save_plan")
 
     def load(self, plan_id: str) -> Plan:
-        """Read a plan.
-
-        Raises:
-            UsageError: No plan has this id.
-            StoreError: Its snapshots were cleaned up.
-        """
+        """Read a plan."""
         with self.database.reading() as conn:
             payload = conn.execute(
                 select(schema.plans.c.payload).where(schema.plans.c.plan_id == plan_id)
@@ -255,12 +249,7 @@ class PlanStore:
         self.database.run(connection, work, name="state.set_plan_status")
 
     def reject(self, plan_id: str, who: str, why: str = "") -> PlanRecord:
-        """Reject a plan, so that nobody can apply it.
-
-        Raises:
-            UsageError: No plan has this id.
-            ConflictError: It is being applied, or it ended already.
-        """
+        """Reject a plan, so that nobody can apply it."""
         said = " ".join(why.split())
 
         def work(conn: Connection) -> PlanRecord:

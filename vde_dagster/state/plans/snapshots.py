@@ -57,9 +57,6 @@ class SnapshotStore:
 
         Args:
             unreadable: Gets the ids of those that cannot be read, which is no error then.
-
-        Raises:
-            StoreError: One cannot be read; it says of which model.
         """
         wanted = list(dict.fromkeys(ids))
         with self.database.reading(connection) as conn:

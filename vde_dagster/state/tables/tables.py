@@ -27,7 +27,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
-from vde_dagster.state.db.rows import among, made_of, ranges_by_key
+from vde_dagster.state.db.rows import among, is_model, made_of, ranges_by_key
 from vde_dagster.state.tables.parts import note_parts, read_parts
 
 LIVE = "live"
@@ -134,11 +134,7 @@ class TableStore:
         )
 
     def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
-        """Read a live table with its filled intervals.
-
-        Raises:
-            StoreError: The table is unknown or was given up to the janitor.
-        """
+        """Read a live table with its filled intervals, or raise `not_live`."""
         with self.database.reading(connection) as conn:
             row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
             if row is None:
@@ -169,8 +165,7 @@ class TableStore:
         query = (
             _LIVE.join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
             .where(
-                snapshot.model_namespace == name.namespace,
-                snapshot.model_name == name.name,
+                is_model(schema.snapshots, name),
                 _TABLE.created,
             )
             .order_by(_TABLE.registered_at, _TABLE.table_id)
@@ -182,11 +177,7 @@ class TableStore:
     def mark_created(
         self, table: PhysicalTable, columns: Iterable[tuple[str, str]]
     ) -> PhysicalTable:
-        """Record that a table exists in the catalog, with the types that it really has.
-
-        Raises:
-            StoreError: The table is unknown or was dropped.
-        """
+        """Record that a table exists in the catalog, with the types that it really has."""
         types = dict(columns)
         typed = tuple(
             column._replace(type=types.get(column.name, column.type)) for column in table.columns
@@ -200,22 +191,14 @@ class TableStore:
     def add_columns(
         self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
     ) -> None:
-        """Record columns that a table got while it had rows.
-
-        Raises:
-            StoreError: The table is unknown or was dropped.
-        """
+        """Record columns that a table got while it had rows."""
         known = self.get(table_id, connection)
         names = {column.name for column in known.columns}
         new = [column for column in columns if column.name not in names]
         _update(connection, replace(known, columns=(*known.columns, *new)))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
-        """Record, with the commit that makes its branch, that a preview exists.
-
-        Raises:
-            StoreError: One of the two is unknown or was dropped.
-        """
+        """Record, with the commit that makes its branch, that a preview exists."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
         # What is filled of any unit in part the preview fills itself.
@@ -243,11 +226,7 @@ class TableStore:
         _update(connection, replace(known, preview=replace(known.preview, inherited=inherited)))
 
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
-        """Record, in a publication's transaction, that another definition fills a table now.
-
-        Raises:
-            StoreError: The table is unknown or was dropped.
-        """
+        """Record, in a publication's transaction, that another definition fills a table now."""
         known = self.get(table.id, connection)
         names = {column.name for column in table.columns}
         others = [column for column in known.columns if column.name not in names]
@@ -380,11 +359,7 @@ def is_shown(connection: Connection, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LedgerTable:
-    """A physical table as the ledger has it, whatever its status.
-
-    Args:
-        branch: The Iceberg branch that is all of it, of another one's table; None for `main`.
-    """
+    """A physical table, or a branch that is a preview, as the ledger has it."""
 
     id: str
     ref: TableRef
@@ -408,14 +383,7 @@ class LedgerStore:
             return read_ledger(conn, statuses)
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
-        """Claim a tombstoned table for deletion, after checking again that nothing shows it.
-
-        Args:
-            location: Where its files are; kept, so that a repetition can go on.
-
-        Returns:
-            False when an environment, a lease or somebody else has it.
-        """
+        """Claim a tombstoned table for deletion, unless somebody shows or writes it."""
         if is_shown(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(
