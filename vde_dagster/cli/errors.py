@@ -14,38 +14,7 @@ if TYPE_CHECKING:
     from vde_dagster.base.failures import FailedAudit
 
 
-NO_FAILURES: dict[str, Any] = {"failures": [], "log": None}
-"""What JSON says of an error that is not a failed plan."""
-
 _WIDEST = 40
-
-
-def failures_json(error: VdeError) -> dict[str, Any]:
-    """Return the models that failed, and the file with their stacks."""
-    if not isinstance(error, ExecutionError):
-        return NO_FAILURES
-    return {
-        "failures": [failure.to_json() for failure in error.failures],
-        "log": str(error.log) if error.log else None,
-    }
-
-
-def failure_lines(error: VdeError) -> list[str]:
-    """Return the lines below the message of a failed plan; none for other errors."""
-    if not isinstance(error, ExecutionError):
-        return []
-    lines = [line for failure in error.failures for line in _details(failure)]
-    if error.log is not None:
-        lines.append(f"whole stacks: {error.log}")
-    return lines
-
-
-def _details(failure: Any) -> Iterator[str]:
-    for audit in failure.audits:
-        yield f"{failure.model}: {audit.audit}, {len(audit.sample)} of {audit.rows} failing rows:"
-        yield from (f"    {line}" for line in rows_as_lines(audit))
-    if failure.hint and not failure.audits:
-        yield f"{failure.model}: hint: {failure.hint}"
 
 
 def rows_as_lines(audit: FailedAudit) -> list[str]:
@@ -85,65 +54,61 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
 
     Args:
         as_json: Print `{"error": …}` on stdout too.
-        debug: Show the traceback of an unexpected error.
+        debug: Show the traceback.
 
     Returns:
         1 for work that failed, 2 for a mistake in the project or the call.
     """
     if not isinstance(error, VdeError) and is_no_space(error):
         error = ExecutionError(f"no space left: {_first_line(error)}", hint=NO_SPACE_HINT)
-    if isinstance(error, VdeError):
-        code = error.exit_code
-        detail = _detail(error)
-        mistakes = error.mistakes if isinstance(error, ProjectError) else (error,)
-        lines = [line for mistake in mistakes for line in _lines(mistake)]
-        if len(mistakes) > 1:
-            lines.append(f"{len(mistakes)} mistakes")
-        details = failure_lines(error)
-        if details:
-            lines[1:1] = details  # Between what happened and what to do next.
-    else:
-        code = 1
-        message = f"unexpected {type(error).__name__}: {_first_line(error)}"
-        detail = {"message": message, "hint": "run it again with --debug for the traceback"}
-        lines = [f"error: {message} (--debug shows the traceback)"]
     if debug:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-    if as_json:
-        print_json({"error": {**_EMPTY, **detail}})
-    print("\n".join(lines), file=sys.stderr)
-    return code
+    if not isinstance(error, VdeError):
+        message = f"unexpected {type(error).__name__}: {_first_line(error)}"
+        hint = "run it again with --debug for the traceback"
+        lines = [f"error: {message} (--debug shows the traceback)"]
+        return _tell(lines, {"message": message, "hint": hint}, as_json, 1)
+    several = error.mistakes if isinstance(error, ProjectError) else ()
+    lines = [line for mistake in several or (error,) for line in _lines(mistake)]
+    if len(several) > 1:
+        lines.append(f"{len(several)} mistakes")
+    detail: dict[str, Any] = {**_one(error), "mistakes": list(map(_one, several))}
+    if isinstance(error, ExecutionError):
+        detail["failures"] = [failure.to_json() for failure in error.failures]
+        detail["log"] = str(error.log) if error.log else None
+        # Between what happened and what to do next.
+        lines[1:1] = _failure_lines(error)
+    return _tell(lines, detail, as_json, error.exit_code)
 
 
 def report_call(message: str, *, as_json: bool) -> int:
     """Print a mistake in the call that the argument parser found; return exit code 2."""
     hint = "--help lists the commands and their options"
-    if as_json:
-        print_json({"error": {**_EMPTY, "message": message, "hint": hint}})
-    print(f"error: {message}\nhint: {hint}", file=sys.stderr)
-    return 2
+    lines = [f"error: {message}", f"hint: {hint}"]
+    return _tell(lines, {"message": message, "hint": hint}, as_json, 2)
 
 
 def report_cancelled(*, as_json: bool) -> int:
     """Print that the user stopped the work; return exit code 130."""
-    if as_json:
-        hint = "run it again to go on from here"
-        print_json({"error": {**_EMPTY, "message": "cancelled", "hint": hint}})
-    print("cancelled", file=sys.stderr)
-    return CANCELLED
+    detail = {"message": "cancelled", "hint": "run it again to go on from here"}
+    return _tell(["cancelled"], detail, as_json, CANCELLED)
 
 
-_EMPTY: dict[str, Any] = {
-    "message": None,
-    "hint": None,
-    "file": None,
-    "line": None,
-    "column": None,
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("message", "hint", "file", "line", "column")),
     "mistakes": [],
-    **NO_FAILURES,
+    "failures": [],
+    "log": None,
 }
+
+
+def _tell(lines: list[str], detail: dict[str, Any], as_json: bool, code: int) -> int:
+    if as_json:
+        print_json({"error": {**_NOTHING, **detail}})
+    print("\n".join(lines), file=sys.stderr)
+    return code
 
 
 def _lines(error: VdeError) -> list[str]:
@@ -152,13 +117,16 @@ def _lines(error: VdeError) -> list[str]:
     return [headline, f"hint: {error.hint}"] if error.hint else [headline]
 
 
-def _detail(error: VdeError) -> dict[str, Any]:
-    mistakes = error.mistakes if isinstance(error, ProjectError) else ()
-    return {
-        **_one(error),
-        "mistakes": [_one(mistake) for mistake in mistakes],
-        **failures_json(error),
-    }
+def _failure_lines(error: ExecutionError) -> Iterator[str]:
+    for failure in error.failures:
+        for audit in failure.audits:
+            shown = f"{len(audit.sample)} of {audit.rows} failing rows"
+            yield f"{failure.model}: {audit.audit}, {shown}:"
+            yield from (f"    {line}" for line in rows_as_lines(audit))
+        if failure.hint and not failure.audits:
+            yield f"{failure.model}: hint: {failure.hint}"
+    if error.log is not None:
+        yield f"whole stacks: {error.log}"
 
 
 def _one(error: VdeError) -> dict[str, Any]:

@@ -68,22 +68,29 @@ class ApplyProgress:
     def show(self, event: Event) -> None:
         """Show one event."""
         match event:
-            case ApplyStarted():
-                self._start()
-            case UnitTestFinished():
-                self._test(event)
+            case ApplyStarted() if total := sum(self._units.values()):
+                models = count(len(self._units), "model")
+                self._say(f"computing {models}, {count(total, 'interval')}")
+            case UnitTestFinished(result=result) if not result.passed:
+                self._say(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
+            case UnitTestFinished(remembered=False):
+                test = event.result.test.name
+                self._say(f"{event.snapshot.name}: {test} [dim]passed[/]")
             case ModelStarted():
                 self._add_bar(event)
             case IntervalFilled():
                 self._advance(event)
-            case AuditFinished():
+            case AuditFinished() if event.result.failed_rows:
                 self._audit(event)
             case MemoryLacked():
                 self._say(f"[yellow]{event.text}[/]")
             case ModelFinished():
                 self._finish(event)
             case ModelFailed():
-                self._fail(event)
+                self._remove_bar(event.name)
+                self._say(f"[red]{event.name} failed[/]")
+                if event.skipped:
+                    self._say(f"[yellow]skipped for it: {', '.join(map(str, event.skipped))}[/]")
             case VirtualUpdateRan(error=None):
                 self._say(f"{event.model}: [dim]{event.statement}[/]")
             case Published():
@@ -92,19 +99,6 @@ class ApplyProgress:
                     f"published [bold]{environment.name}[/] version {environment.version} "
                     f"in {event.seconds:.1f} s"
                 )
-
-    def _start(self) -> None:
-        total = sum(self._units.values())
-        if total:
-            models = count(len(self._units), "model")
-            self._say(f"computing {models}, {count(total, 'interval')}")
-
-    def _test(self, event: UnitTestFinished) -> None:
-        result = event.result
-        if not result.passed:
-            self._say(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
-        elif not event.remembered:
-            self._say(f"{event.snapshot.name}: {result.test.name} [dim]passed[/]")
 
     def _add_bar(self, event: ModelStarted) -> None:
         name = event.snapshot.name
@@ -134,8 +128,6 @@ class ApplyProgress:
             self._progress.update(self._tasks[name], completed=self._done[name])
 
     def _audit(self, event: AuditFinished) -> None:
-        if not event.result.failed_rows:
-            return
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
         rows = count(event.result.failed_rows, "row")
         where = span(event.interval)
@@ -151,12 +143,6 @@ class ApplyProgress:
         ready = f"[dim]({self._finished}/{len(self._units)})[/]"
         how = "nothing new, skipped" if name in self._skipped else f"{event.seconds:.1f} s"
         self._say(f"{ready} {name} [dim]{how}[/]")
-
-    def _fail(self, event: ModelFailed) -> None:
-        self._remove_bar(event.name)
-        self._say(f"[red]{event.name} failed[/]")
-        if event.skipped:
-            self._say(f"[yellow]skipped for it: {', '.join(map(str, event.skipped))}[/]")
 
     def _remove_bar(self, name: ModelName) -> None:
         task = self._tasks.pop(name, None)

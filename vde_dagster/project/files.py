@@ -20,7 +20,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
-from vde_dagster.base.hashing import content_digest
+from vde_dagster.base.hashing import DIGEST_BYTES, content_digest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.settings import Settings
 
@@ -189,7 +189,7 @@ class Hasher:
 
     def combined(self, paths: Iterable[str]) -> str:
         """Return one hash over several files, their paths included."""
-        state = hashlib.blake2b(digest_size=16)
+        state = hashlib.blake2b(digest_size=DIGEST_BYTES)
         for path in sorted(set(paths)):
             state.update(f"{len(path)}:{path}{self.hash(path)};".encode())
         return state.hexdigest()
@@ -219,7 +219,10 @@ class Hasher:
             return str(known[4])
         now = time.time_ns()
         with open(full, "rb") as file:
-            content = hashlib.file_digest(file, _blake).hexdigest() if _HAS_DIGEST else _read(file)
+            state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+            while block := file.read(1 << 20):
+                state.update(block)
+        content = state.hexdigest()
         self._remember(path, identity, content, now)
         return content
 
@@ -233,21 +236,6 @@ class Hasher:
 
 def _identity(stat: os.stat_result) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
-
-
-def _blake() -> Any:
-    return hashlib.blake2b(digest_size=16)
-
-
-_HAS_DIGEST = hasattr(hashlib, "file_digest")
-
-
-def _read(file: Any) -> str:
-    """Hash a file where Python is older than 3.11."""
-    state = _blake()
-    while block := file.read(1 << 20):
-        state.update(block)
-    return str(state.hexdigest())
 
 
 MOST_BYTES = 2_000_000

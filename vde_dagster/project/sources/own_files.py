@@ -6,15 +6,15 @@ models name.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.hashing import DIGEST_BYTES
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import split_identifier
 from vde_dagster.base.plugins import plugin_files
 from vde_dagster.errors import ProjectError
@@ -79,20 +79,43 @@ class OwnFiles:
         if not settings.config_file:
             return given
         models = [*self._found.sql, *self._found.python]
-        known = self._memory.get("catalogs") or {}
-        own, found = own_catalog(models, self._folder.text, self._folder.hasher.hash, known)
-        self._memory.put("catalogs", found)
+        found = self._by_content("catalogs", models, self._named_catalogs)
+        named = set(chain.from_iterable(found.values()))
         # The connection says which catalog is the own one, else the only one that models name.
-        if own is not None and "" not in given.values():
-            given.setdefault(own, "")
+        if len(named) == 1 and "" not in given.values():
+            given.setdefault(named.pop(), "")
         return given
+
+    def _named_catalogs(self, path: str) -> list[str]:
+        pattern = _PYTHON if path.endswith(".py") else _SQL
+        written = pattern.findall(self._folder.text(path))
+        names = [split_identifier(name.replace("'", '"')) for name in written]
+        catalogs = (name[0] for name in names if len(name) == 3)
+        return sorted({name.lower() for name in catalogs if re.fullmatch(r"[\w-]+", name)})
+
+    def _by_content(
+        self, key: str, paths: Iterable[str], read: Callable[[str], Any]
+    ) -> dict[str, Any]:
+        """Return what is read of files, remembered by their contents."""
+        known: dict[str, list[Any]] = self._memory.get(key) or {}
+        found: dict[str, list[Any]] = {}
+        for path in paths:
+            content, before = self._folder.hasher.hash(path), known.get(path, [None])
+            found[path] = before if before[0] == content else [content, read(path)]
+        self._memory.put(key, found)
+        return {path: value for path, (_, value) in found.items()}
 
     def files(self) -> Sequence[str]:
         """Return the files of models, external tables and unit tests."""
         return list(self._readers)
 
     def other_files(self) -> Sequence[str]:
-        """Return the files of audits, macros and data, and the modules that macros import."""
+        """Return the files of audits, macros, data and rules, and modules that macros import."""
+        return [*self._shared_files, *self._found.data, *self._found.linter]
+
+    @cached_property
+    def _shared_files(self) -> list[str]:
+        """The files that decide what all others mean."""
         found = self._found
         return [
             *self._audit_files,
@@ -100,10 +123,8 @@ class OwnFiles:
             *self._macro_uses,
             *found.signals,
             *self._signal_uses,
-            *found.data,
             *found.materializations,
             *found.templates,
-            *found.linter,
         ]
 
     def draws_in(self, path: str) -> Sequence[str]:
@@ -133,15 +154,7 @@ class OwnFiles:
     @cached_property
     def _audits_in(self) -> dict[str, bool | str]:
         """Whether files of SQL hold audits, and which; remembered by their contents."""
-        known: dict[str, list[Any]] = self._memory.get("audit files") or {}
-        is_audit: dict[str, list[Any]] = {}
-        for path in self._found.sql:
-            content = self._folder.hasher.hash(path)
-            before = known.get(path, [None])
-            same = before[0] == content
-            is_audit[path] = before if same else [content, self._has_audits(path)]
-        self._memory.put("audit files", is_audit)
-        return {path: is_audit[path][1] for path in self._found.sql}
+        return self._by_content("audit files", self._found.sql, self._has_audits)
 
     def _has_audits(self, path: str) -> bool | str:
         from vde_dagster.project.reading.statements import is_audit_file
@@ -182,7 +195,7 @@ class OwnFiles:
     @cached_property
     def key(self) -> str:
         """Hash of the macros, the audits and those settings that decide what files mean."""
-        settings, combined = self._folder.settings, self._folder.hasher.combined
+        settings = self._folder.settings
         deciding = (
             settings.models_dir,
             settings.seeds_dir,
@@ -199,16 +212,7 @@ class OwnFiles:
             sorted(self.names.catalogs.items()),
             self.names.any_catalog,
         )
-        state = hashlib.blake2b(repr(deciding).encode(), digest_size=DIGEST_BYTES)
-        state.update(combined([*self._found.macros, *self._macro_uses]).encode())
-        state.update(combined(self._audit_files).encode())
-        if self._found.signals:
-            state.update(combined([*self._found.signals, *self._signal_uses]).encode())
-        if self._found.templates:
-            state.update(combined(self._found.templates).encode())
-        if self._found.materializations:
-            state.update(combined(self._found.materializations).encode())
-        return state.hexdigest()
+        return digest(repr(deciding), self._folder.hasher.combined(self._shared_files))
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -386,32 +390,3 @@ class OwnFiles:
 
 _SQL = re.compile(r"\bMODEL\s*\((?:[^;]*?[\s,(])?name\s+([^\s,)]+)", re.IGNORECASE)
 _PYTHON = re.compile(r"@model\(\s*(?:name\s*=\s*)?[\"']([^\"']+)[\"']")
-
-
-def own_catalog(
-    paths: Iterable[str],
-    text: Callable[[str], str],
-    hash_of: Callable[[str], str],
-    known: Mapping[str, list[Any]],
-) -> tuple[str | None, dict[str, list[Any]]]:
-    """Return the one catalog that models' names have, or None where they have none or several.
-
-    Args:
-        known: What an earlier call found: `[hash, catalogs]` by path.
-
-    Returns:
-        The catalog in lower case, and what was found.
-    """
-    found: dict[str, list[Any]] = {}
-    for path in paths:
-        content = hash_of(path)
-        before = known.get(path, [None])
-        found[path] = before if before[0] == content else [content, _catalogs(path, text(path))]
-    named = {catalog for _, catalogs in found.values() for catalog in catalogs}
-    return (named.pop() if len(named) == 1 else None), found
-
-
-def _catalogs(path: str, text: str) -> list[str]:
-    pattern = _PYTHON if path.endswith(".py") else _SQL
-    names = (split_identifier(name.replace("'", '"')) for name in pattern.findall(text))
-    return sorted({n[0].lower() for n in names if len(n) == 3 and re.fullmatch(r"[\w-]+", n[0])})
