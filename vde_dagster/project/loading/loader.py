@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,53 +93,61 @@ def assemble(
     for file in files:
         tests.extend(file.tests)
         for item in file.models:
-            other = loaded.get(item.model.name)
-            if other is None:
-                loaded[item.model.name] = item
-            elif (
-                other.model.kind.is_external != item.model.kind.is_external
-                and other.model.kind.is_read
-                and item.model.kind.is_read
-            ):
+            model = item.model
+            other = loaded.setdefault(model.name, item).model
+            if other is model:
+                continue
+            kinds = (other.kind, model.kind)
+            if all(k.is_read for k in kinds) and len({k.is_external for k in kinds}) == 2:
                 # A declared external table that the project builds itself: the model wins.
-                if other.model.kind.is_external:
-                    loaded[item.model.name] = item
-            else:
-                problems.append(_duplicate(item.model, other.model))
+                if other.kind.is_external:
+                    loaded[model.name] = item
+                continue
+            problems.append(
+                ProjectError(
+                    f"model {model.name} is defined twice: in {other.location} and here",
+                    hint="rename one of them, or delete it",
+                    location=model.location,
+                    models=(model.name,),
+                )
+            )
     models = {name: item.model for name, item in loaded.items()}
-    _add_externals(models, loaded, problems, complete and not any_table)
-    models = _without_cycles(_in_their_catalogs(models, names), problems)
+    problems += _add_externals(models, loaded, complete and not any_table)
+    if names.catalogs:
+        external = (model for model in models.values() if model.kind.is_external)
+        models |= {m.name: replace(m, table=names.foreign_table(m.name) or ()) for m in external}
+    models = _without_cycles(models, problems)
     if complete:
-        problems.extend(_unknown_tests(models, tests))
+        problems += _unknown_tests(models, tests)
     return models, tuple(test for test in tests if test.model in models), problems
 
 
-def _duplicate(model: Model, other: Model) -> ProjectError:
-    return ProjectError(
-        f"model {model.name} is defined twice: in {other.location} and here",
-        hint="rename one of them, or delete it",
-        location=model.location,
-        models=(model.name,),
-    )
-
-
 def _add_externals(
-    models: dict[ModelName, Model],
-    loaded: dict[ModelName, LoadedModel],
-    problems: list[ProjectError],
-    complete: bool,
-) -> None:
+    models: dict[ModelName, Model], loaded: Mapping[ModelName, LoadedModel], complete: bool
+) -> Iterator[ProjectError]:
+    """Add the tables that nobody declares; yield what cannot be read."""
     namespaces = {name.namespace for name, model in models.items() if _is_own(model)}
     names = set(models)
     for name, item in loaded.items():
         for parent in (*item.model.depends_on, *item.model.audited_against):
             location = item.reads.get(parent, item.model.location)
-            if parent in names:
-                if not models[parent].kind.is_read:
-                    problems.append(_unreadable(name, parent, location))
-                continue
-            if parent.namespace in namespaces and complete:
-                problems.append(_missing(name, parent, location, names))
+            if parent in names and not models[parent].kind.is_read:
+                yield ProjectError(
+                    f"{name} reads {parent}, which is a standalone audit",
+                    hint="an audit has no rows to read: read what it reads",
+                    location=location,
+                    models=(name,),
+                )
+            elif parent not in names and parent.namespace in namespaces and complete:
+                near = closest(str(parent), [str(known) for known in names if known != name])
+                hint = f"did you mean '{near}'? " if near else ""
+                what = "neither a model nor a declared external table"
+                yield ProjectError(
+                    f"{name} reads {parent}, which is {what}",
+                    hint=f"{hint}declare tables that others write in external_models.yaml",
+                    location=location,
+                    models=(name,),
+                )
             elif parent not in models:
                 models[parent] = Model(name=parent, kind=External(), location=location)
 
@@ -147,39 +155,6 @@ def _add_externals(
 def _is_own(model: Model) -> bool:
     """Say whether a model has rows, and the project makes them."""
     return model.kind.is_read and not model.kind.is_external
-
-
-def _in_their_catalogs(models: dict[ModelName, Model], names: TableNames) -> dict[ModelName, Model]:
-    if not names.catalogs:
-        return models
-    return {
-        name: replace(model, table=names.foreign_table(name) or ())
-        if model.kind.is_external
-        else model
-        for name, model in models.items()
-    }
-
-
-def _unreadable(name: ModelName, parent: ModelName, location: SourceLocation) -> ProjectError:
-    return ProjectError(
-        f"{name} reads {parent}, which is a standalone audit",
-        hint="an audit has no rows to read: read what it reads",
-        location=location,
-        models=(name,),
-    )
-
-
-def _missing(
-    name: ModelName, parent: ModelName, location: SourceLocation, names: set[ModelName]
-) -> ProjectError:
-    near = closest(str(parent), [str(known) for known in names if known != name])
-    hint = f"did you mean '{near}'? " if near else ""
-    return ProjectError(
-        f"{name} reads {parent}, which is neither a model nor a declared external table",
-        hint=f"{hint}declare tables that others write in external_models.yaml".strip(),
-        location=location,
-        models=(name,),
-    )
 
 
 def _without_cycles(
@@ -195,7 +170,7 @@ def _without_cycles(
 
 def _unknown_tests(
     models: dict[ModelName, Model], tests: Iterable[UnitTest]
-) -> Iterable[ProjectError]:
+) -> Iterator[ProjectError]:
     for test in tests:
         if test.model not in models:
             near = closest(str(test.model), [str(name) for name in models])
