@@ -100,7 +100,6 @@ def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
 
 
 def _strings(content: str) -> set[str]:
-    """Return a file's strings, except docstrings."""
     nodes = list(ast.walk(ast.parse(content)))
     documents = {node.value for node in nodes if isinstance(node, ast.Expr)}
     constants = (node for node in nodes if isinstance(node, ast.Constant))

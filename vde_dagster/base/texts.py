@@ -50,7 +50,6 @@ def one_letter_away(name: str, known: Iterable[str]) -> str | None:
 
 
 def _alike(one: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
     pairs = zip(one, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 

@@ -34,11 +34,8 @@ def run_main_job(
 ) -> int:
     """Plan and apply a project to an environment through its Dagster jobs.
 
-    Progress goes to `console` (stderr); what was published, and a query's rows, to stdout.
-
     Args:
-        project_root: The project's folder.
-        environment: The environment's name.
+        console: For progress (stderr); what was published, and a query's rows, go to stdout.
         yes: Whether what is published may break.
 
     Returns:
@@ -93,8 +90,7 @@ def run_main_job(
 def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Environment:
     """Run `vde_plan_job` and `vde_apply_job` for a stored plan, in this process.
 
-    Args:
-        workspace: The project; its Spark session stays open afterwards.
+    The workspace's Spark session stays open afterwards.
 
     Raises:
         ExecutionError: A job failed; its run in Dagster has the details.

@@ -69,7 +69,7 @@ def asking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command options of a plan in place of its parameter `options`, which gets them read.
 
     Args:
-        names: The options as the launchpad names them; all that are not of a run when empty.
+        names: By their names in the launchpad; all that are not of a run when empty.
     """
     asked = [o for o in asked_of_plans() if (o.name in names if names else not o.of_run)]
     spelled = {option.name: option.flags[0] for option in asked_of_plans()}
@@ -100,7 +100,6 @@ def declared(
 
 
 def _parameter(option: Asked) -> Parameter:
-    """Return an option as Typer takes it."""
     told = option.help
     if option.type is list:
         told = f"{told.removesuffix('.')}; give it again for more."

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ApplyProgress:
-    """Shows an apply's events; use it as a context manager and pass `show` as `on_event`.
+    """A context manager whose `show` shows an apply's events.
 
     On a terminal it draws bars with the time left; elsewhere it prints a line per model.
     """

@@ -88,7 +88,6 @@ def show_info(console: Console, info: dict[str, Any]) -> None:
 
 
 def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
-    """List each model's versions, the files' one first, and who shows each."""
     from vde_dagster.orchestration.models.live import live_models
     from vde_dagster.orchestration.models.load_live import snapshots_of, versions_in
 

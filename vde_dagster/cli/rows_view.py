@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import count
@@ -26,11 +25,7 @@ if TYPE_CHECKING:
 def rows_json(
     columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """Return the documented JSON form of rows.
-
-    Args:
-        columns: (name, Spark SQL type), in order.
-    """
+    """Return the documented JSON form of rows; columns are (name, Spark SQL type)."""
     return {
         "columns": [{"name": name, "type": kind} for name, kind in columns],
         "rows": [[json_value(value) for value in row] for row in rows],
@@ -40,16 +35,9 @@ def rows_json(
 def show_rows(
     console: Console, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Print rows as a table.
-
-    Args:
-        columns: (name, Spark SQL type), in order.
-    """
-    console.print(
-        simple_table(
-            [name for name, _ in columns], [[text_value(value) for value in row] for row in rows]
-        )
-    )
+    """Print rows as a table; columns are (name, Spark SQL type)."""
+    texts = [list(map(text_value, row)) for row in rows]
+    console.print(simple_table([name for name, _ in columns], texts))
 
 
 def json_value(value: Any) -> Any:
@@ -74,8 +62,6 @@ def json_value(value: Any) -> Any:
         return {key: json_value(item) for key, item in value.asDict().items()}
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
-    if isinstance(value, Decimal | timedelta):
-        return str(value)
     return str(value)
 
 
@@ -85,8 +71,7 @@ def text_value(value: Any) -> str:
         return "NULL"
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
-    plain = json_value(value)
-    return plain if isinstance(plain, str) else str(plain)
+    return str(json_value(value))
 
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
@@ -110,11 +95,7 @@ def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
 def cursors_json(
     environment: str, model: ModelName, last: int | None, cursors: Iterable[ChangeCursor]
 ) -> dict[str, Any]:
-    """Return the documented JSON form of a model's cursors.
-
-    Args:
-        last: The environment's current version; None where it is gone.
-    """
+    """Return the documented JSON form of cursors; `last` is the current version, if any."""
     return {
         "environment": environment,
         "model": str(model),
@@ -134,10 +115,9 @@ def cursors_json(
 
 def show_cursors(console: Console, found: dict[str, Any]) -> None:
     """Print a model's cursors as a table, from their JSON form."""
-    columns = ("name", "version", "behind", "moved_at", "moved_by")
-    rows = [[one[column] for column in columns] for one in found["cursors"]]
-    if rows:
-        console.print(simple_table(("cursor", *columns[1:]), rows))
+    headers = ("cursor", "version", "behind", "moved_at", "moved_by")
+    if rows := [list(one.values()) for one in found["cursors"]]:
+        console.print(simple_table(headers, rows))
     else:
         console.print(f"no cursor of {found['model']} in '{found['environment']}' was moved yet")
 
@@ -153,18 +133,17 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
     elif not found.rows:
         console.print("no row changed")
     else:
-        kept = [
-            i
-            for i, (name, _) in enumerate(changes.columns)
-            if name in (_SHOWN_OF_STEPS if changes.steps else _SHOWN)
-            or i >= len(changes.columns) - _own(found)
-        ]
-        columns = [changes.columns[i] for i in kept]
-        show_rows(console, columns, [tuple(row[i] for i in kept) for row in found.rows])
+        from vde_dagster.planning.changes.query import MARKS
+
+        marks = _SHOWN_OF_STEPS if changes.steps else _SHOWN
+        columns = list(enumerate(changes.columns))
+        kept = [i for i, (name, _) in columns if i >= len(MARKS) or name in marks]
+        shown = [changes.columns[i] for i in kept]
+        show_rows(console, shown, [tuple(row[i] for i in kept) for row in found.rows])
 
 
 def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
-    """Yield what is said to people behind the rows, by their number."""
+    """Yield the notes for people behind a number of rows."""
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
     if changes.method != "resync":
@@ -180,12 +159,6 @@ def _ack(found: FoundChanges[Any]) -> str | None:
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"
-
-
-def _own(found: FoundChanges[Any]) -> int:
-    from vde_dagster.planning.changes.query import MARKS
-
-    return len(found.changes.columns) - len(MARKS)
 
 
 def _said(event: ColumnEvent) -> str:

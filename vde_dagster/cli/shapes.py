@@ -59,7 +59,6 @@ def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
 
 
 def _held(environment: Environment | EnvironmentSummary) -> int:
-    """Count the models that are shown as they were, of an environment that may change."""
     if environment.frozen is not None:
         return 0
     if not isinstance(environment, Environment):

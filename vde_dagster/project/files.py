@@ -88,7 +88,6 @@ def linter_files(settings: Settings) -> list[str]:
 
 
 def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return a predicate of ignored paths, by patterns."""
     from glob import glob
     from pathlib import PurePosixPath
 

@@ -147,7 +147,6 @@ def rendered_yaml(
 
 
 def _line(error: BaseException) -> int | None:
-    """Return the template's line that was being rendered."""
     found, frame = None, error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == "<template>":

@@ -129,8 +129,6 @@ def _short(plan: Plan) -> Iterator[str]:
 def _work(
     plan: Plan, previous: Mapping[str, Snapshot], estimate: Estimate | None
 ) -> Iterator[Section]:
-    """Yield what is computed, skipped, shown otherwise and audited, and what stays."""
-
     def section(
         title: str, amount: str, work: str, models: Sequence[PlannedModel], texts: Sequence[str]
     ) -> Section:
@@ -256,7 +254,6 @@ def _statements(plan: Plan) -> Iterator[Section]:
 
 
 def _risks(plan: Plan) -> tuple[Section, ...]:
-    """Say what is at risk beyond the reasons of changes."""
     deployed = [
         f"{model.name} changes a table that readers see" for model in plan.models if model.deploys
     ]

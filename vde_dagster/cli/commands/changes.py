@@ -141,11 +141,6 @@ def changes(
 
 
 def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
-    """Refuse options that mean nothing together.
-
-    Args:
-        said: Those that are given, but for the cursor.
-    """
     moves = said & {"--commit", "--ack", "--forget"}
     if cursor is None and moves:
         raise UsageError("no cursor is named to be moved", hint="give --cursor NAME")

@@ -83,7 +83,6 @@ def environments(workspace: Workspace, output: Output) -> None:
 
 
 def _standing(environment: EnvironmentSummary) -> str:
-    """Say what of an environment does not follow its tables."""
     if environment.frozen is not None:
         return f"frozen {environment.frozen}"
     models = "1 model" if environment.held == 1 else f"{environment.held} models"

@@ -149,7 +149,6 @@ def _values(texts: dict[str, str]) -> dict[str, Any]:
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    """Read `NAME=VALUE`."""
     pairs = {}
     for text in given or ():
         name, sign, value = text.partition("=")

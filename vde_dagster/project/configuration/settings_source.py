@@ -178,7 +178,6 @@ def _validate(table: Mapping[str, Any], places: SettingPlaces) -> dict[str, Any]
 
 
 def _wrong(one: Any, places: SettingPlaces) -> ProjectError:
-    """Return the mistake in a value."""
     key = ".".join(str(part) for part in one["loc"])
     from_env = _environment_name(one["loc"])
     given = "" if from_env or _is_secret(key) else f" (given: {one['input']!r})"
@@ -307,7 +306,6 @@ def _wrong_texts(settings: Settings) -> _Wrong:
 
 
 def _wrong_plugins(settings: Settings) -> _Wrong:
-    """Make sure that the parts of other distributions which settings name are installed."""
     dialects = settings.view_catalogs.keys() - {"trino"}
     asked = [("sources", "sources", name) for name in settings.sources]
     asked += [("view_catalogs", "view_dialects", name) for name in sorted(dialects)]

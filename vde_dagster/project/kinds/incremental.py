@@ -288,7 +288,6 @@ Settings = tuple[tuple[str, Any], ...]
 
 
 def _settings(value: Value) -> Settings:
-    """Read `(name = value, …)`: texts, numbers, truth values, and lists of them."""
     return tuple(sorted((key, _plain(item)) for key, item in value.pairs()))
 
 

@@ -97,7 +97,6 @@ def _encoding(item: Value) -> dict[str, Any]:
 
 
 def _na_values(item: Value) -> dict[str, Any]:
-    """Read a list of texts, or one by column."""
     parts = item.items()
     if any(token.text == "=" for part in parts for token in part.tokens):
         by_column = tuple((name, _texts(one)) for name, one in item.pairs())

@@ -181,7 +181,6 @@ def _expression(value: Value, text: str) -> Expression:
 
 
 def _within(value: Value, read: Callable[[Value], Read]) -> Read:
-    """Read a value in brackets, in quotes (Python models), or bare."""
     from vde_dagster.errors import ProjectError
     from vde_dagster.sql.scanner import SourceText, tokens_of, unquote
 
@@ -196,7 +195,6 @@ def _within(value: Value, read: Callable[[Value], Read]) -> Read:
 
 
 def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the places outside of brackets and of CASE … END."""
     depth = cases = 0
     for index, token in enumerate(tokens):
         if token.kind == "punct" and token.text in "([{":

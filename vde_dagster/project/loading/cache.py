@@ -107,7 +107,6 @@ class ProjectCache:
 
 
 def _read(path: Path) -> bytes | None:
-    """Read a file that `_write` wrote; None when it is absent, damaged or of other code."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -136,7 +136,6 @@ class ProjectLoad:
 
     @cached_property
     def _files(self) -> dict[str, Source]:
-        """The files that define something, each with the source that reads it."""
         files: dict[str, Source] = {}
         for source in self._sources:
             for path in source.files():
@@ -249,7 +248,6 @@ class ProjectLoad:
         return file
 
     def _finish_reading(self, fresh: bool) -> None:
-        """Check what is shared where nobody shares it yet, and save what was read."""
         for source in self._sources:
             if not source.files():
                 self._prepare(source)

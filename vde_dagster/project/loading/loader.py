@@ -62,7 +62,6 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
 
 
 def _asks_for_stage(model: Model, settings: Settings) -> bool:
-    """Whether a model's file, or any macro of the project, has the variable's name in it."""
     code = model.python.files.values() if model.python is not None else ()
     if any(STAGE in text.lower() for text in (model.source, *code)):
         return True
@@ -153,7 +152,6 @@ def _add_externals(
 
 
 def _is_own(model: Model) -> bool:
-    """Say whether a model has rows, and the project makes them."""
     return model.kind.is_read and not model.kind.is_external
 
 
@@ -250,8 +248,6 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
 
 
 class _ToldError(NamedTuple):
-    """A project's error as the process that read the files tells it."""
-
     message: str
     hint: str | None
     location: SourceLocation | None

@@ -103,7 +103,6 @@ class WaitingFiles:
             self._files[one.model.name] = file
 
     def _told(self, name: ModelName) -> bool:
-        """Find out a model's columns; say whether they are known now."""
         try:
             self._columns(name, ())
         except NotToldError:

@@ -305,7 +305,6 @@ def _condition(text: str, dialect: str) -> str:
 
 
 def _is_of_a_clause(part: list[Token]) -> bool:
-    """Say whether it is a clause or an assignment, and no property."""
     return part[0].is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))
 
 
@@ -371,5 +370,4 @@ def header_literal(value: Any, *, macros: bool = False) -> str:
 
 
 def _in_dialect(value: Any, dialect: str) -> str:
-    """Write a type or a column, given as a text or as an expression of SQLGlot's."""
     return str(value.sql(dialect=dialect)) if hasattr(value, "sql") else str(value)

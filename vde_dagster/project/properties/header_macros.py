@@ -134,7 +134,6 @@ def _is_nothing(header: Header, name: str) -> bool:
 def _replaced(
     header: Header, scope: MacroScope, blueprint: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the places of variables and macros with their replacements."""
     source, until = header.source, 0
     expander = Expander(source, scope)
     for name, value in header.properties.items():
@@ -211,7 +210,6 @@ def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[
 
 
 def _is_call(following: list[Token]) -> bool:
-    """Say whether a word's bracket follows it at once."""
     return (
         len(following) > 1 and following[1].text == "(" and following[1].start == following[0].end
     )

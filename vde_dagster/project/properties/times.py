@@ -59,7 +59,6 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
 
 
 def _zone(value: Value) -> str:
-    """Read the IANA name of a time zone."""
     text = value.raw.strip("'\"")
     try:
         return zone_name(text)

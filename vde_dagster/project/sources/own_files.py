@@ -143,7 +143,6 @@ class OwnFiles:
 
     @property
     def _audit_files(self) -> tuple[str, ...]:
-        """The SQL files that hold audits and no models."""
         return tuple(path for path, is_audit in self._audits_in.items() if is_audit)
 
     @property
@@ -153,7 +152,6 @@ class OwnFiles:
 
     @cached_property
     def _audits_in(self) -> dict[str, bool | str]:
-        """Whether files of SQL hold audits, and which; remembered by their contents."""
         return self._by_content("audit files", self._found.sql, self._has_audits)
 
     def _has_audits(self, path: str) -> bool | str:
@@ -180,7 +178,6 @@ class OwnFiles:
 
     @cached_property
     def _signal_uses(self) -> list[str]:
-        """The modules that the signals' files import."""
         found = {use for path in self._found.signals for use in self._imports(path)}
         return sorted(found - set(self._found.signals))
 
