@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,21 +111,21 @@ def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path)
 _SIGNS = ("{{", "{%", "{#")
 
 
-def rendered_yaml(
+def load_rendered_yaml(
     path: Path, text: str, variable: Callable[..., Any], asked: set[str], hint: str
-) -> str:
-    """Render a file's text; one without Jinja stays as it is.
+) -> YamlDocument:
+    """Render a file's text, and parse it; its lines are known where Jinja left their number.
 
     Args:
-        variable: Gives the value of `var(…)`; what it raises is told at the template's line.
+        variable: Gives the value of `var(…)`; an error of its own is told at the template's line.
         asked: Collects the names of the environment variables that are asked for.
         hint: What the file may ask for.
 
     Raises:
-        ProjectError: The template cannot be read, or fails.
+        ProjectError: The template or the YAML cannot be read.
     """
     if not any(sign in text for sign in _SIGNS):
-        return text
+        return load_yaml(path, text)
     from jinja2 import StrictUndefined, TemplateError
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -136,7 +136,7 @@ def rendered_yaml(
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     known = {"env_var": env_var, "user": getpass.getuser, "var": variable}
     try:
-        return environment.from_string(text).render(known)
+        made = environment.from_string(text).render(known)
     except Exception as error:  # What a template calls may raise anything.
         said = error.message if isinstance(error, TemplateError) else None
         raise ProjectError(
@@ -144,6 +144,8 @@ def rendered_yaml(
             hint=hint,
             location=SourceLocation(path, getattr(error, "lineno", None) or _line(error)),
         ) from None
+    document = load_yaml(path, made)
+    return document if made.count("\n") == text.count("\n") else replace(document, lines={})
 
 
 def _line(error: BaseException) -> int | None:

@@ -20,7 +20,7 @@ from vde_dagster.project.configuration.config_files import config_files, variabl
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.files import parse_python, run_file
 from vde_dagster.project.python.watching import Seen, TooSlow, time_limit, watching
-from vde_dagster.project.yaml_text import KeyPath, load_yaml, rendered_yaml
+from vde_dagster.project.yaml_text import KeyPath, load_rendered_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +113,14 @@ def _read_yaml_config(path: Path, text: str) -> WrittenConfig:
         ProjectError: Jinja or YAML cannot be read, or it is no table; points at the line.
     """
     seen = Seen()
-    made = rendered_yaml(path, text, lambda name, default=None: default, seen.variables, _HINT)
-    document = load_yaml(path, made)
+    document = load_rendered_yaml(
+        path, text, lambda name, default=None: default, seen.variables, _HINT
+    )
     if document.value is None:
         return WrittenConfig(path, {}, {}, seen)
     if not isinstance(document.value, dict):
         raise document.error((), "the configuration is a table of key: value")
-    # Lines are those of the text that Jinja made, which may have others.
-    same = made.count("\n") == text.count("\n")
-    return WrittenConfig(path, document.value, document.lines if same else {}, seen)
+    return WrittenConfig(path, document.value, document.lines, seen)
 
 
 _NAMES = ("config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")

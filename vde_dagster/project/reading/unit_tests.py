@@ -13,14 +13,14 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import is_date, parse_instant, utc
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.errors import ProjectError, UsageError, placed
 from vde_dagster.project.kinds.seed import MISSING
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.properties.times import not_a_date
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml, rendered_yaml
+from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_rendered_yaml, load_yaml
 
 _KEYS = ("model", "description", "inputs", "outputs", "vars", "gateway", "schema")
 _TIMES = ("start", "end", "execution_time")
@@ -57,10 +57,8 @@ def load_unit_tests(
         return found
 
     hint = "it knows var('name', default), env_var('NAME', default) and user()"
-    made = rendered_yaml(path, text, variable, set() if asked is None else asked, hint)
-    document = load_yaml(path, made)
-    if made.count("\n") != text.count("\n"):  # Lines are those of the text that Jinja made.
-        document = replace(document, lines={})
+    asked = set() if asked is None else asked
+    document = load_rendered_yaml(path, text, variable, asked, hint)
     if document.value is None or _is_rows(document.value):
         return ()
     if not isinstance(document.value, dict):
@@ -90,23 +88,23 @@ class _Reader:
     def test(self, name: str, body: Any) -> UnitTest:
         keys: KeyPath = (name,)
         self._table(keys, body, _KEYS, "a test", needed=("model", "outputs"))
-        variables = dict(self._mapping((*keys, "vars"), body.get("vars") or {}))
+        variables = dict(self._part(keys, body, "vars"))
         times = {key: self._time((*keys, "vars", key), variables.pop(key, None)) for key in _TIMES}
-        inputs = self._mapping((*keys, "inputs"), body.get("inputs") or {})
-        outputs = self._mapping((*keys, "outputs"), body["outputs"])
-        self._known_keys((*keys, "outputs"), outputs, _OUTPUT_KEYS, "outputs")
+        inputs = self._part(keys, body, "inputs")
+        below = (*keys, "outputs")
+        outputs = self._table(below, body["outputs"], _OUTPUT_KEYS, "outputs")
         partial = bool(outputs.get("partial", False))
-        ctes = self._mapping((*keys, "outputs", "ctes"), outputs.get("ctes") or {})
+        ctes = self._part(below, outputs, "ctes")
         expected = None
         if "query" in outputs:
-            expected = self._rows((*keys, "outputs", "query"), outputs["query"], partial)
-            types = self._mapping((*keys, "outputs", "columns"), outputs.get("columns") or {})
+            expected = self._rows((*below, "query"), outputs["query"], partial)
+            types = self._part(below, outputs, "columns")
             # The rows' own types win.
             told = {str(name): str(type_) for name, type_ in types.items()}
             known = {name: type_ for name, type_ in told.items() if name in expected.columns}
             expected = replace(expected, types=tuple({**known, **dict(expected.types)}.items()))
         elif not ctes:
-            raise self.document.error((*keys, "outputs"), "the test expects nothing", "add query:")
+            raise self.document.error(below, "the test expects nothing", "add query:")
         return UnitTest(
             name=name,
             model=self._name((*keys, "model"), body["model"]),
@@ -120,7 +118,7 @@ class _Reader:
             ),
             expected=expected,
             ctes=tuple(
-                (cte, self._rows((*keys, "outputs", "ctes", cte), rows, partial))
+                (cte, self._rows((*below, "ctes", cte), rows, partial))
                 for cte, rows in ctes.items()
             ),
             start=times["start"],
@@ -134,10 +132,16 @@ class _Reader:
         if isinstance(body, list):
             body = {"rows": body}
         self._table(keys, body, _TABLE_KEYS, "a table of rows")
-        types = self._mapping((*keys, "columns"), body.get("columns") or {})
+        types = self._part(keys, body, "columns")
         rows = self._given_rows(keys, body)
         if isinstance(rows, dict):
-            rows = self._transposed(keys, rows)
+            lengths = {len(values) for values in rows.values() if isinstance(values, list)}
+            if len(lengths) != 1:
+                raise self.document.error((*keys, "rows"), "the columns differ in length")
+            rows = [
+                {name: values[index] for name, values in rows.items()}
+                for index in range(lengths.pop())
+            ]
         if rows is None and "query" not in body:
             rows = []
         if rows is not None and not isinstance(rows, list):
@@ -171,11 +175,9 @@ class _Reader:
             raise self.document.error((*keys, "path"), message, hint) from None
         place = (*keys, "rows" if path is None else "path")
         if form == "csv" and text is not None:
-            settings = self._mapping((*keys, "csv_settings"), body.get("csv_settings") or {})
-            try:
-                return csv_rows(str(text), settings)
-            except CsvError as error:
-                raise self.document.error(place, *error.args) from None
+            settings = self._part(keys, body, "csv_settings")
+            with placed(self.document.location(place)):
+                return _csv_rows(str(text), settings)
         if path is None:
             return rows
         try:
@@ -184,15 +186,6 @@ class _Reader:
             raise self.document.error(place, f"{path}: {error.message}", error.hint) from None
         return found.get("rows") if isinstance(found, dict) else found
 
-    def _transposed(self, keys: KeyPath, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-        lengths = {len(values) for values in columns.values() if isinstance(values, list)}
-        if len(lengths) != 1:
-            raise self.document.error((*keys, "rows"), "the columns differ in length")
-        return [
-            {name: values[index] for name, values in columns.items()}
-            for index in range(lengths.pop())
-        ]
-
     def _table(
         self,
         keys: KeyPath,
@@ -200,20 +193,19 @@ class _Reader:
         known: tuple[str, ...],
         what: str,
         needed: tuple[str, ...] = (),
-    ) -> None:
-        self._known_keys(keys, self._mapping(keys, body), known, what)
-        for key in needed:
-            if key not in body:
-                raise self.document.error(keys, f"{what} needs '{key}'", f"add {key}:")
-
-    def _known_keys(
-        self, keys: KeyPath, body: Mapping[str, Any], known: tuple[str, ...], what: str
-    ) -> None:
-        for key in body:
+    ) -> Mapping[str, Any]:
+        for key in self._mapping(keys, body):
             if key not in known:
                 raise self.document.error(
                     (*keys, key), f"unknown key '{key}' of {what}", suggest(str(key), known)
                 )
+        for key in needed:
+            if key not in body:
+                raise self.document.error(keys, f"{what} needs '{key}'", f"add {key}:")
+        return self._mapping(keys, body)
+
+    def _part(self, keys: KeyPath, body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        return self._mapping((*keys, key), body.get(key) or {})
 
     def _mapping(self, keys: KeyPath, body: Any) -> Mapping[str, Any]:
         if not isinstance(body, dict):
@@ -221,11 +213,9 @@ class _Reader:
         return body
 
     def _name(self, keys: KeyPath, text: Any) -> ModelName:
-        try:
-            written = expanded_text(str(text), self.scope, self.document.location(keys))
-            return self.names.read(written)
-        except UsageError as error:
-            raise self.document.error(keys, error.message, error.hint) from None
+        place = self.document.location(keys)
+        with placed(place):
+            return self.names.read(expanded_text(str(text), self.scope, place))
 
     def _time(self, keys: KeyPath, value: Any) -> datetime | None:
         if value is None:
@@ -260,22 +250,18 @@ _BLANK = "skip_blank_lines"
 _KNOWN = (*_FORMAT, *_NULLS, _BLANK)
 
 
-class CsvError(ValueError):
-    """CSV that cannot be read; its arguments are a message and a hint or None."""
-
-
-def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Read CSV with a line of names: numbers, booleans and texts by column, as pandas does.
 
     Args:
         settings: `csv_settings` of the test, named as in pandas.
 
     Raises:
-        CsvError: A setting is unknown, or a line has too many values.
+        UsageError: A setting is unknown, or a line has too many values.
     """
     for name in settings:
         if name not in _KNOWN:
-            raise CsvError(f"unknown CSV setting '{name}'", suggest(name, _KNOWN))
+            raise UsageError(f"unknown CSV setting '{name}'", hint=suggest(name, _KNOWN))
     form = {_FORMAT[name]: value for name, value in settings.items() if name in _FORMAT}
     given = settings.get("na_values") or ()
     nulls = {given} if isinstance(given, str) else set(map(str, given))
@@ -284,17 +270,16 @@ def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
         lines = list(csv.reader(io.StringIO(text), strict=True, **form))
     except (csv.Error, TypeError) as error:
-        raise CsvError(f"the CSV cannot be read: {error}", None) from None
+        raise UsageError(f"the CSV cannot be read: {error}") from None
     if settings.get(_BLANK, True):
         lines = list(filter(None, lines))
     if not (lines and lines[0]):
-        raise CsvError("the CSV has no line of names", None)
+        raise UsageError("the CSV has no line of names")
     names, *rows = lines
     for number, row in enumerate(rows, 1):
         if len(row) > len(names):
-            raise CsvError(
-                f"row {number} of the CSV has {len(row)} values; there are {len(names)} columns",
-                None,
+            raise UsageError(
+                f"row {number} of the CSV has {len(row)} values; there are {len(names)} columns"
             )
     padded = [[*row, *[""] * (len(names) - len(row))] for row in rows]
     columns = [
