@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.failures import Problem
@@ -64,7 +65,9 @@ def checked_snapshot(
     if model.session:
         version, columns = _in_session(model, version, columns)
     meaning = meaning_of(model.kind)
-    rows = _with_statements(model, meaning.rows(model, version))
+    rows = meaning.rows(model, version)
+    if model.pre_statements or model.post_statements:
+        rows = digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
     version = replace(version, rows=rows, unique_keys=meaning.unique_keys(model, version))
     # A kind that is made as a whole cannot read itself, which is told by the checks.
     if model.reads_itself and model.python is None and model.kind.by_intervals:
@@ -77,7 +80,8 @@ def checked_snapshot(
         columns = (*columns, *added)
     fill = meaning.fill(model, rows)
     metadata = _metadata_hash(model)
-    layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *_flat(model))
+    properties = chain.from_iterable(sorted(model.table_properties))
+    layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *properties)
     identity = [part for column in columns for part in (column.name, column.version)]
     snapshot = Snapshot(
         id=digest("snapshot", str(model.name), fill, metadata, layout, *identity),
@@ -156,7 +160,7 @@ def _in_session(
     model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
 ) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
     """Let the settings by which Spark reads and computes take part in all versions."""
-    settings = [part for pair in model.session for part in pair]
+    settings = [*chain.from_iterable(model.session)]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
     version = replace(version, rows=digest("session", version.rows, *settings), columns=made)
     return version, tuple(column._replace(version=made[column.name]) for column in columns)
@@ -223,23 +227,20 @@ def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
     )
 
 
-def _with_statements(model: Model, rows: str) -> str:
-    if not model.pre_statements and not model.post_statements:
-        return rows
-    return digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
-
-
 _WHEN = ("cron_tz", "interval_unit", "allow_partials", "relative_start", "relative_end")
 """Properties that were added later: they take part where they are given."""
 
 
 def _metadata_hash(model: Model) -> str:
-    text = _without_case(model.query) if model.query else None
+    pieces = _STRING.split(model.query or "")
+    pieces[::2] = [piece.lower() for piece in pieces[::2]]
+    # A stored query has no formatting; the case of its names is none, either.
+    text = "".join(pieces) if model.query else None
     parts: list[str | None] = [text, model.description, model.owner, model.cron, model.kind.name]
     parts += [*model.tags, "|"]
     for audit in model.audits:
         parts += [audit.name, audit.query, str(audit.blocking)]
-        parts += [text for pair in audit.arguments for text in pair]
+        parts += chain.from_iterable(audit.arguments)
     for column in model.columns:
         parts += ["column", column.name, column.type, column.description]
     for name, text in sorted(model.column_descriptions.items()):
@@ -266,21 +267,10 @@ def _metadata_hash(model: Model) -> str:
     return digest("metadata", *parts)
 
 
-def _without_case(query: str) -> str:
-    """Return a stored query, which has no formatting, without the case of its names."""
-    pieces = _STRING.split(query)
-    pieces[::2] = [piece.lower() for piece in pieces[::2]]
-    return "".join(pieces)
-
-
 def _definition_hash(model: Model, metadata: str, layout: str) -> str:
     source = _python_text(model.python) if model.python else None
     statements = (*model.pre_statements, "|", *model.post_statements)
     return digest(metadata, layout, model.kind.text, *model.marks, source, *statements)
-
-
-def _flat(model: Model) -> list[str]:
-    return [text for pair in sorted(model.table_properties) for text in pair]
 
 
 def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:

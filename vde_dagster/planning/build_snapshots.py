@@ -133,7 +133,7 @@ def build_snapshots(
         parsed.clear()
     if warnings is not None:
         if absent:
-            from vde_dagster.planning.checks.unknown_names import absent_tables
+            from vde_dagster.planning.checks.names import absent_tables
 
             problems += absent_tables(absent, models)
         mistakes += [problem.error() for problem in problems if problem.certain]

@@ -159,21 +159,15 @@ def state_of(
             continue
         wrote = output(commit.snapshot_id) if commit.ours else None
         # Digests of the whole table hold back to the last commit that changed it.
-        known = known or _covering(wrote, columns)
-        if goes_on and (commit.quiet or _left(wrote, columns, line[place + 1 :])):
+        digests = wrote.of_table() if wrote is not None else ()
+        known = known or tuple(pair for pair in digests if covers(pair[0], columns))
+        if goes_on and (
+            commit.quiet
+            or (wrote and wrote.leaves(columns) and _untouched(line[place + 1 :], wrote.against))
+        ):
             continue
         return InputState(commit.snapshot_id, read, known, columns)
     return InputState(None, read, columns=columns)
-
-
-def _covering(wrote: Output | None, columns: Columns) -> tuple[tuple[Columns, str], ...]:
-    digests = wrote.of_table() if wrote is not None else ()
-    return tuple((made, value) for made, value in digests if covers(made, columns))
-
-
-def _left(wrote: Output | None, columns: Columns, before: Sequence[KeptCommit]) -> bool:
-    """Say whether a fill wrote what was there before."""
-    return wrote is not None and wrote.leaves(columns) and _untouched(before, wrote.against)
 
 
 def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vde_dagster.execution.environments.compare import TableDiff
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.tables.table_diff import TableDiff
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder

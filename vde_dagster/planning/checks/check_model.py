@@ -18,13 +18,11 @@ from vde_dagster.planning.checks.diagnostics import (
     place_in_header,
     query_problems,
 )
-from vde_dagster.planning.checks.unknown_names import (
+from vde_dagster.planning.checks.names import (
     audited_columns,
     named_columns,
     transforms,
     undeclared,
-)
-from vde_dagster.planning.checks.unused_properties import (
     unused_properties,
     unused_stages,
     unused_statements,

@@ -271,9 +271,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
     for read in _reads(snapshot, resolver, catalog, None, set()):
         known = found.get(read.key)
         columns = read.columns if known is None else _both(known.columns, read.columns)
-        found[read.key] = TableRead(
-            read.key, read.ref, columns, read.external, read.branch, read.foreign
-        )
+        found[read.key] = replace(read, columns=columns)
     return tuple(found[key] for key in sorted(found))
 
 

@@ -147,15 +147,13 @@ def rehash(
     tables = dict(state.tables)
     changed: dict[str, PhysicalTable] = {}
     for environment in (state.production, state.target):
-        if environment is None or not _is_outdated(environment, state, canonicaliser):
+        entries = environment.entries.items() if environment is not None else ()
+        stored = {name: state.snapshots[entry.snapshot_id] for name, entry in entries}
+        if environment is None or all(
+            snapshot.canonicaliser == canonicaliser for snapshot in stored.values()
+        ):
             continue
-        models = {
-            name: state.snapshots[entry.snapshot_id].model
-            for name, entry in environment.entries.items()
-        }
-        stored = {
-            name: state.snapshots[entry.snapshot_id] for name, entry in environment.entries.items()
-        }
+        models = {name: snapshot.model for name, snapshot in stored.items()}
         extend = any(snapshot.forward is not None for snapshot in stored.values())
         for name, new in build(models, _extending(stored) if extend else None).items():
             entry = environment.entries[name]
@@ -192,13 +190,6 @@ def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
         return replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
 
     return revise
-
-
-def _is_outdated(environment: Environment, state: WarehouseState, canonicaliser: str) -> bool:
-    return any(
-        state.snapshots[entry.snapshot_id].canonicaliser != canonicaliser
-        for entry in environment.entries.values()
-    )
 
 
 def _rehash_table(table: PhysicalTable, old: Snapshot, new: Snapshot) -> PhysicalTable:

@@ -270,7 +270,10 @@ def affected_intervals(
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         return AffectedIntervals(IntervalSet((last_slot(snapshot, filled),)), changed)
-    whole = cadence.unit.align_outward(changed & _around(filled, snapshot)) & filled
+    # Years far from what is filled are not to be aligned.
+    hull = IntervalSet((Interval(filled.ranges[0].start, filled.ranges[-1].end),))
+    near = changed & cadence.unit.align_outward(hull)
+    whole = cadence.unit.align_outward(near) & filled
     if not whole:
         return NOTHING
     if kind.restates_whole:
@@ -283,9 +286,3 @@ def affected_intervals(
             after, rest, "its rows stand on its earlier ones" if after - whole else ""
         )
     return AffectedIntervals(whole, whole)
-
-
-def _around(filled: IntervalSet, snapshot: Snapshot) -> IntervalSet:
-    """Return the aligned hull of what is filled: years far from it are not to be aligned."""
-    hull = Interval(filled.ranges[0].start, filled.ranges[-1].end)
-    return snapshot.cadence.unit.align_outward(IntervalSet((hull,)))

@@ -280,13 +280,9 @@ def _names(source: exp.Expr) -> list[str] | None:
         return _outputs(source.unnest())
     if isinstance(source, exp.Table) and not source.db:
         cte = _cte(source)
-        return None if cte is None else _names_of_cte(cte)
+        if cte is not None:
+            return [column.name for column in cte.args["alias"].columns] or _outputs(cte.this)
     return None
-
-
-def _names_of_cte(cte: exp.CTE) -> list[str] | None:
-    columns = cte.args["alias"].columns
-    return [column.name for column in columns] if columns else _outputs(cte.this)
 
 
 def _cte(table: exp.Table) -> exp.CTE | None:
