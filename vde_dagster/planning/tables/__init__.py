@@ -1,1 +1,1 @@
-"""Physical tables as values: identity, columns, reads of earlier states, and comparison."""
+"""Physical tables as values: identity, columns, changes in place, and reads of earlier states."""
