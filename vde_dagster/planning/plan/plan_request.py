@@ -1,21 +1,20 @@
-"""The request for a plan: its options, and the ranges and models that it fills."""
+"""The request for a plan: its options, its range, and the models that it fills."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import end_text, instant_text, utc
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.intervals.cadence import FAR
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.planning.plan.missing_intervals import Ready, Window, refills
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.missing_intervals import Ready, Window
 from vde_dagster.planning.plan.plan import PlanKind
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import ColumnChanges, PhysicalTable
+from vde_dagster.planning.tables.table import ColumnChanges
 from vde_dagster.project.dag import ancestors
 from vde_dagster.project.selection import Changed, select
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
@@ -45,54 +44,6 @@ class PlanRequest:
     mode: EnvironmentMode = "full"
     changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
     previewed: Mapping[ModelName, tuple[str, ...]] = field(default_factory=dict)
-
-
-def filled_of(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> IntervalSet:
-    """Return the ranges that need no fill: of a preview, those of the new definition.
-
-    A run fills what neither that nor the table it branched off has, and so does every plan where
-    rows would be added to those that are there.
-    """
-    once = request.kind is PlanKind.RUN or not refills(snapshot)
-    return table.available if once else table.intervals
-
-
-def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:
-    """Return the range to fill: of a preview by default the latest interval."""
-    window = request.window
-    asked = window.start is not None or window.end is not None
-    if table.preview is None or asked or request.kind is PlanKind.RUN:
-        return window
-    since = request.options.effective_from or snapshot.cadence.latest_slot(window.now).start
-    return replace(window, start=since)
-
-
-def units_from(since: datetime, snapshot: Snapshot, filled: IntervalSet) -> IntervalSet:
-    """Return the whole units that are filled from an instant on."""
-    unit = snapshot.cadence.unit
-    return unit.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
-
-
-def fills(
-    request: PlanRequest,
-    snapshot: Snapshot,
-    table: PhysicalTable,
-    shown: frozenset[str],
-) -> bool:
-    """Say whether a plan fills a model's missing intervals.
-
-    A run fills whatever is due. A plan fills tables that the environment does not show yet, and
-    what it was asked for by a range; what merely fell due waits for the run.
-    """
-    if request.options.skip_backfill:
-        return False
-    if request.backfill is not None and snapshot.name not in request.backfill:
-        return False
-    if request.kind is PlanKind.RUN:
-        return True
-    if request.window.start is not None or request.window.end is not None:
-        return snapshot.is_incremental or not table.intervals
-    return table.id not in shown
 
 
 def window_of(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:

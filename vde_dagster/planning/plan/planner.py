@@ -10,7 +10,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
-from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.intervals.cadence import FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.plan.audits_due import (
@@ -21,19 +22,14 @@ from vde_dagster.planning.plan.audits_due import (
 from vde_dagster.planning.plan.compare_snapshots import REMOVED, Reasons, becomes_table, classify
 from vde_dagster.planning.plan.missing_intervals import (
     Readiness,
+    Window,
     infer_starts,
     missing_intervals,
     refills,
 )
 from vde_dagster.planning.plan.parent_coverage import ParentCoverage
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
-from vde_dagster.planning.plan.plan_request import (
-    PlanRequest,
-    filled_of,
-    fills,
-    units_from,
-    window_for,
-)
+from vde_dagster.planning.plan.plan_request import PlanRequest
 from vde_dagster.planning.plan.publication import planned_views
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable, TableChange
@@ -76,9 +72,7 @@ def make_plan(
     expires = None
     if request.time_to_live and request.environment != PRODUCTION:
         expires = window.now + request.time_to_live
-    shown = state.base.entries if state.base is not None else {}
-    old = {name: state.snapshots[entry.snapshot_id] for name, entry in shown.items()}
-    planned = _planned(request, snapshots, old, tables, starts, state)
+    planner = _Planner(request, snapshots, tables, starts, state)
     return Plan(
         id=plan_id,
         environment=request.environment,
@@ -86,8 +80,8 @@ def make_plan(
         base_version=state.target.version if state.target else 0,
         created_at=window.now,
         models=(
-            *with_audits_of_others(planned, snapshots, state),
-            *_removed(snapshots, old, state),
+            *with_audits_of_others(planner.planned(), snapshots, state),
+            *planner.removed(),
         ),
         views=planned_views(request, snapshots, tables, entries, state),
         entries=entries,
@@ -96,186 +90,6 @@ def make_plan(
         end=window.end,
         expires_at=expires,
     )
-
-
-def _planned(
-    request: PlanRequest,
-    snapshots: Mapping[ModelName, Snapshot],
-    old: Mapping[ModelName, Snapshot],
-    tables: Mapping[ModelName, PhysicalTable],
-    starts: Mapping[ModelName, datetime],
-    state: WarehouseState,
-) -> Iterator[PlannedModel]:
-    """Say of each model of the target what changed and what has to be done, parents first."""
-    changed = {
-        name: (snapshot, old[name])
-        for name, snapshot in snapshots.items()
-        if name in old and old[name].id != snapshot.id
-    }
-    works = PlannedWork(request, state, starts)
-    reasons = Reasons(changed)
-    building: set[ModelName] = set()
-    moving: set[ModelName] = set()
-    for name, snapshot in snapshots.items():
-        before, table = old.get(name), tables.get(name)
-        verdict = Verdict(*classify(snapshot, before), reasons.of(snapshot, before))
-        if not snapshot.model.kind.is_read:
-            start, last = starts.get(name), state.audited.get(name)
-            due = audited_range(request, snapshot, before, moving, start, last)
-            yield PlannedModel(
-                name,
-                verdict.change,
-                verdict.category,
-                verdict.reasons,
-                snapshot.id,
-                before.id if before is not None else None,
-                intervals=due,
-                audits=bool(due),
-            )
-            continue
-        work = works.of(snapshot, table)
-        verdict = _with_state(verdict, request, snapshot, table, state)
-        verdict = _with_work(verdict, snapshot, before, work)
-        skippable, always = _skipping(request, snapshot, snapshots, table, work)
-        yield PlannedModel(
-            name,
-            verdict.change,
-            verdict.category,
-            verdict.reasons,
-            snapshot.id,
-            before.id if before is not None else None,
-            table,
-            bool(work.intervals),
-            work.intervals,
-            records_only=bool(work.intervals) and request.options.empty_backfill,
-            audits=(not work.intervals or snapshot.is_incremental)
-            and own_audits_due(snapshot, before, table, state, moving),
-            restate=work.again,
-            catches_up=work.catches_up,
-            layout=table is not None
-            and works.owns(table)
-            and _layout_differs(name, snapshot, table, state),
-            breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
-            skippable=skippable,
-            always=always,
-            in_place=work.in_place,
-        )
-        if work.intervals or (table is None and building & set(snapshot.parents)):
-            building.add(name)
-        if name in building or verdict.change is not Change.UNCHANGED:
-            moving.add(name)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict on a model's definition; it has no category where it has no rows."""
-
-    change: Change
-    category: Category | None
-    reasons: tuple[str, ...]
-
-    def because(self, reason: str, category: Category | None = None) -> Verdict:
-        """Return it with one more reason, and with another category if one is given."""
-        return replace(self, category=category or self.category, reasons=(*self.reasons, reason))
-
-
-def _with_state(
-    verdict: Verdict,
-    request: PlanRequest,
-    snapshot: Snapshot,
-    table: PhysicalTable | None,
-    state: WarehouseState,
-) -> Verdict:
-    name = snapshot.name
-    if name in state.left_out:
-        verdict = Verdict(Change.MODIFIED, Category.BREAKING, (_UNREADABLE,))
-    if _begins_anew(name, snapshot, table, state):
-        stays = verdict.category is Category.AFFECTED
-        verdict = verdict.because(_ANEW, None if stays else Category.BREAKING)
-    if by := request.previewed.get(name):
-        verdict = verdict.because(f"goes on forward-only, as previewed in {', '.join(by)}")
-    return verdict
-
-
-def _with_work(
-    verdict: Verdict, snapshot: Snapshot, before: Snapshot | None, work: ModelWork
-) -> Verdict:
-    if work.catches_up:
-        verdict = verdict.because(_CATCHES_UP)
-    if work.parts:
-        units = " and ".join(dict.fromkeys(f"a {part.unit.text}" for part in work.parts))
-        verdict = verdict.because(_PARTS.format(units, snapshot.cadence.unit.text))
-    reused = work.intervals and verdict.category is Category.REUSE
-    if reused and before is not None and becomes_table(snapshot, before):
-        verdict = verdict.because(_COMPUTED, Category.NON_BREAKING)
-    return verdict
-
-
-def _skipping(
-    request: PlanRequest,
-    snapshot: Snapshot,
-    snapshots: Mapping[ModelName, Snapshot],
-    table: PhysicalTable | None,
-    work: ModelWork,
-) -> tuple[bool, str]:
-    """Say whether a run may skip a model whose inputs are the same, or why it never may."""
-    if not work.intervals or table is None or request.options.full:
-        return False, ""
-    if request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
-        return False, ""
-    always = why_always(snapshot, snapshots) or ""
-    return not always and bool(table.intervals), always
-
-
-def _begins_anew(
-    name: ModelName, snapshot: Snapshot, table: PhysicalTable | None, state: WarehouseState
-) -> bool:
-    """Say whether a model gets another table whose rows its sources cannot make as they were."""
-    entry = state.base.entries.get(name) if state.base is not None else None
-    if snapshot.model.kind.restatable or table is None or entry is None or not entry.table_id:
-        return False
-    if table.preview is not None:
-        return False
-    shown = state.tables.get(entry.table_id)
-    return shown is not None and shown.id != table.id and bool(shown.intervals)
-
-
-def _removed(
-    snapshots: Mapping[ModelName, Snapshot],
-    old: Mapping[ModelName, Snapshot],
-    state: WarehouseState,
-) -> Iterator[PlannedModel]:
-    for name, snapshot in old.items():
-        if name not in snapshots:
-            breaks, before = _breaks(name, None, old, state), snapshot.id
-            yield PlannedModel(name, Change.REMOVED, None, (REMOVED,), None, before, breaks=breaks)
-    for name in state.left_out:
-        if name not in snapshots:
-            yield PlannedModel(name, Change.REMOVED, None, (REMOVED, _UNREADABLE))
-
-
-def _breaks(
-    name: ModelName, new: Shown | None, old: Mapping[ModelName, Snapshot], state: WarehouseState
-) -> tuple[ContractBreak, ...]:
-    assert state.base is not None
-    table_id = state.base.entries[name].table_id
-    before = Shown(old[name], state.tables.get(table_id) if table_id else None)
-    return contract_breaks(before, new, state.view_types, old.values())
-
-
-def _layout_differs(
-    name: ModelName, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
-) -> bool:
-    """Say whether an existing table is laid out otherwise than its model now asks.
-
-    Its layout is that of the model that the environment shows with it, else of its creator.
-    """
-    if not table.created or table.preview is not None:
-        return False
-    shown = state.base.entries.get(name) if state.base else None
-    has = shown.snapshot_id if shown and shown.table_id == table.id else table.snapshot_id
-    known = state.snapshots.get(has)
-    return known is not None and known.layout_hash != snapshot.layout_hash
 
 
 def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
@@ -294,7 +108,7 @@ def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelWork:
+class _Work:
     """The work on a model's table.
 
     Args:
@@ -310,80 +124,235 @@ class ModelWork:
     parts: tuple[Part, ...] = ()
 
 
-class PlannedWork:
-    """The work of a plan's models, parents first; it remembers what children may count on."""
+class _Planner:
+    """Plans the models of a target, parents first; it remembers what children may count on."""
 
     def __init__(
-        self, request: PlanRequest, state: WarehouseState, starts: Mapping[ModelName, datetime]
+        self,
+        request: PlanRequest,
+        snapshots: Mapping[ModelName, Snapshot],
+        tables: Mapping[ModelName, PhysicalTable],
+        starts: Mapping[ModelName, datetime],
+        state: WarehouseState,
     ) -> None:
-        self._request, self._state, self._starts = request, state, starts
-        self._protected = state.protected(request.environment)
-        self._shown = state.base.tables if state.base is not None else frozenset[str]()
-        self._readiness = Readiness(request.ready)
-        self._coverage = ParentCoverage(starts, request.window.now)
+        self.request, self.snapshots, self.tables = request, snapshots, tables
+        self.starts, self.state = starts, state
+        self.shown = state.base.entries if state.base is not None else {}
+        self.shown_tables = state.base.tables if state.base is not None else frozenset[str]()
+        self.old = {name: state.snapshots[one.snapshot_id] for name, one in self.shown.items()}
+        self.changed = {
+            name: (snapshot, self.old[name])
+            for name, snapshot in snapshots.items()
+            if name in self.old and self.old[name].id != snapshot.id
+        }
+        self.reasons = Reasons(self.changed)
+        self.protected = state.protected(request.environment)
+        self.readiness = Readiness(request.ready)
+        self.coverage = ParentCoverage(starts, request.window.now)
 
-    def owns(self, table: PhysicalTable) -> bool:
-        """Say whether a table is the environment's to fill and to lay out."""
-        return table.id not in self._protected
+    def planned(self) -> Iterator[PlannedModel]:
+        """Say of each model of the target what changed and what has to be done."""
+        request, state = self.request, self.state
+        building, moving = set[ModelName](), set[ModelName]()
+        for name, snapshot in self.snapshots.items():
+            before, table = self.old.get(name), self.tables.get(name)
+            previous = before.id if before is not None else None
+            if not snapshot.model.kind.is_read:
+                start, last = self.starts.get(name), state.audited.get(name)
+                due = audited_range(request, snapshot, before, moving, start, last)
+                yield PlannedModel(
+                    name,
+                    *classify(snapshot, before),
+                    self.reasons.of(snapshot, before),
+                    snapshot.id,
+                    previous,
+                    intervals=due,
+                    audits=bool(due),
+                )
+                continue
+            work = self._work(snapshot, table)
+            change, category, reasons = self._verdict(snapshot, table, work)
+            skippable, always = self._skipping(snapshot, table, work)
+            yield PlannedModel(
+                name,
+                change,
+                category,
+                reasons,
+                snapshot.id,
+                previous,
+                table,
+                bool(work.intervals),
+                work.intervals,
+                records_only=bool(work.intervals) and request.options.empty_backfill,
+                audits=(not work.intervals or snapshot.is_incremental)
+                and own_audits_due(snapshot, before, table, state, moving),
+                restate=work.again,
+                catches_up=work.catches_up,
+                layout=table is not None and self._layout_differs(snapshot, table),
+                breaks=self._breaks(name, Shown(snapshot, table)) if name in self.changed else (),
+                skippable=skippable,
+                always=always,
+                in_place=work.in_place,
+            )
+            if work.intervals or (table is None and building & set(snapshot.parents)):
+                building.add(name)
+            if name in building or change is not Change.UNCHANGED:
+                moving.add(name)
 
-    def of(self, snapshot: Snapshot, table: PhysicalTable | None) -> ModelWork:
-        """Return the work for a model; its parents come first.
+    def removed(self) -> Iterator[PlannedModel]:
+        """Name the models that the target no longer has."""
+        for name, snapshot in self.old.items():
+            if name not in self.snapshots:
+                breaks, why = self._breaks(name, None), (REMOVED,)
+                yield PlannedModel(
+                    name, Change.REMOVED, None, why, None, snapshot.id, breaks=breaks
+                )
+        for name in self.state.left_out:
+            if name not in self.snapshots:
+                yield PlannedModel(name, Change.REMOVED, None, (REMOVED, _UNREADABLE))
 
-        Args:
-            table: The table that serves it; None for one that is a query.
+    def _verdict(
+        self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
+    ) -> tuple[Change, Category | None, tuple[str, ...]]:
+        """Return a change with its category and reasons, by definitions, state and work."""
+        before = self.old.get(snapshot.name)
+        change, category = classify(snapshot, before)
+        reasons = self.reasons.of(snapshot, before)
+        if snapshot.name in self.state.left_out:
+            change, category, reasons = Change.MODIFIED, Category.BREAKING, (_UNREADABLE,)
+        said = [*reasons]
+        if self._begins_anew(snapshot, table):
+            said.append(_ANEW)
+            category = category if category is Category.AFFECTED else Category.BREAKING
+        if by := self.request.previewed.get(snapshot.name):
+            said.append(f"goes on forward-only, as previewed in {', '.join(by)}")
+        if work.catches_up:
+            said.append(_CATCHES_UP)
+        if work.parts:
+            units = " and ".join(dict.fromkeys(f"a {part.unit.text}" for part in work.parts))
+            said.append(_PARTS.format(units, snapshot.cadence.unit.text))
+        reused = work.intervals and category is Category.REUSE
+        if reused and before is not None and becomes_table(snapshot, before):
+            said.append(_COMPUTED)
+            category = Category.NON_BREAKING
+        return change, category, tuple(said)
+
+    def _skipping(
+        self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
+    ) -> tuple[bool, str]:
+        """Say whether a run may skip a model whose inputs are the same, or why it never may."""
+        if not work.intervals or table is None or self.request.options.full:
+            return False, ""
+        if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
+            return False, ""
+        always = why_always(snapshot, self.snapshots) or ""
+        return not always and bool(table.intervals), always
+
+    def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
+        """Say whether a model gets another table whose rows its sources cannot make again."""
+        entry = self.shown.get(snapshot.name)
+        if snapshot.model.kind.restatable or table is None or entry is None or not entry.table_id:
+            return False
+        shown = self.state.tables.get(entry.table_id) if table.preview is None else None
+        return shown is not None and shown.id != table.id and bool(shown.intervals)
+
+    def _breaks(self, name: ModelName, new: Shown | None) -> tuple[ContractBreak, ...]:
+        table = self.state.tables.get(self.shown[name].table_id or "")
+        before = Shown(self.old[name], table)
+        return contract_breaks(before, new, self.state.view_types, self.old.values())
+
+    def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
+        """Say whether an existing table of its own is laid out otherwise than a model now asks.
+
+        Its layout is that of the model that the environment shows with it, else of its creator.
         """
+        if table.id in self.protected or not table.created or table.preview is not None:
+            return False
+        shown = self.shown.get(snapshot.name)
+        has = shown.snapshot_id if shown and shown.table_id == table.id else table.snapshot_id
+        known = self.state.snapshots.get(has)
+        return known is not None and known.layout_hash != snapshot.layout_hash
+
+    def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
+        """Return the work for a model whose parents come first; a query has no table."""
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.counted_by(snapshot.cadence.unit)
-            if self.owns(table):
+            if table.id not in self.protected:
                 lost = table.intervals - counted.intervals
                 parts = tuple(p for p in table.parts if lost & IntervalSet((p.interval,)))
             table = counted
-        work = self._asked(snapshot, table) if table is not None else ModelWork()
-        intervals = self._readiness.let_pass(snapshot, work.intervals)
-        self._coverage.note(snapshot, table, intervals)
+        work = self._asked(snapshot, table) if table is not None else _Work()
+        intervals = self.readiness.let_pass(snapshot, work.intervals)
+        self.coverage.note(snapshot, table, intervals)
         # What fills more than the slot that the table has is no mere catching up.
         has = table.intervals if table is not None else IntervalSet()
         catches_up = work.catches_up and bool(intervals) and not intervals - has
         return replace(work, intervals=intervals, catches_up=catches_up, parts=parts)
 
-    def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> ModelWork:
+    def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> _Work:
         """Return the work before signals hold anything back."""
-        request, coverage = self._request, self._coverage
-        complete = coverage.complete_for(snapshot)
+        complete = self.coverage.complete_for(snapshot)
         intervals, catches_up = IntervalSet(), False
-        if self.owns(table) and fills(request, snapshot, table, self._shown):
-            catches_up = coverage.catches_up(snapshot, table)
+        if table.id not in self.protected and self._fills(snapshot, table):
+            catches_up = self.coverage.catches_up(snapshot, table)
+            # A run fills what neither a preview nor its table has; so do plans that add rows.
+            once = self.request.kind is PlanKind.RUN or not refills(snapshot)
             intervals = missing_intervals(
                 snapshot,
-                filled_of(request, snapshot, table),
-                window_for(request, snapshot, table),
-                self._starts,
+                table.available if once else table.intervals,
+                self._window(snapshot, table),
+                self.starts,
                 complete,
                 catches_up=catches_up,
             )
-        in_place = _in_place(request, snapshot, table, self._state)
+        in_place = self._in_place(snapshot, table)
         if in_place is None or in_place.effective_from is None:
-            return ModelWork(intervals, catches_up, in_place=in_place)
-        outdated = units_from(in_place.effective_from, snapshot, table.intervals & complete)
-        return ModelWork(intervals | outdated, catches_up, bool(outdated), in_place)
+            return _Work(intervals, catches_up, in_place=in_place)
+        since = snapshot.cadence.unit.floor(in_place.effective_from)
+        filled = table.intervals & complete & IntervalSet((Interval(since, FAR),))
+        outdated = snapshot.cadence.unit.align_inward(filled)
+        return _Work(intervals | outdated, catches_up, bool(outdated), in_place)
 
+    def _fills(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
+        """Say whether the plan fills a model's missing intervals.
 
-def _in_place(
-    request: PlanRequest, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
-) -> TableChange | None:
-    """Return the change in place of a table of production's; None when it does not change."""
-    if snapshot.forward is None:
-        return None
-    changes = request.changes.get(snapshot.name, ())
-    if table.preview is not None:
-        entry = state.target.entries.get(snapshot.name) if state.target else None
-        if entry is not None and entry.table_id == table.id:
+        A run fills whatever is due. A plan fills tables that the environment does not show yet,
+        and what it was asked for by a range; what merely fell due waits for the run.
+        """
+        request, window = self.request, self.request.window
+        if request.options.skip_backfill:
+            return False
+        if request.backfill is not None and snapshot.name not in request.backfill:
+            return False
+        if request.kind is PlanKind.RUN:
+            return True
+        if window.start is not None or window.end is not None:
+            return snapshot.is_incremental or not table.intervals
+        return table.id not in self.shown_tables
+
+    def _window(self, snapshot: Snapshot, table: PhysicalTable) -> Window:
+        """Return the range to fill: of a preview by default the latest interval."""
+        window = self.request.window
+        asked = window.start is not None or window.end is not None
+        if table.preview is None or asked or self.request.kind is PlanKind.RUN:
+            return window
+        since = self.request.options.effective_from
+        return replace(window, start=since or snapshot.cadence.latest_slot(window.now).start)
+
+    def _in_place(self, snapshot: Snapshot, table: PhysicalTable) -> TableChange | None:
+        """Return the change in place of a table of production's, if it changes."""
+        request, target = self.request, self.state.target
+        if snapshot.forward is None:
             return None
-        return TableChange(table.ref, deploys=False, columns=changes)
-    if request.environment != PRODUCTION or is_deployed_already(snapshot, state):
-        return None
-    options = request.options
-    again = not options.skip_backfill and refills(snapshot)
-    since = options.effective_from if again else None
-    return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
+        changes = request.changes.get(snapshot.name, ())
+        if table.preview is not None:
+            entry = target.entries.get(snapshot.name) if target else None
+            if entry is not None and entry.table_id == table.id:
+                return None
+            return TableChange(table.ref, deploys=False, columns=changes)
+        if request.environment != PRODUCTION or is_deployed_already(snapshot, self.state):
+            return None
+        again = not request.options.skip_backfill and refills(snapshot)
+        since = request.options.effective_from if again else None
+        return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
