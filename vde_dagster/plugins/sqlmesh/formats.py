@@ -75,7 +75,7 @@ def read_config(root: Path) -> WrittenConfig | None:
     if personal is not None:
         own = {key: value for key, value in personal.values.items() if key != _ENVIRONMENT}
         longer = _EXTENDED if path.suffix == ".py" else frozenset()
-        values = _over(written.values, own, longer)
+        values = merged(written.values, own, longer)
         written.seen.add(personal.seen)
         written = replace(written, values=values, above=personal)
     written.seen.paths.update(map(str, _personal_files()))
@@ -157,12 +157,15 @@ def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str]) -> Any:
+def merged(
+    below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Put a table over another key by key; lists of the keys `longer` follow each other."""
     made = dict(below)
     for key, value in above.items():
         other = made.get(key)
         if isinstance(other, Mapping) and isinstance(value, Mapping):
-            made[key] = _over(other, value, frozenset())
+            made[key] = merged(other, value)
         elif key in longer and isinstance(other, list | tuple) and isinstance(value, list):
             made[key] = [*other, *value]
         else:

@@ -23,7 +23,7 @@ from vde_dagster.plugins.sqlmesh.config import (
     Shape,
     does,
 )
-from vde_dagster.plugins.sqlmesh.formats import WrittenConfig, read_config
+from vde_dagster.plugins.sqlmesh.formats import WrittenConfig, merged, read_config
 from vde_dagster.project.configuration.config_files import MergedConfig
 from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.yaml_text import KeyPath
@@ -38,8 +38,13 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     meant = _Meaning(written)
-    clashes: list[str] = []
-    table = _over(own, meant.table, "", clashes)
+    ours, theirs = dict(_flat(own)), dict(_flat(meant.table))
+    clashes = [
+        name
+        for name, value in ours.items()
+        if str(theirs.get(name, value)) != str(value)
+        and not (isinstance(value, dict) and isinstance(theirs[name], dict))
+    ]
     warnings = []
     if len(meant.unused) == 1:
         warnings.append(f"the key {meant.unused[0]} does nothing here")
@@ -47,33 +52,17 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
         warnings.append(f"{len(meant.unused)} keys do nothing here: {', '.join(meant.unused)}")
     if clashes:
         warnings.append(f"{PYPROJECT} says something else, and wins: {', '.join(clashes)}")
-    given = set(_names(own, ""))
-    places = {name: place for name, place in meant.places.items() if name not in given}
+    places = {name: place for name, place in meant.places.items() if name not in ours}
+    table = merged(meant.table, own)
     return MergedConfig(written.path, table, places, tuple(warnings), written.seen)
 
 
-def _over(
-    own: Mapping[str, Any], given: Mapping[str, Any], prefix: str, clashes: list[str]
-) -> dict[str, Any]:
-    made = dict(given)
-    for key, value in own.items():
-        other = made.get(key)
-        if isinstance(value, dict) and isinstance(other, dict):
-            made[key] = _over(value, other, f"{prefix}{key}.", clashes)
-        else:
-            if key in made and str(other) != str(value):
-                clashes.append(f"{prefix}{key}")
-            made[key] = value
-    return made
-
-
-def _names(table: Mapping[str, Any], prefix: str) -> list[str]:
-    names = []
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted names of a table's keys, and of those below, with their values."""
     for key, value in table.items():
-        names.append(f"{prefix}{key}")
+        yield f"{prefix}{key}", value
         if isinstance(value, dict):
-            names += _names(value, f"{prefix}{key}.")
-    return names
+            yield from _flat(value, f"{prefix}{key}.")
 
 
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
