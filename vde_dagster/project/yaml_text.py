@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import yaml
@@ -139,19 +140,13 @@ def load_rendered_yaml(
         made = environment.from_string(text).render(known)
     except Exception as error:  # What a template calls may raise anything.
         said = error.message if isinstance(error, TemplateError) else None
+        frames = walk_tb(error.__traceback__)
+        lines = [line for frame, line in frames if frame.f_code.co_filename == "<template>"]
+        line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
         raise ProjectError(
             f"Jinja cannot be read: {said or f'{type(error).__name__}: {error}'}",
             hint=hint,
-            location=SourceLocation(path, getattr(error, "lineno", None) or _line(error)),
+            location=SourceLocation(path, line),
         ) from None
     document = load_yaml(path, made)
     return document if made.count("\n") == text.count("\n") else replace(document, lines={})
-
-
-def _line(error: BaseException) -> int | None:
-    found, frame = None, error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename == "<template>":
-            found = frame.tb_lineno
-        frame = frame.tb_next
-    return found

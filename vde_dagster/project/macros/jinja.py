@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from types import CodeType, TracebackType
+from traceback import walk_tb
+from types import CodeType
 from typing import Any, NoReturn
 
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError
@@ -20,11 +21,12 @@ from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import AS_TEXT, NUMBERS, STAGE, TIME_VARIABLES
-from vde_dagster.sql.edits import Edit
+from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.expanded import Expanded, ExpandedSource
 from vde_dagster.sql.scanner import SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
 
+_HERE = "<jinja here>"
 _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols")
 _PRINTING = frozenset({"string", "trim", "default", "d", "safe", "forceescape", "e", "escape"})
 """Filters that a value which is not known yet may go through."""
@@ -123,21 +125,22 @@ class Templates:
                 places = self._rendered(source, start, marked)
             except ProjectError:  # What marks change is how texts compare.
                 places = ""
-            if _MARK.sub("", places) == rendered:
-                return _placed(places, start)
+            before, *parts = _MARK.split(places)
+            if "".join([before, *parts[1::2]]) == rendered:
+                marks = (~int(offset) for offset in parts[::2])
+                return Expanded.of([(before, ~start), *zip(parts[1::2], marks, strict=True)])
         return Expanded(rendered, ((0, ~start),))
 
     def _rendered(self, source: SourceText, start: int, text: str) -> str:
-        here = "<jinja here>"
-        first = source.text.count("\n", 0, start)
         try:
-            return self._template(text, here).render()
+            return self._template(text, _HERE).render()
         except RecursionError:
             raise source.error("the template calls itself without end", start) from None
         except ProjectError:
             raise
         except Exception as error:
-            raise self._told(error, {here: (source, first)}) from error
+            first = source.text.count("\n", 0, start)
+            raise self._told(error, {_HERE: (source, first)}) from error
 
     def _template(self, text: str, file: str) -> Template:
         code = _compiled(text, file)
@@ -160,14 +163,17 @@ class Templates:
         return context
 
     def _told(self, error: Exception, files: Mapping[str, tuple[SourceText, int]]) -> ProjectError:
-        """Return a template's error with file and line."""
+        """Return a template's error with file and line; a part of a file has its first line."""
         known = {name: (source, 0) for name, source in self._files.items()} | dict(files)
-        at = _line_of(error, known)
-        location = None
-        if at is not None:
-            source, first = known[at[0]]
-            location = SourceLocation(source.path, first + at[1])
-        return _mistake(error, location, [*self._environment.globals])
+        lines = [(frame.f_code.co_filename, n) for frame, n in walk_tb(error.__traceback__)]
+        if isinstance(error, TemplateSyntaxError):
+            lines.append((str(error.filename), error.lineno))
+        places = [
+            SourceLocation(known[name][0].path, known[name][1] + line)
+            for name, line in lines
+            if name in known
+        ]
+        return _mistake(error, places[-1] if places else None, [*self._environment.globals])
 
 
 def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
@@ -247,44 +253,19 @@ def _compiled(text: str, file: str) -> CodeType:
     return _environment(_same).compile(text, file, file)
 
 
-def _line_of(
-    error: BaseException, files: Mapping[str, tuple[SourceText, int]]
-) -> tuple[str, int] | None:
-    if isinstance(error, TemplateSyntaxError) and error.filename in files:
-        return str(error.filename), error.lineno
-    found = None
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename in files:
-            found = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
-    return found
-
-
 def _marked(environment: Environment, text: str, start: int) -> str | None:
     """Write its offset before the first word of every line that is printed as it is."""
-    edits: list[tuple[int, int]] = []
+    edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):
         at = text.find(value, position)
         if at < 0:
             return None
         if kind == "data":
-            edits += [(at + m.end(), start + at + m.end()) for m in _FIRST_OF_LINE.finditer(value)]
+            places = (at + found.end() for found in _FIRST_OF_LINE.finditer(value))
+            edits += [Edit(place, place, f"\ue000{start + place}\ue001") for place in places]
         position = at + len(value)
-    pieces: list[str] = []
-    done = 0
-    for at, offset in edits:
-        pieces += [text[done:at], f"\ue000{offset}\ue001"]
-        done = at
-    return "".join([*pieces, text[done:]])
-
-
-def _placed(marked: str, start: int) -> Expanded:
-    """Take the marks out of a text as the origins of its lines."""
-    before, *parts = _MARK.split(marked)
-    pieces = [(text, ~int(offset)) for offset, text in zip(parts[::2], parts[1::2], strict=True)]
-    return Expanded.of([(before, ~start), *pieces])
+    return apply_edits(text, edits)
 
 
 _THIS_MODEL = "this_model"
