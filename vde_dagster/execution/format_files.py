@@ -26,12 +26,7 @@ _FORMATTERS: Seam[Callable[[Path, str, Settings, LayoutOptions], str | None]] = 
 
 @dataclass(slots=True)
 class Formatted:
-    """The outcome of formatting files.
-
-    Args:
-        texts: New texts of those that were not laid out, by path.
-        left_alone: Those that are as they were, with why.
-    """
+    """The outcome: new texts by path, and those that are left as they are, with why."""
 
     looked_at: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -83,7 +78,6 @@ def _as_written(settings: Settings) -> LayoutOptions:
 
 
 def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
-    """Return the files of SQL that are meant, relative to the root."""
     every = find_files(workspace.settings).sql
     if not chosen:
         return list(every)

@@ -74,12 +74,7 @@ _PLUGINS: Seam[Exporter] = Seam("exporters")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The result of one call of an exporter.
-
-    Args:
-        last: The number of the last record of all that it has taken.
-        forgotten: How many the state forgot before it came for them.
-    """
+    """The result of an exporter's call; `forgotten` records were gone before it came for them."""
 
     records: int
     last: int

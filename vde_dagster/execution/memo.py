@@ -17,12 +17,7 @@ T = TypeVar("T")
 
 
 class FileMemo(Generic[T]):
-    """A dictionary in one file; one that cannot be read is empty.
-
-    Args:
-        form: The type of its values.
-        head: The bytes that the file begins with; with others it cannot be read.
-    """
+    """A dictionary in one file that begins with some bytes; one that cannot be read is empty."""
 
     def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
         self._path, self._form, self._head = path, form, head
@@ -42,11 +37,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries used in this process, when any is new.
-
-        Args:
-            keep: Whether stored entries stay that were not used.
-        """
+        """Write the entries used in this process, when any is new; `keep` all others, too."""
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:

@@ -41,11 +41,7 @@ class PinnedVersion:
     _pinned: dict[str, PinnedTable] = field(default_factory=dict)
 
     def relation(self, name: ModelName) -> str | None:
-        """Return the query that a name stands for; None for what is no model of the version.
-
-        Raises:
-            UsageError: The data of the version are not known, or gone.
-        """
+        """Return the query that a name stands for; None for what is no model of the version."""
         if name not in self.version.entries:
             return None
         self._load({name})
@@ -117,9 +113,6 @@ def with_held(
 
     Args:
         only: The models that are asked for, or None for all; queries read others.
-
-    Raises:
-        UsageError: The data of such a state are gone.
     """
     entries = list(resolver.entries.values())
     if only is not None and all(resolver.entries[one].table_id for one in only):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,7 @@ def likely_meant(store: StateStore, environment: str) -> str | None:
 
 
 def require_environment(store: StateStore, environment: str) -> str:
-    """Return an environment's name as it is stored; production need not have been published yet.
-
-    Raises:
-        UsageError: It is none's, or there is no such environment.
-    """
+    """Return the stored name of an environment that there is, or of production."""
     name = environment_name(environment)
     if name != PRODUCTION and not store.environments.exists(name):
         raise no_environment(store, name)
@@ -170,13 +166,7 @@ class TableName:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {
-            "model": str(self.model),
-            "environment": self.environment,
-            "view": self.view,
-            "table": self.table,
-            "branch": self.branch,
-        }
+        return {**asdict(self), "model": str(self.model)}
 
 
 def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:

@@ -193,11 +193,7 @@ class Warehouse:
             self._engine.cancel(work_id)
 
     def snapshots(self) -> dict[ModelName, Snapshot]:
-        """Return the project's snapshots in topological order.
-
-        Raises:
-            ProjectError: A file is wrong, or a check found a mistake.
-        """
+        """Return the project's snapshots in topological order."""
         return self.snapshots_of(self.project.models, self.parsed, [])
 
     def snapshots_of(

@@ -64,11 +64,9 @@ class Applier:
     """Applies one plan.
 
     Args:
-        warehouse: Its engine is started only when there is work for it.
         on_event: Called in the calling thread with everything that happens, in order.
         concurrency: Models, and batches of models, worked on at once.
         wait_seconds: How long to wait for an environment that somebody else is changing.
-        tests: Unit tests to run before anything is filled, or None for none.
     """
 
     plan: Plan
@@ -265,7 +263,6 @@ class Applier:
         return TableLeases.take(self.warehouse.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
-        """Fill and audit every model that the plan builds, and create missing tables."""
         work = {
             model.name: model
             for model in plan.models

@@ -44,12 +44,7 @@ class BatchRun:
 
     The thread that asks for them works, too; others help while the apply has a slot to spare and
     leave after each batch if a model waits for one. After a failure no batch is begun any more,
-    and those that run go on to their end.
-
-    Args:
-        most: How many run at once at most.
-        slots: The apply's; the calling thread has one already.
-        stop: When set, no further batch is begun.
+    and those that run go on to their end. The calling thread has one of the slots already.
     """
 
     batches: Sequence[Interval]
@@ -147,13 +142,12 @@ def cut_by_bytes(
 ) -> tuple[list[Interval], float] | None:
     """Cut missing ranges to batches of whole units that read a limited number of bytes each.
 
-    Args:
-        table: The model's table; of a parent's bytes that are not known by interval some lie
-            anywhere between its first instant and the last missing one.
+    Of a parent's bytes that are not known by interval some lie anywhere between the table's first
+    instant and the last missing one.
 
     Returns:
-        Batches in order of time, and the bytes of them all; a unit that is larger than the limit
-        is one. None where something else says how the work is cut, or there is one unit.
+        Batches in order of time, and the bytes of them all. None where something else says how the
+        work is cut, or there is one unit.
     """
     cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
     if (
@@ -200,12 +194,7 @@ def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
 def cut(
     missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
 ) -> Iterator[Interval]:
-    """Yield the longest batches of whole units whose bytes stay within a limit.
-
-    Args:
-        weights: Where the bytes are; they may overlap.
-        limit: Bytes of a batch; a single unit may have more.
-    """
+    """Yield the longest batches of whole units within a limit of bytes; a unit may have more."""
     if sum(weight.bytes for weight in weights) <= limit:
         yield from missing
         return
@@ -227,8 +216,6 @@ def cut(
 
 
 class _Cumulative:
-    """Cumulative bytes before an instant."""
-
     def __init__(self, weights: list[Weight]) -> None:
         slopes: dict[datetime, float] = {}
         for weight in weights:

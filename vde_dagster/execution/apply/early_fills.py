@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 def without_early(
     warehouse: Warehouse, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Return the state without ranges filled before their time, and the warnings on them.
-
-    Args:
-        save: Whether that is recorded; a plan that only looks changes nothing.
-    """
+    """Return the state without ranges filled before their time, and the warnings on them."""
     fills, now = warehouse.store.fills, warehouse.store.database.clock.now()
     found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
     early: dict[str, IntervalSet] = {}
@@ -102,11 +98,7 @@ def _said(
 
 
 def require_past(plan: Plan, now: datetime) -> None:
-    """Make sure that a plan was not made by a clock that was ahead: it fills what goes on.
-
-    Raises:
-        UsageError: It was.
-    """
+    """Make sure that a plan was not made by a clock that was ahead: it fills what goes on."""
     if plan.created_at > now + STEP:
         raise UsageError(
             f"the plan was made for {instant_text(plan.created_at)}, and it is "

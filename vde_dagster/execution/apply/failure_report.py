@@ -43,7 +43,6 @@ def plan_failure(
     Args:
         failed: What each failed model raised; where Spark cannot be had, that is returned alone.
         skipped: The models that were not begun, with the one that failed before them.
-        folder: Where the file with the stacks is put.
     """
     for error in failed.values():
         if isinstance(error, StoreError):
@@ -91,12 +90,7 @@ def model_failure(
 def failure_location(
     error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
 ) -> SourceLocation:
-    """Return the place in a model's files that an error is about, as near as it is known.
-
-    Args:
-        plan: Knows the queries that are inlined in the model's.
-        audit: The audit that failed, if it is one.
-    """
+    """Return the place in a model's files that an error is about, as near as it is known."""
     model = snapshot.model
     if audit is not None:
         return audit_place(model, audit)

@@ -58,15 +58,7 @@ class RangeFiller:
             self._make(self._task(interval, self.target.branch))
 
     def fill(self, interval: Interval, *, anew: bool = False) -> None:
-        """Fill a range on the attempt's branch.
-
-        Args:
-            anew: Whether it replaces everything that the table holds.
-
-        Raises:
-            AuditFailedError: A blocking audit found rows.
-            ExecutionError: Spark failed, or the plan was cancelled.
-        """
+        """Fill a range on the attempt's branch; `anew` replaces everything that the table holds."""
         skipping = self._skipping
         looked = skipping.look(self.filler, self.table, anew=anew)
         anew = anew or looked.anew
@@ -85,12 +77,7 @@ class RangeFiller:
         self._recorded(interval, result)
 
     def fill_aside(self, interval: Interval) -> None:
-        """Fill a range of a table that was made, at the same time as other threads fill others.
-
-        Raises:
-            AuditFailedError: A blocking audit found rows; nothing of it is on the attempt's branch.
-            ExecutionError: Spark failed, or the plan was cancelled.
-        """
+        """Fill a range of a table that was made, at the same time as other threads fill others."""
         with self._scratch() as branch:
             skipping = self._skipping
             looked = skipping.look(self.filler, self.table)
@@ -187,7 +174,6 @@ class Auditor:
         """Run a model's audits on one range of its table, or on the query of a view.
 
         Args:
-            table: Its table; None for a view.
             branch: The branch that has the range, or None for the table's own.
             late: Whether it is the turn of the late ones, see `AuditOrder`, and not of all others.
 

@@ -54,11 +54,9 @@ class TableFiller:
     """Fills the tables of one plan; `fill` is called from several threads.
 
     Args:
-        leases: Those of the tables; of what an environment shows they are held already, and its
-            rows wait for the publication.
+        leases: Of what an environment shows they are held already, and its rows wait for the
+            publication.
         attempt: Names the branches of this attempt; see `BranchName`.
-        stop: When set, no further range is begun.
-        slots: Bound what is done at the same time.
     """
 
     tasks: PlanTasks
@@ -71,12 +69,7 @@ class TableFiller:
     order: AuditOrder = field(default_factory=AuditOrder)
 
     def fill(self, model: PlannedModel) -> None:
-        """Fill and audit one model's missing intervals; without any, make sure of its table.
-
-        Raises:
-            AuditFailedError: A blocking audit found rows.
-            ExecutionError: Spark failed, or the work was cancelled.
-        """
+        """Fill and audit one model's missing intervals; without any, make sure of its table."""
         self._with_memory(model, self._fill)
 
     def _with_memory(
@@ -86,9 +79,6 @@ class TableFiller:
 
         Each time it goes on from what is recorded, as another apply would. Whose work ended the
         JVM nobody knows of what was done at the same time, so only what was alone fails for it.
-
-        Raises:
-            ExecutionError: What was done alone, and cannot be cut, ran out of memory.
         """
         batches, alone = _Batches(), False
         while True:
@@ -161,12 +151,7 @@ class TableFiller:
         return table
 
     def audit_late(self, model: PlannedModel) -> None:
-        """Run a model's late audits, now that everything is filled that they read.
-
-        Raises:
-            AuditFailedError: A blocking audit found rows.
-            ExecutionError: Spark failed.
-        """
+        """Run a model's late audits, now that everything is filled that they read."""
         if not model.records_only and (model.builds or model.audits):
             self._with_memory(model, self._audit_late)
 
@@ -200,7 +185,6 @@ class TableFiller:
     def _create(
         self, snapshot: Snapshot, filler: Snapshot, table: PhysicalTable, lease: Lease
     ) -> PhysicalTable:
-        """Create a table without filling it."""
         task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
         return create_table(self.warehouse, self.tasks.written, filler, task, lease).table
 
@@ -293,12 +277,6 @@ class TableFiller:
         anew: bool,
         cut: _Batches,
     ) -> PhysicalTable:
-        """Fill batches that need not wait for each other.
-
-        Raises:
-            ExecutionError: One of several that failed, which says which others did; or the work was
-                cancelled.
-        """
         cut.current = batches[0]
         if anew:
             # What the table holds goes with the first of them.
@@ -335,7 +313,6 @@ class TableFiller:
         table: PhysicalTable,
         missing: IntervalSet,
     ) -> PhysicalTable:
-        """Record ranges as filled as they are, without computing anything."""
         if not table.created:
             table = self._create(snapshot, filler, table, target.lease)
         for interval in missing:

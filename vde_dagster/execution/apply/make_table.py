@@ -31,11 +31,7 @@ from vde_dagster.state.fills.table_commits import TableCommit
 def create_table(
     warehouse: Warehouse, written: Written, filler: Snapshot, task: FillTask, lease: Lease
 ) -> FillTask:
-    """Create a task's table with the types that its query really has; return the task for it.
-
-    Args:
-        written: Is told of a table that is a branch of another.
-    """
+    """Create a task's table with the types that its query really has; return the task for it."""
     table = task.table
     columns, prepared = analysed_types(warehouse, filler, task)
     if table.preview is not None:
@@ -84,16 +80,10 @@ def add_columns(
     types: Mapping[str, str],
     lease: Lease,
 ) -> PhysicalTable:
-    """Give a table the columns that a definition adds to it.
+    """Give a table the columns that a definition adds; they may be called otherwise than planned.
 
     Args:
         types: Spark SQL types by physical column, as planned: what the engine analysed.
-
-    Returns:
-        The table with the columns; they may be called otherwise than planned.
-
-    Raises:
-        ExecutionError: A column that goes on has another type, which only the engine could tell.
     """
     return _change(lakehouse, table, snapshot, types, lease, None)
 
@@ -180,11 +170,7 @@ def _named_apart(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    """Make sure that what goes on in a column fits in it, where only the engine knows the types.
-
-    Raises:
-        ExecutionError: A plan that knew the types would have refused it.
-    """
+    """Make sure that what goes on in a column fits in it, where only the engine knows the types."""
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
     for column in snapshot.columns:

@@ -44,10 +44,9 @@ MOST_DIGESTS = 32
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Makes the tasks of one plan.
+    """Makes the tasks of one plan, with the tables that exist.
 
     Args:
-        plan: The plan, with the tables that exist.
         target: Resolves the names of what the plan's environment becomes, on `main`.
         written: What the plan's own models read beside `main`.
         digest_sets: The sets of columns of which fills take digests, by table id.
@@ -158,7 +157,6 @@ class PlanTasks:
         Where an audit names the model itself, it reads the same branch.
 
         Args:
-            table: Its table; None for a view.
             branch: The branch to read, or None for the table's own.
         """
         resolver = self._resolver()

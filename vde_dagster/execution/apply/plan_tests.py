@@ -95,9 +95,6 @@ class PlanTests:
     ) -> None:
         """Run the tests of a plan, except those that passed on the same model before.
 
-        Args:
-            engine: Starts or returns the engine; only called when there is a test to run.
-
         Raises:
             UnitTestFailedError: Some failed; all of them were run.
             ExecutionError: The apply was cancelled.

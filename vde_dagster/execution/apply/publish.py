@@ -38,13 +38,8 @@ def publish_plan(
     """Publish a plan whose tables are filled: views, tables' branches and state in one commit.
 
     Args:
-        plan: The plan, with the tables that exist.
         written: Branch by table id, of what was written beside `main`.
-        warehouse: Its engine is needed only for VIEW models that nobody analysed so far.
         leases: Held by this apply; the commit checks that they still are.
-
-    Returns:
-        The environment's new version.
 
     Raises:
         ConflictError: Somebody else published first.
@@ -131,9 +126,10 @@ def define_views(
 ) -> tuple[ViewDefinition, ...]:
     """Define the views of an environment, analysing VIEW models that are new.
 
+    The store keeps the analysed types, so that publishing again starts no JVM.
+
     Args:
         resolver: The environment; it reads `main`.
-        warehouse: Its store keeps the analysed types, so that publishing again starts no JVM.
         only: The models whose views are wanted, or None for all.
     """
     settings, store = warehouse.settings, warehouse.store

@@ -20,7 +20,7 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing.table_history import commit_line
-from vde_dagster.planning.environments.resolver import Resolver, TableRead, tables_read
+from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.assign_tables import choose_filler
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
@@ -80,11 +80,7 @@ class Skipping:
         return last, FillFacts(now, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
-        """Look at what a fill is going to read, before anything of it is read.
-
-        Args:
-            anew: Whether the fill replaces all that the table holds, whatever was read for it.
-        """
+        """Look at what a fill is going to read, before anything of it is read."""
         reads = self.tasks.tables_read(filler)
         looked = Looked(reads, input_states(self.warehouse.lakehouse, reads))
         parent = filler.model.kind.parent_by_commits
@@ -93,11 +89,7 @@ class Skipping:
     def _by_commits(
         self, looked: Looked, parent: ModelName, table: PhysicalTable, anew: bool
     ) -> Looked:
-        """Add the commits of a parent that its reader has not seen.
-
-        Raises:
-            ExecutionError: The parent is no Iceberg table of the project's catalog.
-        """
+        """Add the commits of a parent that its reader has not seen."""
         key = self.tasks.key_of(parent)
         read = next((read for read in looked.reads if read.key == key), None)
         state = looked.inputs.states.get(key)
@@ -122,11 +114,7 @@ class Skipping:
     def facts(
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
-        """Return the facts that a fill is to remember.
-
-        Args:
-            looked: What its tables held before it began; what changed since may have been read.
-        """
+        """Return the facts that a fill is to remember."""
         after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
         inputs: Mapping[str, InputState] | None = looked.inputs.states
         pinned = {self.tasks.key_of(parent) for parent in looked.commits}
@@ -174,10 +162,9 @@ NOTHING_KNOWN: Mapping[str, InputState] = {}
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The contents of input tables.
+    """The contents of input tables, by their keys.
 
     Args:
-        states: By the tables' keys.
         unknown: Names of tables of which it cannot be told: no Iceberg tables of this catalog.
     """
 
@@ -221,12 +208,12 @@ def moved(before: Inputs, after: Inputs, reads: Sequence[TableRead]) -> bool:
     """Say whether somebody may have read one thing and another: a table changed in between."""
     if before.unknown or after.unknown:
         return True
-    for read in reads:
-        one, other = before.states[read.key], after.states[read.key]
-        # Others may take a table's state back to what it was; each step has a file of its own.
-        if one.file != other.file if read.external else one.read_id != other.read_id:
-            return True
-    return False
+    both = ((read, before.states[read.key], after.states[read.key]) for read in reads)
+    # Others may take a table's state back to what it was; each step has a file of its own.
+    return any(
+        one.file != other.file if read.external else one.read_id != other.read_id
+        for read, one, other in both
+    )
 
 
 def _file(read: TableRead, pointer: Pointer) -> str:
@@ -252,23 +239,28 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
     What reads a table that the plan fills may be skipped, too, when its rows come out as before;
     only the run itself can tell.
     """
-    resolver = plan.resolver()
-    reads = {
-        model.name: _reads(plan, model, state, resolver, warehouse.settings.catalog)
-        for model in plan.models
-        if model.skippable
-    }
+    resolver, target = plan.resolver(), plan.target
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
     last = warehouse.store.fills.latest(tables)
     filled: set[str] = set()
     told: set[str] = set()
+
+    def skips_of(model: PlannedModel, table: PhysicalTable) -> Skipped | None:
+        found = last.get(table.id)
+        if found is None or found.facts.inputs is None or not model.skippable or model.restate:
+            return None
+        snapshot, definition = plan.snapshot_of(model), state.snapshots.get(table.snapshot_id)
+        filler = choose_filler(table, snapshot, definition, target) or snapshot
+        reads = tables_read(filler, resolver, warehouse.settings.catalog)
+        if any(read.key in filled for read in reads):
+            return None
+        same = unchanged_inputs(warehouse, reads, found.facts.inputs) is not None
+        return found.as_skipped() if same else None
+
     models = []
     for model in plan.models:
         if model.builds and model.table is not None:
-            skips = None
-            if model.skippable and not model.restate and model.table.id in last:
-                found, read = last[model.table.id], reads[model.name]
-                skips = _skips(warehouse, found, read, filled)
+            skips = skips_of(model, model.table)
             if skips is None:
                 filled.add(model.table.id)
             elif model.table.id in told:
@@ -277,22 +269,3 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
             model = replace(model, skips=skips)
         models.append(model)
     return replace(plan, models=tuple(models))
-
-
-def _reads(
-    plan: Plan, model: PlannedModel, state: WarehouseState, resolver: Resolver, catalog: str
-) -> tuple[TableRead, ...]:
-    assert model.table is not None
-    snapshot = plan.snapshot_of(model)
-    definition = state.snapshots.get(model.table.snapshot_id)
-    filler = choose_filler(model.table, snapshot, definition, plan.target) or snapshot
-    return tables_read(filler, resolver, catalog)
-
-
-def _skips(
-    warehouse: Warehouse, last: FillRecord, reads: tuple[TableRead, ...], filled: set[str]
-) -> Skipped | None:
-    was = last.facts.inputs
-    if was is None or any(read.key in filled for read in reads):
-        return None
-    return last.as_skipped() if unchanged_inputs(warehouse, reads, was) is not None else None

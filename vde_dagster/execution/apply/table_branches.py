@@ -55,11 +55,7 @@ class LeftOver:
 
 @dataclass(frozen=True, slots=True)
 class BranchCommit:
-    """A commit on a branch beyond `main`.
-
-    Args:
-        fill: What it says it filled, or None.
-    """
+    """A commit on a branch beyond `main`, and what it says it filled, if it does."""
 
     snapshot_id: int
     fill: CommittedFill | None
@@ -141,6 +137,7 @@ class Target:
         """
         own, base = self.own, self.table.branch
         metadata = self.lakehouse.table_metadata(self.table.ref)
+        main = head_of(metadata, base)
         branches = {
             name: parsed
             for name in metadata.get("refs", {})
@@ -150,7 +147,7 @@ class Target:
             name
             for name, parsed in branches.items()
             if (parsed.plan_id == own.plan_id if self.waits else parsed.shared)
-            and _descends_from(metadata, base, name)
+            and (main is None or main in ancestors(metadata, head_of(metadata, name)))
             and (beyond := _beyond(metadata, base, name))
             # Branches of a preview lie in the same table, and are none of ours.
             and all(one.fill is None or one.fill.table_id == self.table.id for one in beyond)
@@ -204,11 +201,7 @@ class Target:
 
         Args:
             result: The commit on our branch that holds it.
-            facts: What the fill read and wrote, when known.
             last: Whether the attempt writes nothing more to the table.
-
-        Raises:
-            LeaseLostError: Somebody else works on the table now.
         """
         filled = FillRecord(
             self.table.id,
@@ -245,22 +238,13 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
-        """Record that a slot counts as filled with the publication, though nothing was computed.
-
-        Args:
-            rows: The rows that the table has.
-            facts: What the skip remembers; they say whose rows those are.
-
-        Raises:
-            LeaseLostError: Somebody else works on the table now.
-        """
+        """Record for the publication that a slot counts as filled, though nothing was computed."""
         waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
         self.lakehouse.store.pending.record(waiting, self.lease)
 
     def _change(
         self, change: Change, name: str, filled: FillRecord | None = None
     ) -> dict[str, Any]:
-        """Change the table, again when it has moved."""
         ref, branch = self.table.ref, self.table.branch
         also = TableCommit(lease=self.lease, filled=filled, subject=str(ref), branch=branch)
         return change_at_last(self.lakehouse, ref, change, name, also)
@@ -278,25 +262,17 @@ def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[Br
     return tuple(BranchCommit(number, fills.get(number)) for number in reversed(line))
 
 
-def _descends_from(metadata: dict[str, Any], base: str | None, branch: str) -> bool:
-    main = head_of(metadata, base)
-    return main is None or main in ancestors(metadata, head_of(metadata, branch))
-
-
 TABLE_WAIT_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class TableLeases:
-    """Leases of tables, for one owner.
-
-    Args:
-        held: By table id, those of tables that an environment shows: held until the publication.
-    """
+    """Leases of tables, for one owner."""
 
     store: StateStore
     owner: str
     held: Mapping[str, Lease]
+    """By table id, those of tables that an environment shows: held until the publication."""
 
     @classmethod
     def take(

@@ -48,7 +48,6 @@ def run_graph(
     Args:
         graph: For each node the nodes that must be done before it; they come first.
         work: Does one node's work, in a pool thread.
-        threads: How many nodes run at once.
         on_wait: Called in the calling thread several times a second while work goes on.
         on_failure: Called in the calling thread with a failed node and what is skipped for it.
         stop: When set, no further node is started.
@@ -90,7 +89,6 @@ def run_graph(
 
 
 def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
-    """Take every node that depends on a failed one out of the waiting ones."""
     lost = {node: None}
     for candidate, parents in list(waiting.items()):
         if not parents.isdisjoint(lost):
@@ -111,9 +109,6 @@ def work_graph(
 
     Ancestors count through models that are not worked on. Of several models with one table the
     later ones wait for the first and then find nothing left to do.
-
-    Args:
-        audits: What comes before models for the sake of their audits.
     """
     after = {
         model.name: (

@@ -70,9 +70,6 @@ class Changes:
     ) -> FoundChanges[tuple[tuple[Any, ...], ...]]:
         """Read the changes of a published model, row by row.
 
-        Args:
-            limit: The most changes to return.
-
         Raises:
             UsageError: There is no such environment, model or version, or the data of the version
                 to go to are gone.
@@ -150,13 +147,7 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a cursor over changes that its consumer has; doing so again changes nothing.
-
-        Raises:
-            UsageError: It is no cursor's name, the environment has had no such version, or the
-                state belongs to another project.
-            ConflictError: Somebody else moved the cursor.
-        """
+        """Move a cursor over changes that its consumer has; doing so again changes nothing."""
         _check_cursor(cursor)
         store = self.warehouse.store
         store.project.require_own()
@@ -172,11 +163,7 @@ class Changes:
         store.change_cursors.move(environment, model, cursor, since, until, who or current_user())
 
     def forget(self, environment: str, model: ModelName, cursor: str) -> bool:
-        """Forget a cursor; say whether there was one.
-
-        Raises:
-            UsageError: It is no cursor's name, or the state belongs to another project.
-        """
+        """Forget a cursor; say whether there was one."""
         _check_cursor(cursor)
         self.warehouse.store.project.require_own()
         return self.warehouse.store.change_cursors.forget(environment, model, cursor)
@@ -214,10 +201,6 @@ def expand_changes(
 
     Args:
         version: What is queried: whose changes, and up to which version where none is said.
-
-    Raises:
-        UsageError: A call has other arguments than a model and one or two versions, or what they
-            name is not there.
     """
     if _FUNCTION not in sql.lower():
         return sql, {}

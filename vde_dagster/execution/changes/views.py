@@ -37,12 +37,7 @@ _POINTS, _FORM = "vde.changes_since", 1
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """The outcome of writing the views of changes.
-
-    Args:
-        changed: The views that were written or removed.
-        without: Models that have none, with the reason.
-    """
+    """The views of changes that were written or removed, and models without one, with why."""
 
     changed: tuple[TableRef, ...] = ()
     without: tuple[tuple[ModelName, str], ...] = ()
@@ -183,11 +178,7 @@ def lasting_versions(warehouse: Warehouse) -> list[int]:
 
 @dataclass
 class VersionsOfViews:
-    """Reads what versions of production showed, each version once.
-
-    Args:
-        kept: The versions that no clean-up forgets soon, rising.
-    """
+    """Reads what kept versions of production (their numbers, rising) showed, each version once."""
 
     warehouse: Warehouse
     kept: Sequence[int]

@@ -40,12 +40,7 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The results of an environment's audits.
-
-    Args:
-        results: By model in order of the graph, then by audit and range.
-        unbuilt: Models with audits that hold no rows yet.
-    """
+    """The results of an environment's audits in order of its graph, and models without rows yet."""
 
     run: AuditRun
     results: tuple[AuditedRange, ...]
@@ -64,12 +59,7 @@ class AuditReport:
 
 @dataclass
 class EnvironmentAudit:
-    """Audits one environment.
-
-    Args:
-        patterns: Which models, as `select` has them; all by default.
-        labels: Only these audits, by their labels; all by default.
-    """
+    """Audits one environment, by patterns of models and labels of audits."""
 
     warehouse: Warehouse
     environment: str
@@ -85,15 +75,7 @@ class EnvironmentAudit:
         )
 
     def run(self, stop: threading.Event) -> AuditReport:
-        """Run the audits, and keep what they find.
-
-        Args:
-            stop: When set, no further model is begun.
-
-        Raises:
-            UsageError: There is no such environment, or a pattern matches nothing.
-            ExecutionError: Spark failed, or the work was cancelled.
-        """
+        """Run the audits, and keep what they find; see `Environments.audit`."""
         plan, store = self._plan, self.warehouse.store
         run = AuditRun(self.run_id, self.environment, plan.base_version)
         target = plan.target

@@ -175,9 +175,6 @@ def tables_of_environments(
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return the views of a model in two environments, and its grain as the first one has it.
 
-    Args:
-        environments: `source:target`.
-
     Raises:
         UsageError: There is no such environment or model, or it has no view.
     """
@@ -199,11 +196,7 @@ def tables_of_environments(
 
 
 def table_in_spark(warehouse: Warehouse, text: str) -> str:
-    """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`.
-
-    Raises:
-        UsageError: It is neither.
-    """
+    """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`."""
     parts = split_identifier(text)
     if len(parts) == 2:
         parts = [warehouse.settings.catalog, *parts]
@@ -229,7 +222,6 @@ def compare_tables(
     Args:
         source: The one, quoted; `target` is the other.
         where: Spark SQL that the rows of both have to meet.
-        limit: The most rows of each sample.
 
     Raises:
         UsageError: A table is not there, or a key is no column of both.

@@ -40,12 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The result of a freeze.
-
-    Args:
-        live: External tables that its models without tables read: they are read as they are.
-        failed_statements: Those on its views.
-    """
+    """The result of a freeze; `live` are external tables that its queries read as they are."""
 
     environment: Environment
     tables: int
@@ -257,7 +252,6 @@ def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]
 
 
 def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
-    """Look up the pinned states, each of which has to be there."""
     from vde_dagster.execution.pinned_reads import with_held
 
     try:
@@ -270,7 +264,6 @@ def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
 def _live(
     entries: Mapping[ModelName, Entry], snapshots: Mapping[str, Snapshot]
 ) -> tuple[ModelName, ...]:
-    """Return the external tables that models without tables read."""
     known = {name: snapshots[entry.snapshot_id] for name, entry in entries.items()}
     external = {name for name, one in known.items() if one.model.kind.is_external}
     queries = (one for name, one in known.items() if entries[name].table_id is None)

@@ -90,11 +90,7 @@ class GoingBack:
 
 
 def going_back(warehouse: Warehouse, current: Environment, old: Environment) -> GoingBack:
-    """Find out what becomes of the tables of an old version; changes nothing.
-
-    Raises:
-        UsageError: The version has no pins, or what they name is gone.
-    """
+    """Find out what becomes of the tables of an old version; changes nothing."""
     return _Looking(warehouse, current, old).all()
 
 

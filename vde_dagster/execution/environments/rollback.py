@@ -112,7 +112,10 @@ class Rollback:
         _check_tables(part, state)
         resolver = state.resolver(part)
         own = view_refs(resolver)
-        differing = _differing(current, part, state)
+        definitions = in_order(
+            {name: state.snapshots[entry.snapshot_id] for name, entry in part.entries.items()}
+        )
+        differing = _differing(current, part, definitions)
         in_place = reverted(store, current, part, state, differing, back.moved)
         # The other views are as they were published, and as they have to be.
         changed = differing | {name for name, ref in own.items() if ref in moved}
@@ -149,7 +152,7 @@ class Rollback:
         result = RollbackResult(
             environment,
             old.version,
-            _missing(warehouse, part, state, differing | back.names, filled),
+            _missing(warehouse, part, definitions, state, differing | back.names, filled),
             (),
             in_place,
             dict(sorted(back.rows_of_models().items())),
@@ -164,7 +167,6 @@ class Rollback:
         return publication, result
 
     def _holding(self, name: str, back: GoingBack, now: datetime) -> Holding:
-        """Make the version of another environment that holds what it shows of tables that move."""
         warehouse, store = self.warehouse, self.warehouse.store
         other = store.environments.get(name)
         if other is None:
@@ -229,7 +231,6 @@ def _find(
 
 
 def _rows(store: StateStore, version: Environment) -> dict[str, int | None]:
-    """Return the Iceberg snapshots that a version pins, by table."""
     pins = store.pins.at(version.name, version.version)
     return {table_id: pin.snapshot_id for table_id, pin in pins.items()}
 
@@ -288,12 +289,11 @@ def _inherits_start(snapshot: Snapshot) -> bool:
     return snapshot.model.start is None and snapshot.model.relative_start is None
 
 
-def _differing(current: Environment, old: Environment, state: WarehouseState) -> set[ModelName]:
+def _differing(
+    current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
+) -> set[ModelName]:
     """Name the models whose views show something else now: a query's with what it reads."""
     found: set[ModelName] = set()
-    snapshots = in_order(
-        {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
-    )
     for name, snapshot in snapshots.items():
         entry = old.entries[name]
         reads = entry.table_id is None and any(parent in found for parent in snapshot.parents)
@@ -305,15 +305,13 @@ def _differing(current: Environment, old: Environment, state: WarehouseState) ->
 def _missing(
     warehouse: Warehouse,
     old: Environment,
+    snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
     among: set[ModelName],
     returned: Mapping[str, IntervalSet],
 ) -> dict[ModelName, IntervalSet]:
     window = Window(
         warehouse.store.database.clock.now(), default_start=warehouse.settings.start_time
-    )
-    snapshots = in_order(
-        {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
     )
     starts = infer_starts(snapshots, window)
     out: dict[ModelName, IntervalSet] = {}

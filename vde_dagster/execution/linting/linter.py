@@ -40,11 +40,7 @@ Said = dict[str, tuple[Violation, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a rule, with its severity.
-
-    Args:
-        certain: Whether it is an error; otherwise a warning.
-    """
+    """A violation of a rule, with its severity: a `certain` one is an error."""
 
     model: ModelName
     rule: str
@@ -60,11 +56,7 @@ class Finding:
 
 
 class Linter:
-    """Looks at models by rules.
-
-    Args:
-        only: Names of rules to look at as warnings instead of those of the settings.
-    """
+    """Looks at models by the rules of the settings, or as warnings by those that are named."""
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
         self._settings, self._models = project.settings, project.models
@@ -81,9 +73,6 @@ class Linter:
         self, snapshots: Mapping[ModelName, Snapshot], among: Collection[ModelName] | None = None
     ) -> list[Finding]:
         """Look at models, in the order of their places; what did not change is remembered.
-
-        Args:
-            among: Only these; by default all.
 
         Raises:
             ProjectError: A named rule does not exist, a file of rules cannot be executed, or a rule

@@ -31,10 +31,7 @@ class Violation(NamedTuple):
 
 
 class RuleViolation:
-    """A violation of a rule by a model, in one sentence.
-
-    SQLMesh's editors want its range and fixes, which nothing here uses.
-    """
+    """A violation of a rule; SQLMesh's editors want its range and fixes, which are not used."""
 
     def __init__(
         self,

@@ -119,7 +119,6 @@ class _Analyser:
     _made: dict[ModelName, Columns | None] = field(default_factory=dict)
 
     def has_queries(self, planned: PlannedModel) -> bool:
-        """Say whether the engine is needed for a model."""
         model = self.plan.snapshot_of(planned).model
         return bool(model.query is not None or model.audits)
 

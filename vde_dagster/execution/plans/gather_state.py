@@ -229,9 +229,6 @@ def beside_production(
     """Let models that change in place go on with what production shows of them.
 
     What a plan would refuse or warn of is left to the plan.
-
-    Args:
-        snapshots: Their snapshots, as they are on their own.
     """
     if all(snapshot.model.kind.in_place is None for snapshot in snapshots.values()):
         return snapshots
@@ -267,9 +264,6 @@ def what_decides(
     """Return models with all that they are made of, and those that share a table with one of them.
 
     Definitions are read generation by generation.
-
-    Raises:
-        StoreError: A definition cannot be read.
     """
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}

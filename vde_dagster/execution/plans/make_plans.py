@@ -311,8 +311,8 @@ class Plans:
         Args:
             ticks: Whether it is a run by the clock, and fills again what models ask for.
             only_read: Whether it is only looked at; what is frozen has plans of no other use.
-            of: Patterns of models; where names alone decide, nothing is read and planned but
-                these and what they are made of.
+            of: Patterns of models; where names alone decide, no others are read but what these are
+                made of.
         """
         warehouse, store = self.warehouse, self.warehouse.store
         current = named_environment(warehouse, environment)
@@ -340,13 +340,7 @@ class Plans:
         ), state.shown_ids
 
     def _again(self, environment: str, options: PlanOptions) -> Plan:
-        """Plan to compute models of an environment again, as it was published.
-
-        Raises:
-            UsageError: There is no such environment; a pattern selects nothing; none of the models
-                can be computed again; the environment would show less than it does; or other
-                choices make no sense beside it.
-        """
+        """Plan to compute models of an environment again, as it was published."""
         warehouse = self.warehouse
         run, _ = self._published(environment, replace(options, full=True), save=False)
         require_what_is_shown(run, shown_tables(warehouse, environment))
@@ -368,12 +362,7 @@ class Plans:
         resolved: ForwardOnly | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Plan:
-        """Make a plan of snapshots: of files where it is said what goes on in place, or a run.
-
-        Args:
-            add: What else it is to have.
-            save: Whether what was filled too early is recorded.
-        """
+        """Make a plan of snapshots: of files where it is said what goes on in place, or a run."""
         warehouse, settings = self.warehouse, self.warehouse.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
         now = utc(options.now) if options.now else warehouse.store.database.clock.now()

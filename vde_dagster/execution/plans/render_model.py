@@ -40,17 +40,6 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
-    snapshot: Snapshot
-    resolver: Resolver
-    now: datetime
-
-    def interval(self, start: datetime | None, end: datetime | None) -> Interval:
-        slot = self.snapshot.cadence.latest_slot(self.now)
-        return Interval(start or slot.start, end or slot.end)
-
-
-@dataclass(frozen=True, slots=True)
 class Models:
     """Models of the files, as Spark runs them over the tables that a plan would give them."""
 
@@ -76,14 +65,17 @@ class Models:
         is_audit = not definition.kind.is_read
         if definition.query is None and not is_audit:
             raise _no_sql(definition)
-        planned = self._plan(definition.name, environment)
-        interval, catalog = planned.interval(start, end), self.warehouse.settings.catalog
+        snapshot, resolver = self._planned(definition.name, environment)
+        (interval, now), catalog = (
+            self._times(snapshot, start, end),
+            self.warehouse.settings.catalog,
+        )
         if is_audit:
             return ";\n".join(
-                render_audit(audit, planned.snapshot, "", planned.resolver, catalog, interval)
+                render_audit(audit, snapshot, "", resolver, catalog, interval)
                 for audit in definition.audits
             )
-        return render_query(definition, planned.resolver, catalog, interval, planned.now)
+        return render_query(definition, resolver, catalog, interval, now)
 
     def evaluate(
         self,
@@ -108,24 +100,26 @@ class Models:
         name = definition.name
         if definition.query is None and definition.python is None:
             raise _no_sql(definition)
-        planned = self._plan(name, environment)
-        for parent in _without_table(planned.snapshot, planned.resolver):
+        snapshot, resolver = self._planned(name, environment)
+        for parent in _without_table(snapshot, resolver):
             raise UsageError(
                 f"{name} reads {parent}, which has no table yet as the files have it",
                 hint=f"compute it: vde apply {environment} --select {parent}",
             )
-        interval, catalog = planned.interval(start, end), self.warehouse.settings.catalog
+        (interval, now), catalog = (
+            self._times(snapshot, start, end),
+            self.warehouse.settings.catalog,
+        )
         if definition.query is not None:
-            sql = render_query(definition, planned.resolver, catalog, interval, planned.now)
+            sql = render_query(definition, resolver, catalog, interval, now)
             columns, rows = engine().query(sql, limit)
         else:
             sources = {
                 parent: query
                 for parent in definition.depends_on
-                if (query := relation(parent, planned.resolver, catalog, interval, planned.now))
-                is not None
+                if (query := relation(parent, resolver, catalog, interval, now)) is not None
             }
-            columns, rows = engine().run_python(planned.snapshot, sources, interval, planned.now)
+            columns, rows = engine().run_python(snapshot, sources, interval, now)
         left_out = len(definition.pre_statements)
         return Evaluated(name, interval, tuple(columns), rows[:limit], left_out)
 
@@ -133,14 +127,19 @@ class Models:
         models = self.warehouse.project.models
         return models[find_model(models, model, self.warehouse.settings.default_namespace)]
 
-    def _plan(self, name: ModelName, environment: str) -> _Planned:
-        environment = environment_name(environment)
+    def _planned(self, name: ModelName, environment: str) -> tuple[Snapshot, Resolver]:
         models = self.warehouse.project.models
         needed = needed_models(models, [name])
         part = {one: model for one, model in models.items() if one in needed}
-        plan = Plans(self.warehouse).of_part(part, environment)
+        plan = Plans(self.warehouse).of_part(part, environment_name(environment))
+        return plan.target[name], plan.resolver()
+
+    def _times(
+        self, snapshot: Snapshot, start: datetime | None, end: datetime | None
+    ) -> tuple[Interval, datetime]:
         now = self.warehouse.store.database.clock.now()
-        return _Planned(plan.target[name], plan.resolver(), now)
+        slot = snapshot.cadence.latest_slot(now)
+        return Interval(start or slot.start, end or slot.end), now
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:

@@ -229,7 +229,6 @@ class Queries:
     def _of_version(
         self, version: Environment, sql: str, limit: int | None, raw: bool
     ) -> QueryResult:
-        """Run a query over what a version of an environment showed when it was published."""
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 
@@ -284,7 +283,6 @@ def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> s
 
 
 def _as_of(loaded: Table, held: HeldState, wanted: Sequence[str]) -> pa.Table:
-    """Read a state of a table, under the columns that it had then."""
     schema = loaded.schemas().get(held.schema_id, loaded.schema())
     if held.snapshot_id is None:
         return schema.as_arrow().empty_table().select(list(wanted))

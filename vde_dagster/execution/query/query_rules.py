@@ -63,9 +63,6 @@ _RAW = "or, if this machine is yours, take --raw"
 def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> None:
     """Refuse a query that does anything but read an environment's models and external tables.
 
-    Args:
-        known: What it may read.
-
     Raises:
         UsageError: It is no query, or it reads or calls something else; says what.
     """
@@ -94,11 +91,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 
 
 def refuse_substitution(sql: str) -> None:
-    """Refuse `${env:HOME}`, which Spark replaces before it reads the SQL, in strings too.
-
-    Raises:
-        UsageError: It has `${` in it.
-    """
+    """Refuse `${env:HOME}`, which Spark replaces before it reads the SQL, in strings too."""
     if "${" in sql:
         raise UsageError(
             "'${' is not allowed in a query: Spark puts settings and environment variables there",

@@ -20,11 +20,7 @@ def mistakes_in_tests(
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield the mistakes in tests of given models, as far as these and their inputs are known.
-
-    Args:
-        snapshots: Those of the models that could be understood.
-    """
+    """Yield the mistakes in tests of given models, as far as these and their inputs are known."""
     for test in tests:
         if test.model in models:
             yield from _mistakes(test, models[test.model], snapshots)

@@ -59,11 +59,7 @@ class TestResult:
 
 
 def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
-    """Run a test on Spark; nothing is written.
-
-    Raises:
-        ProjectError: See `check_test`.
-    """
+    """Run a test on Spark; nothing is written."""
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
     try:
@@ -118,7 +114,6 @@ def _types(snapshot: Snapshot | None) -> dict[str, str | None]:
 
 
 def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None) -> str:
-    """Render the model's query, or one of its common table expressions, over the test's rows."""
     from vde_dagster.planning.rendering.render import replace_tables
     from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 
