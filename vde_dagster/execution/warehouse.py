@@ -267,7 +267,7 @@ def current_user() -> str:
 
 def _all_mistakes(root: Path, found: ProjectError) -> ProjectError:
     """Return one error with those that were found and those in files that can be read."""
-    from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
+    from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
     from vde_dagster.project.loading.loader import load_project
     from vde_dagster.sql.trees import ParsedQueries

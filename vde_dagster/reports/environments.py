@@ -11,9 +11,9 @@ from vde_dagster.reports.document import Cell, Mark, Row, Section
 from vde_dagster.reports.texts import short_time, size, spans
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.environments.compare import DataChange, VersionChange
     from vde_dagster.execution.environments.environments import FreezeResult
     from vde_dagster.execution.environments.rollback import RollbackResult
-    from vde_dagster.execution.environments.version_changes import DataChange, VersionChange
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
     from vde_dagster.lakehouse.maintenance.sweep import Decision
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from vde_dagster.cli.report_view import show_report, show_summary
-from vde_dagster.execution.environments.version_changes import DataChange
+from vde_dagster.execution.environments.compare import DataChange
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown

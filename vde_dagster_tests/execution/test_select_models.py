@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.unit_testing.check_tests import select_tests
+from vde_dagster.execution.unit_testing.run_test import select_tests
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder

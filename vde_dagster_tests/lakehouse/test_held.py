@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
-from vde_dagster.execution.environments.version_changes import changes_until
+from vde_dagster.execution.environments.compare import changes_until
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean

@@ -13,9 +13,9 @@ from vde_dagster.cli.output import Output, simple_table
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from vde_dagster.execution.environments.compare import VersionChange
     from vde_dagster.execution.environments.environments import FreezeResult
     from vde_dagster.execution.environments.rollback import RollbackResult
-    from vde_dagster.execution.environments.version_changes import VersionChange
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.environments.environments import EnvironmentSummary
 

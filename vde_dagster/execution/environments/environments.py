@@ -12,7 +12,7 @@ from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.changes.followers import follow
-from vde_dagster.execution.environments.version_changes import VersionChange, changes_until
+from vde_dagster.execution.environments.compare import VersionChange, changes_until
 from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.published_version import (
     named_environment,

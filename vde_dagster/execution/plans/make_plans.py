@@ -33,7 +33,7 @@ from vde_dagster.execution.plans.finish_plan import (
 from vde_dagster.execution.plans.gather_state import gather_state, what_decides
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
-from vde_dagster.execution.unit_testing.check_tests import mistakes_in_tests
+from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,

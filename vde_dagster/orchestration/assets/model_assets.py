@@ -328,8 +328,7 @@ def _unit_tests(
     workspace: "Workspace", catalog: AssetCatalog, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Run unit tests of the files as they are now."""
-    from vde_dagster.execution.unit_testing.check_tests import check_test
-    from vde_dagster.execution.unit_testing.run_test import run_test
+    from vde_dagster.execution.unit_testing.run_test import check_test, run_test
     from vde_dagster.execution.unit_testing.test_report import ToldTest
     from vde_dagster.project.loading.loader import with_variables
 

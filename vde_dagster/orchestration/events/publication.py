@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.environments.version_changes import changes_until
+from vde_dagster.execution.environments.compare import changes_until
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fills import ServedModel, filled_event, filled_partitions
 from vde_dagster.orchestration.events.provenance import (

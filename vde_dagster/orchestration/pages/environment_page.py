@@ -23,7 +23,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.environments import data_section, history_section
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.environments.version_changes import VersionChange
+    from vde_dagster.execution.environments.compare import VersionChange
     from vde_dagster.state.environments.mirror import MirrorStanding
 
 
