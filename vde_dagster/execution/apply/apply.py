@@ -176,7 +176,7 @@ class Applier:
         environment = publish_plan(
             plan,
             tasks.target,
-            tasks.written.branches(),
+            tasks.written.branches,
             warehouse=self.warehouse,
             leases=(lease, *leases.held.values()),
             who=self.who,
@@ -187,17 +187,9 @@ class Applier:
         """Run unit tests; how they ended is news, whether the plan goes on or not."""
         ended: list[ToldTest] = []
 
-        def heard(event: Event) -> None:
-            if isinstance(event, UnitTestFinished):
-                ended.append(
-                    ToldTest.of(
-                        event.snapshot,
-                        event.result,
-                        remembered=event.remembered,
-                        environment=plan.environment,
-                        plan=plan.id,
-                    )
-                )
+        def heard(event: UnitTestFinished) -> None:
+            told = ToldTest.of(event.snapshot, event.result, remembered=event.remembered)
+            ended.append(replace(told, environment=plan.environment, plan=plan.id))
             self.on_event(event)
 
         try:
@@ -242,11 +234,8 @@ class Applier:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
         self.warehouse.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
-        return (
-            with_tables(self.plan, self.warehouse.store.tables.ensure_all(new))
-            if new
-            else self.plan
-        )
+        made = self.warehouse.store.tables.ensure_all(new) if new else {}
+        return with_tables(self.plan, made) if made else self.plan
 
     def _resolver(self, plan: Plan) -> Resolver:
         production = self.warehouse.store.environments.get(PRODUCTION)

@@ -221,10 +221,9 @@ def recover(
     plan, written = auditor.tasks.plan, auditor.tasks.written
     taken = IntervalSet()
     good: int | None = None
-    for commit in left.commits:
-        fill = commit.fill
-        if commit.snapshot_id in left.snapshot_ids:
-            good = commit.snapshot_id
+    for commit, fill in left.commits.items():
+        if commit in left.snapshot_ids:
+            good = commit
             continue
         if fill is None:
             continue
@@ -249,8 +248,8 @@ def recover(
         if target.waits:
             written.put_branch(target.table.id, target.branch)
         auditor.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))
-        good = commit.snapshot_id
-    if left.commits and left.commits[-1].snapshot_id != good:
+        good = commit
+    if left.commits and [*left.commits][-1] != good:
         target.reset(good)
         if good is None:
             written.drop_branch(target.table.id)

@@ -162,7 +162,7 @@ class TableFiller:
             self._auditor().audit(snapshot, None, slot, None, late=True)
             return
         table = self.warehouse.store.tables.get(model.table.id)
-        branch = self.tasks.written.branches().get(table.id)
+        branch = self.tasks.written.branches.get(table.id)
         there = table.intervals if model.audits else IntervalSet()
         for interval in _audited(snapshot, model.intervals | there):
             self._auditor().audit(snapshot, table, interval, branch, late=True)
@@ -194,7 +194,7 @@ class TableFiller:
         What reads rows that wait for the publication waits for it too: when the plan is given
         up, nothing may stay that was computed from what nobody published.
         """
-        waiting = self.tasks.written.branches()
+        waiting = self.tasks.written.branches
         waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)
         own = BranchName(self.tasks.plan.id, self.attempt, shared=not waits)
         return Target(self.warehouse.lakehouse, table, lease, own, waits)
@@ -210,7 +210,7 @@ class TableFiller:
         filler = self._definition(snapshot, table)
         target = self._target(filler, table, lease)
         written = self.tasks.written
-        filled = written.filled()
+        filled = written.filled
         # What this apply itself has filled, before memory lacked, is made of what is there.
         outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
         left = target.take_over(snapshot.cadence.unit, restate=model.again, outdated=outdated)
@@ -238,16 +238,17 @@ class TableFiller:
             return self._record_empty(snapshot, filler, target, table, missing)
         batches = self._batches(snapshot, filler, table, missing, cut.most)
         ranges = RangeFiller(self._auditor(), snapshot, filler, target, table, len(batches))
-        most = min(
-            meaning_of(snapshot.model.kind).batches_at_once(snapshot.model), self.slots.count
-        )
-        if most > 1:
-            return self._fill_at_once(ranges, batches, most, anew, cut)
-        for number, batch in enumerate(batches):
+        at_once = meaning_of(snapshot.model.kind).batches_at_once(snapshot.model)
+        most = min(at_once, self.slots.count)
+        # What the table holds goes with the first of them.
+        alone = int(anew) if most > 1 and len(batches) - anew > 1 else len(batches)
+        for number, batch in enumerate(batches[:alone]):
             if self.stop.is_set():
                 raise _cancelled(snapshot, batch)
             cut.current = batch
             ranges.fill(batch, anew=anew and number == 0)
+        if batches[alone:]:
+            self._fill_at_once(ranges, batches[alone:], most, cut)
         cut.current = None
         return ranges.table
 
@@ -270,25 +271,10 @@ class TableFiller:
         return snapshot.cadence.batches(missing, min(sizes, default=None))
 
     def _fill_at_once(
-        self,
-        ranges: RangeFiller,
-        batches: list[Interval],
-        most: int,
-        anew: bool,
-        cut: _Batches,
-    ) -> PhysicalTable:
+        self, ranges: RangeFiller, batches: list[Interval], most: int, cut: _Batches
+    ) -> None:
         cut.current = batches[0]
-        if anew:
-            # What the table holds goes with the first of them.
-            ranges.fill(batches[0], anew=True)
-            batches = batches[1:]
-        elif len(batches) > 1:
-            ranges.make_table(batches[0])
-        if len(batches) == 1:
-            cut.current = batches[0]
-            ranges.fill(batches[0])
-            cut.current = None
-            return ranges.table
+        ranges.make_table(batches[0])
         run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
         left = run.run()
         if run.failed:
@@ -300,10 +286,8 @@ class TableFiller:
             if others and isinstance(error, VdeError):
                 error.message += f" (so did {', '.join(map(str, others))})"
             raise error
-        cut.current = None
         if left:
             raise _cancelled(ranges.snapshot, left[0])
-        return ranges.table
 
     def _record_empty(
         self,

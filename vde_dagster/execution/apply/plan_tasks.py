@@ -208,8 +208,8 @@ class PlanTasks:
         return False
 
     def _resolver(self) -> Resolver:
-        tables = {**self.target.tables, **self.written.tables()}
-        return replace(self.target, branches=self.written.branches(), tables=tables)
+        tables = {**self.target.tables, **self.written.tables}
+        return replace(self.target, branches=self.written.branches, tables=tables)
 
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
@@ -244,40 +244,30 @@ class Written:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._branches: Mapping[str, str] = {}
-        self._filled: frozenset[str] = frozenset()
-        self._tables: Mapping[str, PhysicalTable] = {}
-
-    def branches(self) -> Mapping[str, str]:
-        """Return the branch by table id of what waits for the publication."""
-        return self._branches
-
-    def filled(self) -> frozenset[str]:
-        """Return the ids of the tables in which ranges were computed."""
-        return self._filled
+        self.branches: Mapping[str, str] = {}
+        """By table id, the branch of what waits for the publication."""
+        self.filled: frozenset[str] = frozenset()
+        """The ids of the tables in which ranges were computed."""
+        self.tables: Mapping[str, PhysicalTable] = {}
+        """By id, the tables that got columns since the plan was made, as they are now."""
 
     def put_branch(self, table_id: str, branch: str) -> None:
         """Let readers of a table read a branch from now on."""
         with self._lock:
-            if self._branches.get(table_id) != branch:
-                self._branches = {**self._branches, table_id: branch}
+            self.branches = {**self.branches, table_id: branch}
 
     def drop_branch(self, table_id: str) -> None:
         """Let readers of a table read `main` again."""
         with self._lock:
-            rest = self._branches.items()
-            self._branches = {key: branch for key, branch in rest if key != table_id}
-
-    def tables(self) -> Mapping[str, PhysicalTable]:
-        """Return by id the tables that got columns since the plan was made, as they are now."""
-        return self._tables
+            rest = self.branches.items()
+            self.branches = {key: branch for key, branch in rest if key != table_id}
 
     def put_table(self, table: PhysicalTable) -> None:
         """Let readers of a table know its columns from now on."""
         with self._lock:
-            self._tables = {**self._tables, table.id: table}
+            self.tables = {**self.tables, table.id: table}
 
     def note_filled(self, table_id: str) -> None:
         """Note that a range of a table was computed."""
         with self._lock:
-            self._filled |= {table_id}
+            self.filled |= {table_id}

@@ -20,7 +20,7 @@ from vde_dagster.errors import (
     VdeError,
 )
 from vde_dagster.execution.engine import Engine
-from vde_dagster.execution.events import Event, UnitTestFinished
+from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
@@ -90,7 +90,7 @@ class PlanTests:
         self,
         plan: Plan,
         engine: Callable[[], Engine],
-        on_event: Callable[[Event], None],
+        on_event: Callable[[UnitTestFinished], None],
         stop: threading.Event,
     ) -> None:
         """Run the tests of a plan, except those that passed on the same model before.

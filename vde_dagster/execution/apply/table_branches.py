@@ -37,6 +37,9 @@ from vde_dagster.state.db.leases import Lease, table_lease
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.fills.table_commits import TableCommit, TableShownError
 
+Commits = dict[int, CommittedFill | None]
+"""Commits of a branch beyond `main`, oldest first, with what each says it filled."""
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
@@ -45,20 +48,12 @@ class LeftOver:
     Args:
         recorded: What need not be filled again (UTC).
         snapshot_ids: The commits on our branch that hold recorded ranges.
-        commits: All commits on our branch beyond `main`, oldest first.
+        commits: All commits on our branch.
     """
 
     recorded: IntervalSet
     snapshot_ids: frozenset[int]
-    commits: tuple[BranchCommit, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BranchCommit:
-    """A commit on a branch beyond `main`, and what it says it filled, if it does."""
-
-    snapshot_id: int
-    fill: CommittedFill | None
+    commits: Commits
 
 
 @dataclass(slots=True)
@@ -92,13 +87,13 @@ class Target:
         """
         store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
         if not table.created:
-            return LeftOver(table.intervals, frozenset(), ())
+            return LeftOver(table.intervals, frozenset(), {})
         if self.lakehouse.recover():
             table = store.tables.get(table.id)
         pending = store.pending.of_plan(plan_id, table_id=table.id)
         commits = self._take_branch()
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
-        whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
+        whole = self.waits and ids <= commits.keys()
         # What is not recorded may have been made of rows that were restated since.
         stale = bool(commits or pending) and self._has_stale()
         if outdated or stale or (pending and not whole):
@@ -107,7 +102,7 @@ class Target:
                 store.pending.forget(self.lease, plan_id, table.id)
             if commits and (self.waits or stale):
                 self.reset(None)
-                commits = ()
+                commits = {}
             pending = []
         filled = table.intervals
         if restate:
@@ -127,13 +122,10 @@ class Target:
         # A branch that waits has our plan's commits alone, any other may have older ones.
         return not self.waits or record is None or since >= record.created_at
 
-    def _take_branch(self) -> tuple[BranchCommit, ...]:
-        """Continue on a branch of our own where an attempt that ended left off.
+    def _take_branch(self) -> Commits:
+        """Continue on a branch of our own where an attempt that ended left off; return its commits.
 
         Of a table that waits for the plan's publication only the same plan's work is taken.
-
-        Returns:
-            The commits beyond `main` that are on our branch now, oldest first.
         """
         own, base = self.own, self.table.branch
         metadata = self.lakehouse.table_metadata(self.table.ref)
@@ -150,7 +142,7 @@ class Target:
             and (main is None or main in ancestors(metadata, head_of(metadata, name)))
             and (beyond := _beyond(metadata, base, name))
             # Branches of a preview lie in the same table, and are none of ours.
-            and all(one.fill is None or one.fill.table_id == self.table.id for one in beyond)
+            and all(one is None or one.table_id == self.table.id for one in beyond.values())
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
@@ -162,7 +154,7 @@ class Target:
         source = max(usable, key=order, default=None)
         stale = {name for name, parsed in branches.items() if parsed.plan_id == own.plan_id}
         if source is None and not stale:
-            return ()
+            return {}
         if stale == {source} == {self.branch}:
             return _beyond(metadata, base, self.branch)
 
@@ -250,8 +242,7 @@ class Target:
         return change_at_last(self.lakehouse, ref, change, name, also)
 
 
-def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[BranchCommit, ...]:
-    """Return the commits of a branch that another one, or `main`, has not, oldest first."""
+def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> Commits:
     main = ancestors(metadata, head_of(metadata, base))
     fills = {fill.iceberg_snapshot_id: fill for fill in committed_fills(metadata, branch)}
     line = [
@@ -259,7 +250,7 @@ def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[Br
         for snapshot in history(metadata, head_of(metadata, branch))
         if int(snapshot["snapshot-id"]) not in main
     ]
-    return tuple(BranchCommit(number, fills.get(number)) for number in reversed(line))
+    return {number: fills.get(number) for number in reversed(line)}
 
 
 TABLE_WAIT_SECONDS = 6 * 3600.0

@@ -103,6 +103,33 @@ class ModelChanges:
         }
 
 
+def unchanged(
+    later: Environment, model: ModelName, since: int, columns: Sequence[ViewColumn]
+) -> ModelChanges:
+    """Return the changes of a model where there are none, to be completed.
+
+    Raises:
+        UsageError: It has a column by a name that changes add.
+    """
+    own = tuple((column.name, column.type) for column in columns)
+    taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
+    if taken:
+        raise UsageError(
+            f"{model} has a column '{min(taken)}', which its changes have, too",
+            hint="give the column another name",
+        )
+    made_by, all_columns = later.publication_id, (*MARKS, *own)
+    return ModelChanges(
+        *(later.name, model, since, later.version, made_by),
+        method="nothing",
+        why=None,
+        events=(),
+        key=(),
+        columns=all_columns,
+        query="",
+    )
+
+
 def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
     """Say which column of the earlier version each column of the later one goes on from."""
     if before is None:
@@ -139,9 +166,13 @@ class ComparedSides:
         before, after = self.before, self.after
         shown = after or before
         assert shown is not None
-        pairs = self._pairs(shown)
-        events = () if before is None or after is None else column_events(before.columns, pairs)
-        found = self._result(shown, tuple(events))
+        pairs = tuple(ColumnPair(column, column) for column in shown.columns)
+        events: tuple[ColumnEvent, ...] = ()
+        if before is not None and after is not None:
+            pairs = pair_sides(before, after)
+            events = tuple(column_events(before.columns, pairs))
+        found = unchanged(self.later, self.model, self.since, shown.columns)
+        found = replace(found, events=events)
         why = self.why or self._why_not(shown)
         if why is not None:
             query = no_changes(shown.columns, self._step(), resync=True)
@@ -153,37 +184,10 @@ class ComparedSides:
         query = changes_query(weighed, shown.columns, key, self._step())
         return replace(found, method=method, key=key, query=query)
 
-    def _result(self, shown: Side, events: tuple[ColumnEvent, ...]) -> ModelChanges:
-        own = tuple((column.name, column.type) for column in shown.columns)
-        taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
-        if taken:
-            raise UsageError(
-                f"{self.model} has a column '{min(taken)}', which its changes have, too",
-                hint="give the column another name",
-            )
-        return ModelChanges(
-            environment=self.later.name,
-            model=self.model,
-            since=self.since,
-            until=self.later.version,
-            publication_id=self.later.publication_id,
-            method="nothing",
-            why=None,
-            events=events,
-            key=(),
-            columns=(*MARKS, *own),
-            query="",
-        )
-
     def _step(self) -> Step:
         shown = self.after.shown if self.after is not None else None
         commit = shown.pin.snapshot_id if shown is not None else None
         return Step(self.ordinal, commit, self.later.version, self.later.publication_id)
-
-    def _pairs(self, shown: Side) -> tuple[ColumnPair, ...]:
-        if self.before is None or self.after is None:
-            return tuple(ColumnPair(column, column) for column in shown.columns)
-        return pair_sides(self.before, self.after)
 
     def _why_not(self, shown: Side) -> str | None:
         for side in (self.before, self.after):
@@ -201,7 +205,8 @@ class ComparedSides:
                 return "nothing", None
             tables = _same_table(before, after)
             if tables is not None and _in_place(*tables, pairs):
-                way = self._way(*tables)
+                lines = (change_line(tables[1].metadata, one.pin.snapshot_id) for one in tables)
+                way = read_by(*lines, pinned_only=self.pinned_only)
                 if way == ():
                     return "nothing", None
                 if way is not None and (self.by_commits or isinstance(way, ByLineage)):
@@ -211,10 +216,6 @@ class ComparedSides:
             after.query if after is not None else None,
             pairs,
         )
-
-    def _way(self, one: TableAtPin, two: TableAtPin) -> tuple[Leg, ...] | ByLineage | None:
-        lines = (change_line(two.metadata, pinned.pin.snapshot_id) for pinned in (one, two))
-        return read_by(*lines, pinned_only=self.pinned_only)
 
     def _by_table(
         self, way: tuple[Leg, ...] | ByLineage, pinned: TableAtPin, pairs: Sequence[ColumnPair]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.between import Shown, columns_of_steps, steps_of
-from vde_dagster.execution.changes.compare_versions import ModelChanges, Side, read_side
+from vde_dagster.execution.changes.compare_versions import ModelChanges, Side, read_side, unchanged
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.planning.changes.query import MARKS, SUFFIX, Step, view_query
 from vde_dagster.planning.engine_tasks import ViewDefinition
@@ -119,12 +119,6 @@ def _define(
     ref = current.views.ref(_named(name))
     marks = [(*mark, None) for mark in MARKS]
     own = [(one.name, one.type, None) for one in columns.last]
-    both = {column.lower() for column, *_ in own} & {column for column, *_ in marks}
-    if both:
-        raise UsageError(
-            f"{name} has a column '{min(both)}', which its changes have, too",
-            hint="give the column another name",
-        )
     return ViewDefinition(
         namespace=ref.namespace,
         name=ref.name,
@@ -144,19 +138,7 @@ def _steps(
     catalog: str, name: ModelName, current: Environment, shown: Sequence[Shown]
 ) -> ModelChanges:
     columns = columns_of_steps([side for _, side in shown])
-    whole = ModelChanges(
-        environment=PRODUCTION,
-        model=name,
-        since=shown[0][0].version,
-        until=current.version,
-        publication_id=current.publication_id,
-        method="nothing",
-        why=None,
-        events=(),
-        key=(),
-        columns=(*MARKS, *((column.name, column.type) for column in columns.last)),
-        query="",
-    )
+    whole = unchanged(current, name, shown[0][0].version, columns.last)
     return steps_of(catalog, name, shown, whole, pinned_only=True, first=1)
 
 

@@ -274,19 +274,17 @@ def _part(
     while waiting:
         needed |= waiting
         found = store.snapshots.load(old.entries[name].snapshot_id for name in waiting)
-        inheriting = (
-            found[entry.snapshot_id]
-            for entry in map(old.entries.__getitem__, waiting)
-            if entry.table_id is None or _inherits_start(found[entry.snapshot_id])
-        )
-        parents = {parent for snapshot in inheriting for parent in snapshot.parents}
+        read = ((old.entries[name], found[old.entries[name].snapshot_id]) for name in waiting)
+        parents = {
+            parent
+            for entry, snapshot in read
+            if entry.table_id is None
+            or (snapshot.model.start is None and snapshot.model.relative_start is None)
+            for parent in snapshot.parents
+        }
         waiting = (parents & old.entries.keys()) - needed
     entries = {name: entry for name, entry in old.entries.items() if name in needed}
     return replace(old, entries=entries)
-
-
-def _inherits_start(snapshot: Snapshot) -> bool:
-    return snapshot.model.start is None and snapshot.model.relative_start is None
 
 
 def _differing(

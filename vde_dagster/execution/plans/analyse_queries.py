@@ -76,7 +76,10 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
         model.name: model
         for model in plan.models
         if model.snapshot_id is not None
-        and (model.change is not Change.UNCHANGED or _is_missing(model, tables))
+        and (
+            model.change is not Change.UNCHANGED
+            or (model.table is not None and not tables[model.table.id].created)
+        )
         and not plan.snapshot_of(model).model.kind.is_external
     }
     order = audits_of(plan)
@@ -98,10 +101,6 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
         {name: work.left_out[name] for name in wanted if name in work.left_out},
         tuple(mistake for name in wanted for mistake in work.mistakes[name]),
     )
-
-
-def _is_missing(model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> bool:
-    return model.table is not None and not tables[model.table.id].created
 
 
 @dataclass

@@ -67,7 +67,6 @@ from vde_dagster.project.selection import select, select_by_name
 
 if TYPE_CHECKING:
     from vde_dagster.base.failures import Problem
-    from vde_dagster.execution.events import Event
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environments.contracts import ContractBreak
     from vde_dagster.planning.environments.warehouse_state import Build
@@ -209,12 +208,12 @@ class Plans:
         Raises:
             StoreError: There is a test to run, and Spark cannot be had.
         """
-        ended: list[Event] = []
+        ended: list[UnitTestFinished] = []
         tests = PlanTests.of(self.warehouse, plan)
         if tests is not None:
             with suppress(UnitTestFailedError):
                 tests.run(plan, self.warehouse.engine, ended.append, threading.Event())
-        return [event for event in ended if isinstance(event, UnitTestFinished)]
+        return ended
 
     def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
         """Return a plan's breaks of an environment whose readers are to be asked first."""
@@ -276,7 +275,12 @@ class Plans:
         state = gather(snapshots)
         about = (*config_warnings(warehouse.settings), *(() if part else doubts(warehouse)))
         said = (*map(str, (*about, *warnings)), *damages(state, environment))
-        resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
+
+        def real_types(table: PhysicalTable) -> dict[str, str]:
+            columns = warehouse.lakehouse.table_columns(table.ref)
+            return {name: type_ for name, type_, _ in columns}
+
+        resolved = ForwardOnly(state, options, real_types)
         require_known(options, snapshots)
         if is_concerned(snapshots, state, options):
             # Readers of what goes on with a table of production's are hashed over what that shows.
@@ -411,12 +415,6 @@ class Plans:
 def stored_builder(warehouse: Warehouse) -> Build:
     """Return the function that hashes stored definitions again."""
     return lambda models, revise: warehouse.snapshots_of(models, revise=revise)
-
-
-def _real_types(warehouse: Warehouse, table: PhysicalTable) -> dict[str, str]:
-    """Read the types of a table's columns as Iceberg has them, without an engine."""
-    columns = warehouse.lakehouse.table_columns(table.ref)
-    return {name: type_ for name, type_, _ in columns}
 
 
 def select_models(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -98,8 +98,9 @@ def _passing(
             if isinstance(answer, bool):
                 found = IntervalSet((interval,)) if answer else IntervalSet()
             else:
-                found = _ranges(answer) & IntervalSet((interval,))
-                found = snapshot.cadence.whole(found, IntervalSet((interval,)))
+                ranges = IntervalSet.of(Interval(utc(start), utc(end)) for start, end in answer)
+                batch_range = IntervalSet((interval,))
+                found = snapshot.cadence.whole(ranges & batch_range, batch_range)
             out = out | found
     except (Exception, SystemExit) as error:
         path, _, _ = signal.python.entrypoint.rpartition(":")
@@ -109,10 +110,6 @@ def _passing(
             location=where_raised(error, Path(path)),
         ) from error
     return out
-
-
-def _ranges(answer: Iterable[Any]) -> IntervalSet:
-    return IntervalSet.of(Interval(utc(start), utc(end)) for start, end in answer)
 
 
 def _wanted(function: Callable[..., Any], said: dict[str, Any]) -> dict[str, Any]:
