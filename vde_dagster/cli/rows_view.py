@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.changes.reading import FoundChanges
-    from vde_dagster.execution.environments.compare import Comparison
+    from vde_dagster.execution.environments.compare_tables import Comparison
     from vde_dagster.planning.changes.columns import ColumnEvent
     from vde_dagster.state.environments.changes import ChangeCursor
 

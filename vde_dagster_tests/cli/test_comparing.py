@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.execution.environments.compare import TableDiff
+from vde_dagster.execution.environments.compare_tables import TableDiff
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde

@@ -197,7 +197,7 @@ def table_diff(
     """
     from vde_dagster.cli.rows_view import comparison_json, show_comparison
     from vde_dagster.errors import UsageError
-    from vde_dagster.execution.environments.compare import (
+    from vde_dagster.execution.environments.compare_tables import (
         compare_tables,
         table_in_spark,
         tables_of_environments,
