@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
@@ -29,16 +30,16 @@ class Maintenance:
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""
-        from vde_dagster.lakehouse.maintenance.janitor import run_janitor
+        from vde_dagster.lakehouse.maintenance.janitor import clean, retention_of
 
         warehouse = self.warehouse
         warehouse.store.project.require_own()
         if not dry_run:
             # Before versions are forgotten that these views read.
             follow(warehouse, PRODUCTION, "janitor", first=True)
-        return run_janitor(
-            warehouse.store, warehouse.lakehouse, warehouse.settings, dry_run=dry_run
-        )
+        settings = warehouse.settings
+        keep_snapshots = timedelta(days=settings.snapshot_retention_days)
+        return clean(warehouse.lakehouse, retention_of(settings), keep_snapshots, dry_run=dry_run)
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
         """Check that every pointer leads to its files, and that what is shown is there."""

@@ -340,7 +340,7 @@ class Process:
 
     def janitor(self) -> JanitorReport:
         """Clean up."""
-        return clean(self.store, self.lakehouse, RETENTION, timedelta(days=7))
+        return clean(self.lakehouse, RETENTION, timedelta(days=7))
 
     @contextmanager
     def _lease(self, resource: str, wait_seconds: float = 0) -> Iterator[Lease]:

@@ -20,7 +20,8 @@ from typing import Any
 import pyspark
 from pyiceberg.typedef import EMPTY_DICT
 
-from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestClient, RestServer
+from vde_dagster.lakehouse.catalogs.rest_server import RestClient, RestServer
+from vde_dagster.project.settings import RestSettings
 from vde_dagster_tests.orchestration.servers import free_port
 
 MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
@@ -38,7 +39,7 @@ class Part(RestServer):
         root: The namespace.
     """
 
-    def __init__(self, access: RestAccess, root: str) -> None:
+    def __init__(self, access: RestSettings, root: str) -> None:
         super().__init__(access)
         self.root = root
 
@@ -48,7 +49,7 @@ class Part(RestServer):
 
     def move(self, uri: str) -> None:
         """Be at another place from now on."""
-        self.access, self._known = RestAccess(uri), None
+        self.access, self._known = RestSettings(uri), None
 
     def namespaces(self, parent: Sequence[str] = ()) -> list[tuple[str, ...]]:
         """Return the namespaces directly in another one, or in all of it."""
@@ -131,7 +132,7 @@ def running_rest_server(port: int | None = None) -> Iterator[str]:
 def new_part(uri: str) -> Part:
     """Make an empty namespace, and return it."""
     root = f"t{uuid.uuid4().hex[:12]}"
-    server = RestServer(RestAccess(uri))
+    server = RestServer(RestSettings(uri))
     server.reach(lambda client: client.create_namespace((root,)))
     return Part(server.access, root)
 

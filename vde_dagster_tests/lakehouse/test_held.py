@@ -113,7 +113,7 @@ def test_what_is_held_is_never_expired(warehouse: Holding, clock: FakeClock) -> 
         warehouse.publish(made, moves=(made,))
     clock.advance(days=300)
     told, _ = (
-        clean(warehouse.store, warehouse.lakehouse, Retention(), timedelta(days=1), dry_run=dry)
+        clean(warehouse.lakehouse, Retention(), timedelta(days=1), dry_run=dry)
         for dry in (True, False)
     )
     (kept,) = [one for one in told.decisions if one.action == "keep_snapshots"]

@@ -40,7 +40,7 @@ def world(empty_database: Path, clock: FakeClock) -> Iterator[World]:
 def janitor(world: World, *, dry_run: bool = False, **policy: object) -> JanitorReport:
     process = world.process()
     retention = replace(RETENTION, **policy)  # type: ignore[arg-type]
-    return clean(process.store, process.lakehouse, retention, timedelta(days=7), dry_run=dry_run)
+    return clean(process.lakehouse, retention, timedelta(days=7), dry_run=dry_run)
 
 
 def told(report: JanitorReport, action: str) -> list[str]:
@@ -340,7 +340,7 @@ def test_an_expiry_whose_answer_is_lost_is_done_once(world: World, clock: FakeCl
     before = metadata_files(world)
     fault = Fault("janitor.expire_snapshots.commit", "lose_answer")
     process = world.process(FaultInjector(fault, clock=clock, in_process=True))
-    report = clean(process.store, process.lakehouse, RETENTION, timedelta(days=7))
+    report = clean(process.lakehouse, RETENTION, timedelta(days=7))
     assert report.failures == ()
     assert len(metadata_files(world)) == len(before) + 1
     look(world.url)

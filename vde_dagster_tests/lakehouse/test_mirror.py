@@ -431,7 +431,7 @@ def somebody_replaces_a_view(world: World) -> None:
     other = new_view_metadata(view("a", TWO), found, "", 0)
     views.write(A, found, {**other, "properties": found["properties"]})
     assert world.shown() == {"db.a": TWO}
-    clean(process.store, process, RETENTION, timedelta(days=7))
+    clean(process, RETENTION, timedelta(days=7))
     assert world.shown() == {"db.a": ONE}, "somebody's view is shown for good"
 
 

@@ -86,7 +86,7 @@ class Made:
         """Run the part of the janitor that looks for orphans."""
         process = self.world.process()
         retention = replace(RETENTION, **policy)  # type: ignore[arg-type]
-        run = Cleaning(process.store, process.lakehouse, retention, timedelta(days=7), dry_run)
+        run = Cleaning(process.lakehouse, retention, timedelta(days=7), dry_run)
         sweep.delete_orphans(run)
         return run.decisions
 
@@ -269,7 +269,7 @@ def reader_of_a_forgotten_snapshot(made: Made, monkeypatch: pytest.MonkeyPatch) 
     made.age()
     made.world.clock.advance(days=30)  # type: ignore[attr-defined]
     process = made.world.process()
-    run = Cleaning(process.store, process.lakehouse, RETENTION, timedelta(days=7), False)
+    run = Cleaning(process.lakehouse, RETENTION, timedelta(days=7), False)
     expire_snapshots(run)
     assert [decision.outcome for decision in run.decisions] == ["done"]
     made.clean()

@@ -19,7 +19,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.catalogs.rest import CHANGE, RestCatalog
-from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestConflict, RestServer
+from vde_dagster.lakehouse.catalogs.rest_server import RestConflict, RestServer, for_spark
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import (
     Updates,
@@ -38,6 +38,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.project.settings import RestSettings
 from vde_dagster.state import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.rest_process import new_part
@@ -268,7 +269,7 @@ def test_a_table_below_several_namespaces_is_reached(rest_server: str) -> None:
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    server = RestServer(RestAccess("http://127.0.0.1:9"))
+    server = RestServer(RestSettings("http://127.0.0.1:9"))
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:9 cannot be reached"):
         server.reach(lambda client: client.namespace_exists(("a",)))
 
@@ -276,7 +277,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
 def test_nessies_endpoint_of_this_protocol_is_refused_as_it_keeps_no_branches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = RestServer(RestAccess("http://127.0.0.1:9/iceberg"))
+    server = RestServer(RestSettings("http://127.0.0.1:9/iceberg"))
     said = {"nessie.is-nessie-catalog": "true", "nessie.core-base-uri": "http://n:19120/api/"}
     answer = requests.Response()
     answer.status_code, answer._content = 200, json.dumps({"overrides": said}).encode()
@@ -360,7 +361,7 @@ def test_requests_say_who_we_are(
     uri, headers = asked
     keys = {"client.access-key-id": "key", "client.secret-access-key": "s", "client.region": "x"}
     password = {"rest.auth.basic.password": "b"} if begins == "Basic " else {}
-    access = RestAccess(uri, properties={**keys, **properties, **password, "header.team": "blue"})
+    access = RestSettings(uri, properties={**keys, **properties, **password, "header.team": "blue"})
     assert RestServer(access).load("tables", A) is None
     assert len(headers) == 2
     for found in headers:
@@ -371,7 +372,7 @@ def test_requests_say_who_we_are(
 
 
 def test_a_package_that_a_catalog_asks_for_is_named() -> None:
-    access = RestAccess("http://127.0.0.1:9", properties={"rest.auth.type": "google"})
+    access = RestSettings("http://127.0.0.1:9", properties={"rest.auth.type": "google"})
     with pytest.raises(UsageError, match=r"a package that is not installed.*[Gg]oogle"):
         RestServer(access).load("tables", A)
 
@@ -389,7 +390,7 @@ def test_a_credential_is_given_for_a_token_once(
 
     monkeypatch.setattr(requests.Session, "send", noted)
     properties = {"header.x-team": "blue"}
-    server = RestServer(RestAccess(rest_server, credential="me:secret", properties=properties))
+    server = RestServer(RestSettings(rest_server, credential="me:secret", properties=properties))
     for name in ("a", "b"):
         assert not server.reach(lambda client, name=name: client.namespace_exists((name,)))  # type: ignore[misc]
     tokens = [url for url, _ in asked if url == f"{rest_server}/v1/oauth/tokens"]
@@ -440,8 +441,9 @@ def test_secrets_are_read_when_they_are_used(
 
 
 def test_spark_is_told_who_we_are() -> None:
-    access = RestAccess("http://h", "w", None, "a:b", "http://o", "s", {"header.x": "y"})
-    assert access.for_spark() == {
+    properties = {"header.x": "y"}
+    access = RestSettings("http://h", "w", None, "a:b", "http://o", "s", properties=properties)
+    assert for_spark(access) == {
         "type": "rest",
         "uri": "http://h",
         "warehouse": "w",

@@ -167,7 +167,7 @@ def reader_is_still_reading(world: World) -> None:
     policy = _POLICY(policy)
     for _ in range(2):
         process = world.process()
-        clean(process.store, process.lakehouse, policy, timedelta(days=7))
+        clean(process.lakehouse, policy, timedelta(days=7))
         world.clock.advance(hours=1)  # type: ignore[attr-defined]
     load(location)  # the reader goes on reading
 

@@ -223,7 +223,7 @@ def test_files_of_forgotten_snapshots_are_deleted_and_the_rest_is_read(scene: Sc
     assert len(list(folder.rglob("*.parquet"))) == 4
     at_once = Retention(cap=0, cap_floor=0, grace=timedelta(0))
     for _ in range(2):
-        report = clean(scene.store, scene.lakehouse, at_once, timedelta(0))
+        report = clean(scene.lakehouse, at_once, timedelta(0))
         assert report.failures == ()
     assert len(list(folder.rglob("*.parquet"))) == 1
     assert scene.rows(f"SELECT a FROM lakehouse.{made.ref}") == [(3,)]

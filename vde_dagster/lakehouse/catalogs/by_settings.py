@@ -25,20 +25,10 @@ def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
     if not settings.rest.uri:
         return None
     from vde_dagster.lakehouse.catalogs.rest import RestCatalog
-    from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+    from vde_dagster.lakehouse.catalogs.rest_server import RestServer
 
-    rest = settings.rest.resolved()
-    access = RestAccess(
-        rest.uri,
-        rest.warehouse,
-        rest.token,
-        rest.credential,
-        rest.oauth2_uri,
-        rest.scope,
-        rest.properties,
-    )
     return RestCatalog(
-        RestServer(access),
+        RestServer(settings.rest.resolved()),
         settings.catalog,
         settings.resolved_warehouse,
         effects,

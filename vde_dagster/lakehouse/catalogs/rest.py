@@ -20,6 +20,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, StoreError
+from vde_dagster.lakehouse.catalogs import rest_server
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
     Following,
@@ -85,7 +86,6 @@ class RestCatalog:
         return self._pointers(wanted)
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
-        """List every table."""
         refs: list[TableRef] = []
         waiting = self._namespaces()
         while waiting:
@@ -95,7 +95,6 @@ class RestCatalog:
         return self._pointers(sorted(refs, key=str))
 
     def in_use(self, locations: Sequence[str]) -> set[str]:
-        """Return those of some metadata files that a pointer names."""
         there = self.all_pointers().values() if locations else ()
         return set(locations) & {pointer.location for pointer in there}
 
@@ -135,7 +134,6 @@ class RestCatalog:
         _require_branches(swap.ref, made, changes)
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
-        """Return those of the namespaces that the catalog has."""
         wanted = list(dict.fromkeys(names))
 
         def is_there(name: str) -> bool:
@@ -167,7 +165,6 @@ class RestCatalog:
                 )
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
         own = parts(name)
         views = self.server.reach(lambda client: client.list_views(own), absent=[])
         if views or self._namespaces(own):
@@ -185,7 +182,7 @@ class RestCatalog:
             {
                 "cache-enabled": "false",
                 **for_spark(self._io, self._warehouse),
-                **self.server.access.for_spark(),
+                **rest_server.for_spark(self.server.access),
             },
             driver="org.apache.iceberg.rest.RESTCatalog",
         )
@@ -234,12 +231,10 @@ class RestViews:
         self._effects = effects
 
     def load(self, ref: TableRef) -> Json | None:
-        """Return a view's metadata, or None where there is none."""
         loaded = self._server.load(_VIEWS, ref)
         return loaded["metadata"] if loaded is not None else None
 
     def write(self, ref: TableRef, before: Json | None, after: Json) -> None:
-        """Make a view, or make another one of it."""
         with self._effects.at("mirror.write", str(ref)):
             try:
                 if before is None:
@@ -256,7 +251,6 @@ class RestViews:
                 ) from conflict
 
     def drop(self, ref: TableRef) -> None:
-        """Remove a view, if it is there."""
         with self._effects.at("mirror.drop", str(ref)):
             self._server.drop(_VIEWS, ref)
 

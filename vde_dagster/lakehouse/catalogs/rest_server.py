@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -27,6 +26,7 @@ from requests import HTTPError, RequestException, Session
 
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.settings import RestSettings
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -40,60 +40,42 @@ class RestConflict(Exception):
     """What was asked for does not fit what the server has: somebody else was faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestAccess:
-    """Where a server is, and who we are there.
+def for_spark(rest: RestSettings) -> dict[str, str]:
+    """Return the properties of a Spark catalog that say what the settings say."""
+    found = {
+        "uri": rest.uri,
+        "warehouse": rest.warehouse,
+        "token": rest.token,
+        "credential": rest.credential,
+        "scope": rest.scope if rest.credential is not None else None,
+        "oauth2-server-uri": rest.oauth2_uri,
+    }
+    said = {key: value for key, value in found.items() if value is not None}
+    return {"type": "rest", **said, **rest.properties}
 
-    Args:
-        warehouse: What the server calls the warehouse; None where it has one only.
-        oauth2_uri: Who gives tokens; the server itself by default.
-        properties: Iceberg's other properties of a REST catalog, such as `header.…`,
-            `rest.sigv4-enabled` and `rest.auth.type`.
-    """
 
-    uri: str
-    warehouse: str | None = None
-    token: str | None = field(default=None, repr=False)
-    credential: str | None = field(default=None, repr=False)
-    oauth2_uri: str | None = None
-    scope: str = "catalog"
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def for_spark(self) -> dict[str, str]:
-        """Return the properties of a Spark catalog that say the same."""
-        found = {"type": "rest", "uri": self.uri}
-        if self.warehouse is not None:
-            found["warehouse"] = self.warehouse
-        if self.token is not None:
-            found["token"] = self.token
-        if self.credential is not None:
-            found |= {"credential": self.credential, "scope": self.scope}
-        if self.oauth2_uri is not None:
-            found["oauth2-server-uri"] = self.oauth2_uri
-        return {**found, **self.properties}
-
-    def for_pyiceberg(self) -> dict[str, Any]:
-        """Return the properties of PyIceberg's client that say the same."""
-        said: dict[str, Any] = self.for_spark()
-        # Servers of before say nothing of what they have; and who gives tokens is said by nobody.
-        said["view-endpoints-supported"] = "true"
-        said.setdefault("oauth2-server-uri", f"{self.uri.rstrip('/')}/v1/oauth/tokens")
-        kind = self.properties.get("rest.auth.type", "")
-        if kind == "sigv4":
-            said["rest.sigv4-enabled"] = "true"
-        if kind in ("basic", "google", "entra"):
-            prefix = "gcp.auth." if kind == "google" else f"rest.auth.{kind}."
-            auth: dict[str, Any] = {
-                key.removeprefix(prefix).replace("-", "_"): value
-                for key, value in self.properties.items()
-                if key.startswith(prefix)
-            }
-            if "scopes" in auth:
-                auth["scopes"] = auth["scopes"].split(",")
-            said["auth"] = {"type": kind, kind: auth}
-        elif self.token is None and self.credential is None:
-            said["auth"] = {"type": "noop"}
-        return said
+def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
+    """Return the properties of PyIceberg's client that say the same."""
+    said: dict[str, Any] = for_spark(rest)
+    # Servers of before say nothing of what they have; and who gives tokens is said by nobody.
+    said["view-endpoints-supported"] = "true"
+    said.setdefault("oauth2-server-uri", f"{rest.uri.rstrip('/')}/v1/oauth/tokens")
+    kind = rest.properties.get("rest.auth.type", "")
+    if kind == "sigv4":
+        said["rest.sigv4-enabled"] = "true"
+    if kind in ("basic", "google", "entra"):
+        prefix = "gcp.auth." if kind == "google" else f"rest.auth.{kind}."
+        auth: dict[str, Any] = {
+            key.removeprefix(prefix).replace("-", "_"): value
+            for key, value in rest.properties.items()
+            if key.startswith(prefix)
+        }
+        if "scopes" in auth:
+            auth["scopes"] = auth["scopes"].split(",")
+        said["auth"] = {"type": kind, kind: auth}
+    elif rest.token is None and rest.credential is None:
+        said["auth"] = {"type": "noop"}
+    return said
 
 
 class RestClient(RestCatalog):
@@ -130,7 +112,7 @@ class RestClient(RestCatalog):
 class RestServer:
     """A server's tables and views; threads may share one."""
 
-    def __init__(self, access: RestAccess) -> None:
+    def __init__(self, access: RestSettings) -> None:
         self.access = access
         self._lock = threading.Lock()
         self._known: RestClient | None = None
@@ -220,7 +202,7 @@ class RestServer:
         """Return the client; the first call makes it."""
         with self._lock:
             if self._known is None:
-                made = self.make(**self.access.for_pyiceberg())
+                made = self.make(**for_pyiceberg(self.access))
                 _require_branches_of_tables(self.access.uri, made.properties)
                 self._known = made
             return self._known

@@ -61,7 +61,6 @@ class SqlCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of the given names; absent ones are left out."""
         wanted: dict[str, list[str]] = {}
         for ref in dict.fromkeys(refs):
             wanted.setdefault(ref.namespace, []).append(ref.name)
@@ -79,7 +78,6 @@ class SqlCatalog:
         return found
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
-        """List every table and view."""
         query = _POINTERS.where(_ROW.catalog_name == self.name)
         return _found(self._store.database.rows(query, within))
 
@@ -134,7 +132,6 @@ class SqlCatalog:
         }
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
-        """Return those of the namespaces that the catalog has."""
         wanted = set(names)
         present: set[str] = set()
         # Only namespaces that others made have no properties.
@@ -150,8 +147,6 @@ class SqlCatalog:
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create namespaces, each with its properties, that the catalog has not yet."""
-
         def work(conn: Connection) -> None:
             present = self.namespaces(namespaces, conn)
             rows = [
@@ -172,7 +167,6 @@ class SqlCatalog:
         self._store.database.run(within, work, name="lakehouse.create_namespaces")
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
         below = _ROW.table_namespace.startswith(f"{name}.", autoescape=True)
         inside = _ROW.catalog_name == self.name, or_(_ROW.table_namespace == name, below)
         own = _PROPERTIES.catalog_name == self.name, _PROPERTIES.namespace == name
@@ -186,7 +180,6 @@ class SqlCatalog:
         return self._store.database.run(within, work, name="lakehouse.drop_namespace")
 
     def for_spark(self) -> SparkCatalog:
-        """Say how Spark reaches it."""
         url = self._store.database.engine.url.render_as_string(hide_password=False)
         return spark_catalog(url, self._warehouse, self._io)
 

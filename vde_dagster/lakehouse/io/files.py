@@ -143,8 +143,14 @@ class MetadataFiles:
             files: (location, content); no location may exist yet.
         """
         listed = list(files)
+        local = [(path, data) for location, data in listed if (path := local_path(location))]
         try:
-            self._write_all(listed, point)
+            if len(local) == len(listed):
+                with _flushed({os.path.dirname(path) for path, _ in local}):
+                    for path, data in local:
+                        self._write_local(path, data, point)
+            else:
+                self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
         except OSError as error:
             if is_no_space(error):
                 raise ExecutionError(
@@ -155,15 +161,6 @@ class MetadataFiles:
                 f"a metadata file could not be written: {error}",
                 hint="check the warehouse's disk, and that it can be written to, then try again",
             ) from error
-
-    def _write_all(self, listed: Sequence[tuple[str, bytes]], point: str) -> None:
-        local = [(path, data) for location, data in listed if (path := local_path(location))]
-        if len(local) == len(listed):
-            with _flushed({os.path.dirname(path) for path, _ in local}):
-                for path, data in local:
-                    self._write_local(path, data, point)
-        else:
-            self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
 
     def delete_all(
         self, locations: Iterable[str], point: str, *, keep_folders: bool = False

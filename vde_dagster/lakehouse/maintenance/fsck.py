@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from vde_dagster.errors import DamagedFileError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
-from vde_dagster.lakehouse.maintenance.fsck_files import Checked, Damage, Lost, check_files
+from vde_dagster.lakehouse.maintenance.fsck_files import Checked, Damage, check_files
 from vde_dagster.lakehouse.maintenance.orphans import find_orphans
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
 from vde_dagster.planning.tables.table import TableRef
@@ -185,7 +185,7 @@ def _all(
     found += [(_damaged(one), one.ref) for one in damages]
     found += [(one, None) for one in _shown_tables(lakehouse, state)]
     found += [(one, None) for one in _behind(lakehouse)]
-    found += [(finding, one.ref) for one in lost if (finding := _lost(lakehouse, one))]
+    found += [(one, ref) for ref, gone in lost.items() if (one := _lost(lakehouse, ref, gone))]
     return found
 
 
@@ -284,16 +284,16 @@ def _not_served(
     return None
 
 
-def _lost(lakehouse: Lakehouse, lost: Lost) -> Finding | None:
+def _lost(lakehouse: Lakehouse, ref: TableRef, lost: Collection[int]) -> Finding | None:
     """Name the versions that pin Iceberg snapshots which their table no longer has."""
-    kept = lakehouse.store.pin_history.kept(lost.ref)
-    pins = sorted((name, last) for one in lost.snapshots for name, _, last in kept.get(one, ()))
+    kept = lakehouse.store.pin_history.kept(ref)
+    pins = sorted((name, last) for one in lost for name, _, last in kept.get(one, ()))
     if not pins:
         return None  # They were forgotten meanwhile.
     versions = ", ".join(f"{name}@{version}" for name, version in pins)
     detail = f"Iceberg snapshots were expired that versions pin: {versions}"
     advice = "another program than vde did so; what those versions showed cannot be read again"
-    return Finding("pin_gone", str(lost.ref), detail, advice)
+    return Finding("pin_gone", str(ref), detail, advice)
 
 
 def _behind(lakehouse: Lakehouse) -> list[Finding]:
@@ -342,10 +342,10 @@ def _orphans(
             found = find_orphans(lakehouse, table, pointer.location, before)
         except DamagedFileError:
             continue  # That is a finding of its own.
-        if found.files:
+        if found:
             detail = (
-                f"{len(found.files)} data files ({found.bytes} bytes) that no metadata of it "
-                f"names, the oldest {found.files[0].location}"
+                f"{len(found)} data files ({sum(file.bytes for file in found)} bytes) that no "
+                f"metadata of it names, the oldest {found[0].location}"
             )
             advice = "a run that was killed left them; the janitor deletes them"
             findings.append(Finding("orphans", str(table.ref), detail, advice))

@@ -7,7 +7,7 @@ lies beside it is looked at all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,14 +59,6 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Iceberg snapshots that versions pin and a table's metadata does not have."""
-
-    ref: TableRef
-    snapshots: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
 class _Node:
     """A file that is to be looked at: whose, and what is above it."""
 
@@ -77,8 +69,8 @@ class _Node:
 
 def check_files(
     files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False
-) -> tuple[list[Damage], list[Lost]]:
-    """Look at every file that tables and views lead to."""
+) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
+    """Look at every file of tables and views; also find pinned snapshots that are gone."""
     return _Looking(files, deep).all(wanted)
 
 
@@ -110,8 +102,8 @@ class _Looking:
         self.files, self.deep = files, deep
         self.damages: list[Damage] = []
 
-    def all(self, wanted: Sequence[Checked]) -> tuple[list[Damage], list[Lost]]:
-        lost: list[Lost] = []
+    def all(self, wanted: Sequence[Checked]) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
+        lost: dict[TableRef, Set[int]] = {}
         snapshots: list[_Node] = []
         for one, found in zip(wanted, self.files.each(self._metadata, wanted), strict=True):
             if isinstance(found, DamagedFileError):
@@ -124,7 +116,7 @@ class _Looking:
                 ]
                 gone = one.pinned - there.keys()
                 if gone:
-                    lost.append(Lost(one.ref, frozenset(gone)))
+                    lost[one.ref] = gone
         self.below(snapshots)
         return self.damages, lost
 

@@ -39,7 +39,6 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import Settings
 from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.retention import Mark, Retention
-from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -91,17 +90,7 @@ def retention_of(settings: Settings) -> Retention:
     )
 
 
-def run_janitor(
-    store: StateStore, lakehouse: Lakehouse, settings: Settings, *, dry_run: bool = False
-) -> JanitorReport:
-    """Remove what nothing reaches; see `clean`."""
-    retention = retention_of(settings)
-    keep_snapshots = timedelta(days=settings.snapshot_retention_days)
-    return clean(store, lakehouse, retention, keep_snapshots, dry_run=dry_run)
-
-
 def clean(
-    store: StateStore,
     lakehouse: Lakehouse,
     retention: Retention,
     keep_snapshots: timedelta,
@@ -109,13 +98,12 @@ def clean(
     dry_run: bool = False,
 ) -> JanitorReport:
     """Drop expired environments, then whatever no kept version reaches, then left-over files."""
-
-    run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
+    run = Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
         lakehouse.recover()
     _repair_mirror(run)
     _drop_environments(run)
-    marked = store.retention.mark(retention, write=not dry_run)
+    marked = run.store.retention.mark(retention, write=not dry_run)
     _tell_mark(run, marked)
     drop_tables(run, marked.dropping)
     drop_branches(run, marked)
@@ -129,7 +117,6 @@ def clean(
 
 def _repair_mirror(run: Cleaning) -> None:
     """Put mirrored views back that somebody else, or a writer of long ago, wrote."""
-
     if run.lakehouse.catalog.mirror is None:
         return
     reason = "those that are not as the newest publication left them are written again"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,23 +37,10 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 """How data and delete files end; whatever else lies in the folder is somebody's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """The orphans of one table."""
-
-    table: LedgerTable
-    files: tuple[StoredFile, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Their size in bytes."""
-        return sum(file.bytes for file in self.files)
-
-
 def find_orphans(
     lakehouse: Lakehouse, table: LedgerTable, pointer: str | None, before: datetime
-) -> Orphans:
-    """Find the files in a table's data folder that nobody names and nobody can commit any more.
+) -> list[StoredFile]:
+    """Find the files in a table's data folder that nobody names or can commit, oldest first.
 
     Args:
         before: Only files that were written before this instant (UTC), which has to be longer
@@ -63,10 +49,9 @@ def find_orphans(
     Raises:
         DamagedFileError: It cannot be told what the table's metadata names.
     """
-    none = Orphans(table, ())
     folder = _own_folder(lakehouse, table, pointer)
     if folder is None:
-        return none
+        return []
     listed = {
         place_of(file.location): file
         for file in lakehouse.files.list_files(folder)
@@ -74,25 +59,25 @@ def find_orphans(
     }
     left = {place: file for place, file in listed.items() if file.written_at < before}
     if not left:
-        return none
+        return []
     metadata = _newest(lakehouse, table)
     if metadata is None or table.id in lakehouse.store.leases.tables():
-        return none
+        return []
     data_here = data_elsewhere = False
-    for named in _named(lakehouse, metadata, str(table.ref)):
-        for place in map(place_of, named.data):
+    for data, others in _named(lakehouse, metadata, str(table.ref)):
+        for place in map(place_of, data):
             here = place in listed
             data_here, data_elsewhere = data_here or here, data_elsewhere or not here
             left.pop(place, None)
-        for place in map(place_of, named.others):
+        for place in map(place_of, others):
             left.pop(place, None)
         if not left:
-            return none
+            return []
     if data_elsewhere and not data_here:
-        return none  # all of it is somewhere else: are these the places that were listed?
+        return []  # all of it is somewhere else: are these the places that were listed?
     for location in lakehouse.store.publications.files_to_delete():
         left.pop(place_of(location), None)
-    return Orphans(table, tuple(sorted(left.values(), key=lambda file: file.written_at)))
+    return sorted(left.values(), key=lambda file: file.written_at)
 
 
 def _own_folder(lakehouse: Lakehouse, table: LedgerTable, pointer: str | None) -> str | None:
@@ -112,21 +97,14 @@ def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:
     return read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """The files that a snapshot or the metadata names."""
-
-    data: Set[str]
-    others: Set[str]
-
-
-def _named(lakehouse: Lakehouse, metadata: dict[str, Any], what: str) -> Iterator[_Named]:
-    """Yield the files that every kept snapshot names, newest first."""
+def _named(
+    lakehouse: Lakehouse, metadata: dict[str, Any], what: str
+) -> Iterator[tuple[Set[str], Set[str]]]:
+    """Yield the data files, and the others, that every kept snapshot names, newest first."""
     for kind in ("statistics", "partition-statistics"):
-        paths = {item["statistics-path"] for item in metadata.get(kind, [])}
-        yield _Named(frozenset(), paths)
+        yield frozenset(), {item["statistics-path"] for item in metadata.get(kind, [])}
     known: dict[str, set[str]] = {}
     for snapshot in reversed(metadata.get("snapshots", [])):
         named = named_by_snapshot(lakehouse.files, snapshot, known, what)
         others = {snapshot["manifest-list"], *known}
-        yield _Named(named - others, others)
+        yield named - others, others

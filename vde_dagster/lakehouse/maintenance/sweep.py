@@ -26,7 +26,6 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.publications import PublicationRecord
 from vde_dagster.state.fills.table_commits import TableCommit
 from vde_dagster.state.retention import Mark, Retention
-from vde_dagster.state.store import StateStore
 from vde_dagster.state.tables.tables import LedgerTable
 
 if TYPE_CHECKING:
@@ -80,13 +79,12 @@ class Cleaning:
 
     def __init__(
         self,
-        store: StateStore,
         lakehouse: Lakehouse,
         retention: Retention,
         keep_snapshots: timedelta,
         dry_run: bool,
     ) -> None:
-        self.store = store
+        self.store = lakehouse.store
         self.lakehouse = lakehouse
         self.retention = retention
         self.keep_snapshots = keep_snapshots
@@ -291,7 +289,7 @@ def delete_orphans(run: Cleaning) -> None:
             failed = Decision("delete_orphans", str(table.ref), reason, "failed", error=str(error))
             run.tell(failed)
             continue
-        files, waiting = found.files[:left], found.files[left:]
+        files, waiting = found[:left], found[left:]
         left -= len(files)
         if files:
             reason = (

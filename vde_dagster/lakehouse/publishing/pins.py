@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -118,22 +119,22 @@ def _count(summary: Mapping[str, str], name: str) -> int:
 
 def prepare_pins(
     lakehouse: Lakehouse,
-    connection: Connection,
     environment: Environment,
-    changed: frozenset[str],
-    moved: Mapping[str, tuple[Head, Growth]],
+    changed: frozenset[str] = frozenset(),
+    moved: Mapping[str, tuple[Head, Growth]] = MappingProxyType({}),
 ) -> PreparedPins:
     """Find out what a publication's tables hold, where the state does not know it."""
     pins, shown = lakehouse.store.pins, environment.tables
-    pinned = pins.pinned(connection, environment.name)
-    unknown = (shown - pinned) | changed
-    if environment.name != PRODUCTION:  # which holds nothing
-        unknown |= shown & pins.held(connection, environment.name)
-        unknown -= environment.held.keys()
-    unknown -= moved.keys()
-    places = pins.places(connection, unknown)
-    heads = pins.heads(connection, unknown)
-    pointers = lakehouse.catalog.pointers([ref for ref, _ in places.values()], connection)
+    with lakehouse.store.database.reading() as conn:
+        pinned = pins.pinned(conn, environment.name)
+        unknown = (shown - pinned) | changed
+        if environment.name != PRODUCTION:  # which holds nothing
+            unknown |= shown & pins.held(conn, environment.name)
+            unknown -= environment.held.keys()
+        unknown -= moved.keys()
+        places = pins.places(conn, unknown)
+        heads = pins.heads(conn, unknown)
+        pointers = lakehouse.catalog.pointers([ref for ref, _ in places.values()], conn)
     return PreparedPins(
         heads={
             **{table_id: head for table_id, (head, _) in moved.items()},

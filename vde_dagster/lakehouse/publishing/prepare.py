@@ -27,8 +27,8 @@ from vde_dagster.lakehouse.publishing.shown_tables import Made, shown_tables
 from vde_dagster.lakehouse.publishing.table_moves import TableMove, announced_file, table_moves
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import ViewDefinition
-from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.environments.mirror import view_of_another
 from vde_dagster.state.environments.pins import Growth, Head
 from vde_dagster.state.environments.publications import PublishedFile
 
@@ -85,7 +85,7 @@ def differences(
     connection: Connection,
     definitions: Sequence[ViewDefinition],
     dropped: Sequence[TableRef],
-    environment: str | None = None,
+    environment: str,
 ) -> Differences:
     """Compare definitions with the catalog, reading no file.
 
@@ -109,47 +109,31 @@ def differences(
         if pointer is None:
             created.append(definition)
             continue
-        if known is None or not _is_ours(pointer, known):
-            raise _in_the_way(ref, pointer)
-        if not _owned(known, environment):
-            raise _of_another(ref, known)
+        if known is None or _ours(pointer, known) is None:
+            raise ConflictError(
+                f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
+                hint="rename or drop it, or give the model another name; vde touches only what is "
+                "its own",
+            )
+        if known.environment != environment:
+            raise view_of_another(ref, known.environment)
         current = known.metadata_location == pointer.location and pointer.kind == VIEW
         if not current or known.definition_hash != hashes[ref]:
             replaced.append((definition, pointer))
     gone = [
         (ref, _ours(pointers.get(ref), ledger[ref]))
         for ref in dict.fromkeys(dropped)
-        if ref not in wanted and ref in ledger and _owned(ledger[ref], environment)
+        if ref not in wanted and ref in ledger and ledger[ref].environment == environment
     ]
     return Differences(tuple(created), tuple(replaced), tuple(gone), hashes)
 
 
-def _is_ours(pointer: Pointer, known: PublishedView) -> bool:
-    """Say whether a publication made what is there: a view, or the very table that it left."""
-    return pointer.kind == VIEW or pointer.location == known.metadata_location
-
-
-def _ours(pointer: Pointer | None, known: PublishedView) -> Pointer | None:
-    """Return the pointer if a publication made it: another table there is somebody else's."""
-    return pointer if pointer is not None and _is_ours(pointer, known) else None
-
-
-def _owned(known: PublishedView, environment: str | None) -> bool:
-    return environment is None or known.environment == environment
-
-
-def _of_another(ref: TableRef, known: PublishedView) -> ConflictError:
-    return ConflictError(
-        f"the view {ref} is that of another model in the environment '{known.environment}'",
-        hint="give the model or the environment another name: views of both would have this one",
-    )
-
-
-def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:
-    return ConflictError(
-        f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
-        hint="rename or drop it, or give the model another name; vde touches only what is its own",
-    )
+def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
+    """Return a pointer that a publication made: a view, or the very table that it left."""
+    if pointer is None or known is None:
+        return None
+    ours = pointer.kind == VIEW or pointer.location == known.metadata_location
+    return pointer if ours else None
 
 
 def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
@@ -187,7 +171,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     for one, differing in zip(publication.holding, others, strict=True):
         theirs = made_views(lakehouse, differing, one.environment.name, publication_id, now_ms)
         published = tuple(item.view for item in theirs if item.view)
-        holding.append(PreparedHolding(one, published, _pins_of(lakehouse, one.environment)))
+        holding.append(PreparedHolding(one, published, prepare_pins(lakehouse, one.environment)))
         made += theirs
     gone = [
         Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
@@ -217,19 +201,13 @@ def _without_views(publication: Publication) -> Publication:
     return replace(publication, views=tables, dropped=(), holding=holding)
 
 
-def _pins_of(lakehouse: Lakehouse, environment: Environment) -> PreparedPins:
-    with lakehouse.store.database.reading() as conn:
-        return prepare_pins(lakehouse, conn, environment, frozenset(), {})
-
-
 def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved]) -> PreparedPins:
     changed = frozenset(item.table.id for item in publication.deployments)
     known = {item.head.table_id: (item.head, item.growth) for item in moved}
     environment = publication.environment
     if publication.ends_environment:
         environment = replace(environment, entries={})
-    with lakehouse.store.database.reading() as conn:
-        return prepare_pins(lakehouse, conn, environment, changed, known)
+    return prepare_pins(lakehouse, environment, changed, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +247,7 @@ def made_views(
         old = pointer.location if pointer else None
         location = f"{folder}/{next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)
-        was_table = pointer is not None and pointer.kind == TABLE
-        swap = (
-            Swap(ref, TABLE, old, location, VIEW) if was_table else Swap(ref, VIEW, old, location)
-        )
+        swap = Swap(ref, pointer.kind if pointer else VIEW, old, location, VIEW)
         made.append(Made(swap, encode_metadata(metadata), view))
     return made
 

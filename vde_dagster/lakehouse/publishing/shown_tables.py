@@ -22,7 +22,6 @@ from sqlalchemy import Connection
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
-    VIEW,
     Catalog,
     Pointer,
     PointerMovedError,
@@ -107,8 +106,7 @@ class PlannedTables:
             )
             old = pointer.location if pointer is not None else None
             location = f"{folder}/{next_name(old)}"
-            kind = pointer.kind if pointer is not None else TABLE
-            swap = Swap(ref, kind, old, location, TABLE if kind == VIEW else None)
+            swap = Swap(ref, pointer.kind if pointer else TABLE, old, location, TABLE)
             view = PublishedView(ref, self.environment, hashed, location)
             return Made(swap, encode_metadata(content), view, (shown.ref, source))
 

@@ -43,7 +43,6 @@ class NoEffects:
     __slots__ = ()
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
-        """Return a context that does nothing."""
         return _NOTHING
 
 
@@ -71,11 +70,9 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """Return the current instant (UTC)."""
         return datetime.now(timezone.utc)
 
     def sleep(self, seconds: float) -> None:
-        """Wait for a duration in seconds."""
         time.sleep(seconds)
 
 
@@ -97,7 +94,6 @@ class ServersClock:
         return self.machine.now() - self._ahead
 
     def sleep(self, seconds: float) -> None:
-        """Wait for a duration in seconds."""
         self.machine.sleep(seconds)
 
     def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:

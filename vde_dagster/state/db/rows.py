@@ -146,9 +146,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
-        """Return the stored form."""
         return None if value is None else to_micros(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return the datetime (UTC)."""
         return None if value is None else from_micros(value)

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Row,
     Table,
     bindparam,
-    exists,
     insert,
     select,
     update,
@@ -48,8 +47,7 @@ def entry_of(row: Row[Any]) -> Entry:
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
     """Return the row that says which version of an environment is current, or None."""
-    table = schema.environments
-    query = select(table).where(table.c.environment == name)
+    query = select(schema.environments).where(schema.environments.c.environment == name)
     return conn.execute(query).one_or_none()
 
 
@@ -176,7 +174,13 @@ def _parts(name: ModelName) -> tuple[str, str]:
     return name.namespace, name.name
 
 
+_HEAD = schema.environments.c
 _SHOWN = select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
+_OF_LIVE = (
+    select(_ENTRY.environment)
+    .join_from(schema.entries, schema.environments, _HEAD.environment == _ENTRY.environment)
+    .where(_HEAD.live)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +191,8 @@ class ShownStore:
 
     def environments_of(self, snapshot_id: str) -> list[str]:
         """Return the names of the environments whose current version shows a snapshot."""
-        entry, head = schema.entries.c, schema.environments.c
-        query = (
-            select(head.environment)
-            .where(
-                head.live,
-                exists().where(
-                    entry.environment == head.environment,
-                    entry.valid_to.is_(None),
-                    entry.snapshot_id == snapshot_id,
-                ),
-            )
-            .order_by(head.environment)
-        )
+        shown = (_ENTRY.valid_to.is_(None), _ENTRY.snapshot_id == snapshot_id)
+        query = _OF_LIVE.where(*shown).distinct().order_by(_ENTRY.environment)
         return self.database.column(query)
 
     def shown_by(
@@ -248,12 +241,7 @@ class ShownStore:
 
     def entries_of(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
         """Return the current entries served by some tables, by environment and model."""
-        head = schema.environments.c
-        query = (
-            select(_ENTRY.environment, *ENTRY)
-            .join_from(schema.entries, schema.environments, head.environment == _ENTRY.environment)
-            .where(head.live, _ENTRY.valid_to.is_(None))
-        )
+        query = _OF_LIVE.add_columns(*ENTRY).where(_ENTRY.valid_to.is_(None))
         rows = self.database.among(query, _ENTRY.table_id, table_ids)
         found = [(row.environment, entry_of(row)) for row in rows]
         return sorted(found, key=lambda item: (item[0], item[1].name))

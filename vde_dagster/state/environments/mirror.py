@@ -95,7 +95,7 @@ class MirrorStore:
                 if view.hash is None:
                     continue
                 if before.wanted.hash is not None:
-                    raise _of_another(before.wanted)
+                    raise view_of_another(view.ref, before.wanted.environment)
             if before is not None and before.wanted.hash == view.hash:
                 continue
             since = before.behind_since if before is not None else None
@@ -231,8 +231,9 @@ def _view(row: Any) -> MirroredView:
     return MirroredView(wanted, row.behind_since, row.watched_until, row.failure)
 
 
-def _of_another(view: WantedView) -> ConflictError:
+def view_of_another(ref: TableRef, environment: str) -> ConflictError:
+    """Return the error of a view whose name another environment has taken."""
     return ConflictError(
-        f"the view {view.ref} is that of another model in the environment '{view.environment}'",
+        f"the view {ref} is that of another model in the environment '{environment}'",
         hint="give the model or the environment another name: views of both would have this one",
     )
