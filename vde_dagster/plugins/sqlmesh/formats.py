@@ -28,7 +28,6 @@ class WrittenConfig:
     """A configuration as it is written, not checked yet.
 
     Args:
-        path: The file, relative to the project's folder.
         lines: Line of every value by the keys that lead to it, as far as it is known.
         seen: Files and environment variables that were read with it.
         above: The person's own configuration, which won over it key by key.
@@ -57,11 +56,7 @@ _HINT = "the configuration knows env_var('NAME', 'default') and user()"
 
 
 def read_config(root: Path) -> WrittenConfig | None:
-    """Read the configuration file of a folder, a person's own, and the variables that add to it.
-
-    Raises:
-        ProjectError: There are two files, or one cannot be read.
-    """
+    """Read the configuration file of a folder, a person's own, and the variables that add to it."""
     path = _only(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None
@@ -107,11 +102,7 @@ def _add_environment(values: dict[str, Any]) -> None:
 
 
 def _read_yaml_config(path: Path, text: str) -> WrittenConfig:
-    """Read a configuration file in YAML.
-
-    Raises:
-        ProjectError: Jinja or YAML cannot be read, or it is no table; points at the line.
-    """
+    """Read a configuration file in YAML."""
     seen = Seen()
     document = load_rendered_yaml(
         path, text, lambda name, default=None: default, seen.variables, _HINT
@@ -181,9 +172,6 @@ def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
     """Run `config.py` and read its object `config`.
 
     It is the project's own code, run as its macros are: what it reads is noted.
-
-    Raises:
-        ProjectError: It cannot be run, or has no such object; points at the line.
     """
     tree = parse_python(path, text)
     try:

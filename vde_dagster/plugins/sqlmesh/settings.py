@@ -30,11 +30,7 @@ from vde_dagster.project.yaml_text import KeyPath
 
 
 def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
-    """Read a folder's configuration file, and put the project's own settings over it.
-
-    Raises:
-        ProjectError: The configuration has mistakes.
-    """
+    """Read a folder's configuration file, and put the project's own settings over it."""
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     meant = _Meaning(written)
@@ -72,11 +68,7 @@ _OF_MODELS = ("dialect", "cron", "owner", "start")
 
 
 class _Meaning:
-    """A configuration translated to settings.
-
-    Raises:
-        ProjectError: Keys are unknown or values wrong; has all of these mistakes with their places.
-    """
+    """A configuration translated to settings."""
 
     def __init__(self, written: WrittenConfig) -> None:
         self.written = written

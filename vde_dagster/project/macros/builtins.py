@@ -49,9 +49,6 @@ def _arguments_of(
     Args:
         arguments: Texts, in order; `name := text` for those by name.
         signature: `a, b := 1`: names, and defaults of arguments that may be left out.
-
-    Raises:
-        ProjectError: One is unknown, missing, or one too many.
     """
     parts = [one.partition(" := ") for one in signature.split(", ")]
     defaults = {name: default if separator else None for name, separator, default in parts}

@@ -41,10 +41,6 @@ def call_user_macro(
     Args:
         arguments: The text between the brackets of the call.
         statement: Whether the call is a whole statement: a list is several of them then.
-
-    Raises:
-        ProjectError: The call does not fit the function, or the function raises; names the place
-            of the call and the line in the macro's file.
     """
     result = _result(expander, name, arguments)
     if statement and isinstance(result, list | tuple):

@@ -160,10 +160,9 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings, or the default; None without one.
+        """Return a variable of the settings, or the default.
 
-        Raises:
-            ProjectError: Nobody sets it, and the macro would make it a part of a text.
+        Without one it is None, and an error where the macro would make it a part of a text.
         """
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
@@ -181,11 +180,7 @@ class MacroEvaluator:
         return self._expander.scope.settings.get(name.lower(), default)
 
     def columns_to_types(self, model_name: Any) -> dict[str, exp.DataType]:
-        """Return the declared types of a model's columns.
-
-        Raises:
-            ProjectError: The files do not tell them.
-        """
+        """Return the declared types of a model's columns."""
         from sqlglot import exp
 
         text = model_name.sql() if isinstance(model_name, exp.Expr) else str(model_name)

@@ -126,9 +126,6 @@ class Expander:
         Args:
             whole: Whether the part is a statement, so that a macro which stands alone in it may
                 return several.
-
-        Raises:
-            ProjectError: A macro is unknown or fails; points at the call.
         """
         end = len(self.source.text) if end is None else end
         expanded = Expanded.of(self._pieces(self.source, start, end, top=True, whole=whole))
@@ -310,11 +307,7 @@ class Expander:
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
-        """Compute a text of constants.
-
-        Raises:
-            ProjectError: It has no value before the query runs.
-        """
+        """Compute a text of constants."""
         from sqlglot import parse_one
         from sqlglot.errors import SqlglotError
 
@@ -346,11 +339,7 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or the placeholder of one whose value the run knows.
-
-        Raises:
-            ProjectError: Nobody sets it.
-        """
+        """Return a variable's SQL text, or the placeholder of one whose value the run knows."""
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]

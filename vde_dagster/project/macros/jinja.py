@@ -35,11 +35,7 @@ _FIRST_OF_LINE = re.compile(r"(?:(?<=\n)|\A)[^\S\n]*(?=\S)")
 
 
 def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
-    """Render a block of Jinja, and expand the macros of the SQL that it makes, if any.
-
-    Raises:
-        ProjectError: The template or its SQL is wrong; points at the line.
-    """
+    """Render a block of Jinja, and expand the macros of the SQL that it makes, if any."""
     source, scope = expander.source, expander.scope
     text = _templates(expander).render(source, start, end)
     rendered = ExpandedSource(source.path, text.text, source, text)
@@ -112,11 +108,7 @@ class Templates:
         return self._environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
-        """Render a part of a file.
-
-        Raises:
-            ProjectError: It is no template, or fails; points at the line.
-        """
+        """Render a part of a file."""
         text = source.text[start:end]
         rendered = self._rendered(source, start, text)
         marked = _marked(self._environment, text, start)
@@ -308,9 +300,6 @@ def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> E
 
     Args:
         source: Knows the text's places in the file.
-
-    Raises:
-        ProjectError: One stands where the query cannot have it.
     """
     if "\ue010" not in text.text:
         return text

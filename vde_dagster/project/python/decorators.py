@@ -63,10 +63,6 @@ def read_parts(
         function: The function to call once for the query; None if it returns rows.
         given: The decorator's arguments.
         dialect: SQLGlot dialect of all texts.
-
-    Raises:
-        ProjectError: A text cannot be read, or the function failed; points at the decorator, or at
-            the line of the project that raised.
     """
     with placed(location):
         expanded = {
@@ -164,11 +160,7 @@ _NAMES = ("name", "depends_on", "kind", "dialect")
 def python_blueprints(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> list[dict[str, Any]]:
-    """Return the variables of each model that a decorated function makes; none for a plain one.
-
-    Raises:
-        ProjectError: `blueprints` is neither a list of dictionaries nor a macro that makes one.
-    """
+    """Return the variables of each model that a decorated function makes; none for a plain one."""
     given = definition.options.get("blueprints")
     if given is None:
         return [{}]
@@ -214,9 +206,6 @@ def filled_in(
 
     Args:
         context: Its variables are those of the settings and of one blueprint.
-
-    Raises:
-        ProjectError: A macro, or a variable in a name, is unknown.
     """
     options = {key: own for key, own in definition.options.items() if key != "blueprints"}
     scope = context.scope("spark")

@@ -50,9 +50,6 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
     """Return a file and every project-local module that it imports, transitively: text by path.
 
     Imports are found anywhere in the file, also inside functions.
-
-    Args:
-        path: The file, relative to the root, with forward slashes.
     """
     files: dict[str, str] = {}
     waiting = [(path, text)]
@@ -69,11 +66,7 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
 
 
 def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
-    """Execute a file; return its module, what it decorated, and the files it is made of.
-
-    Raises:
-        ProjectError: It cannot be parsed or raises; points at the line in the project.
-    """
+    """Execute a file; return its module, what it decorated, and the files it is made of."""
     files = with_local_imports(root, path, text)
     try:
         module, collector = LocalModules(files, root).run(path)

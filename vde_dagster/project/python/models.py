@@ -53,11 +53,7 @@ def load_python_file(
     """Execute a Python file and read the models that it decorates.
 
     Args:
-        path: The file, relative to the root.
         hash_of: Hashes a file by its path relative to the root.
-
-    Raises:
-        ProjectError: It cannot be executed, or a definition is wrong; points at the line.
     """
     tree = parse_python(path, text)
     _, collector, files = run_file(root, path.as_posix(), text)
@@ -280,11 +276,7 @@ def read_materializations(
     """Execute a file; return the functions that it decorates, by name in lower case.
 
     Args:
-        path: The file, relative to the root.
         hash_of: Hashes a file by its path relative to the root.
-
-    Raises:
-        ProjectError: It cannot be executed; points at the line.
     """
     _, collector, files = run_file(root, path, text)
     outside = tuple(sorted(read_outside(root, files, hash_of).hashes.items()))
@@ -318,9 +310,6 @@ def _tables_read_by(
 
     Args:
         told: Whether the model also says what it reads, so that a name may be unknown here.
-
-    Raises:
-        ProjectError: A name cannot be told from the code, or a query cannot be read.
     """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _calls(code):

@@ -78,11 +78,7 @@ class AuditContext:
 
 
 def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditDefinition:
-    """Read an `AUDIT (…); SELECT …` block of a file.
-
-    Raises:
-        ProjectError: A property is unknown or the query is missing.
-    """
+    """Read an `AUDIT (…); SELECT …` block of a file."""
     header = block.header
     given = header.properties
     standalone = given["standalone"].boolean() if "standalone" in given else False
@@ -117,11 +113,7 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
 
 
 def read_call(value: Value) -> AuditCall:
-    """Read one call of `audits (…)`.
-
-    Raises:
-        ProjectError: It is not a call, or an argument is not of the form `name := value`.
-    """
+    """Read one call of `audits (…)`."""
     name, arguments = value.call()
     texts: dict[str, str] = {}
     for argument in arguments:
@@ -139,11 +131,7 @@ def read_call(value: Value) -> AuditCall:
 def read_audits(
     calls: Iterable[AuditCall], context: AuditContext
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
-    """Resolve a model's audit calls; also return the tables that their queries read.
-
-    Raises:
-        ProjectError: An audit is unknown, an argument is wrong, or a query is.
-    """
+    """Resolve a model's audit calls; also return the tables that their queries read."""
     audits: list[Audit] = []
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
@@ -311,11 +299,7 @@ def _render_custom(
 def expanded_query(
     definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Expand a custom audit's query with SQL text by argument; also return the tables it reads.
-
-    Raises:
-        ProjectError: Something in it is unknown or wrong; points at the place.
-    """
+    """Expand a custom audit's query with SQL text by argument; also return the tables it reads."""
     variables = {**context.scope.variables, **definition.defaults, **arguments}
     scope = dataclasses.replace(
         context.scope, variables=variables, dialect=definition.dialect, functions={}
@@ -364,11 +348,7 @@ class SignalDefinition:
 def read_signals(
     calls: Iterable[AuditCall], known: Mapping[str, SignalDefinition]
 ) -> tuple[Signal, ...]:
-    """Turn calls into signals.
-
-    Raises:
-        ProjectError: A signal or an argument is unknown, or a value is not a plain one.
-    """
+    """Turn calls into signals."""
     return tuple(_signal(call, known) for call in calls)
 
 

@@ -29,11 +29,7 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
     """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more.
 
     Args:
-        path: The file, relative to the project's root.
         context: Its scope has the SQLGlot dialect of types and of audits' arguments.
-
-    Raises:
-        ProjectError: It is not such a list; points at the entry.
     """
     document = load_yaml(path, text)
     if document.value is None:

@@ -125,9 +125,6 @@ def completed(
     Args:
         path: The model's file, relative to the root.
         code: The project's functions that write tables, by name in lower case.
-
-    Raises:
-        ProjectError: A file is missing or wrong.
     """
     if isinstance(model.kind, Seed):
         from vde_dagster.project.reading.seeds import load_seed

@@ -56,9 +56,6 @@ def default_properties(
 
     Args:
         header: The model's header, for the kind that it names.
-
-    Raises:
-        ProjectError: One cannot be read.
     """
     given = [
         f"{key} {property_text(key, value, macros=True)}"

@@ -64,11 +64,7 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and write it in one line of Spark SQL; `what` names the text in errors.
-
-    Raises:
-        ProjectError: It cannot be parsed, or reads a table of another catalog.
-    """
+    """Parse expanded text and write it in one line of Spark SQL; errors call it `what`."""
     text = _Text(expander, expanded, what).without_nothing().in_spark_forms()
     columns_of = _columns_of(expander, names, what)
     if text.in_spark:

@@ -44,9 +44,6 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     Args:
         model: The seed, its kind's path as written in the model file.
         model_path: The model's file, relative to the root.
-
-    Raises:
-        ProjectError: The file is missing or malformed, or a declared column is not in it.
     """
     assert isinstance(model.kind, Seed)
     path = _seed_path(settings, model.kind.path, model_path, model.location.line)
@@ -237,11 +234,7 @@ _FIRST = "its first line names the columns"
 
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
-    """Read every column as text, its missing values as NULL.
-
-    Raises:
-        ProjectError: It is malformed; names the line.
-    """
+    """Read every column as text, its missing values as NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -262,11 +255,7 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
 def _numbered_rows(
     content: bytes, kind: Seed, location: SourceLocation
 ) -> Iterator[tuple[int | None, list[str]]]:
-    """Yield each row, the names first, with the line on which it begins; blank lines are none.
-
-    Raises:
-        ProjectError: A row cannot be read, or has not as many fields as the first.
-    """
+    """Yield each row, the names first, with the line on which it begins; blank lines are none."""
     if not content.strip():
         raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
     end = kind.lineterminator
@@ -385,11 +374,7 @@ _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 def _check_values(
     model: Model, table: pyarrow.Table, columns: Sequence[Column], content: bytes, path: Path
 ) -> None:
-    """Check the values of the columns whose types are declared.
-
-    Raises:
-        ProjectError: A column has values that a cast to its type refuses; names the first.
-    """
+    """Check the values of the columns whose types are declared."""
     assert isinstance(model.kind, Seed)
     declared = {column.name.lower() for column in model.columns if column.type}
     mistakes = []

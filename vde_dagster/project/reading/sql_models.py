@@ -54,14 +54,7 @@ from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a file of `MODEL` blocks (and the `AUDIT` blocks among them).
-
-    Args:
-        path: The file, relative to the project's root.
-
-    Raises:
-        ProjectError: Anything in it is wrong; points at the place.
-    """
+    """Read a file of `MODEL` blocks (and the `AUDIT` blocks among them)."""
     backslash = context.settings.dialect in BACKSLASH_DIALECTS
     source = with_dash_comments(SourceText(path, text), context.settings.dialect)
     source = without_jinja_comments(source, backslash=backslash)
@@ -254,11 +247,7 @@ def _check_named_columns(properties: ModelProperties, kind: Value | None) -> Non
 def _blueprints_of(
     source: SourceText, block: Block, scope: MacroScope
 ) -> list[tuple[Block, dict[str, str]]]:
-    """Return the blocks that a block stands for, one for each blueprint, with their variables.
-
-    Raises:
-        ProjectError: `blueprints` is not a list of values.
-    """
+    """Return the blocks that a block stands for, one for each blueprint, with their variables."""
     value = block.header.properties.get("blueprints")
     found = [{}] if value is None else read_blueprints(_without_macros(source, value, scope))
     return [
@@ -267,11 +256,7 @@ def _blueprints_of(
 
 
 def read_blueprints(value: Value) -> list[dict[str, str]]:
-    """Read `((customer := a, region := 'x'), (…))` as SQL text by name in lower case.
-
-    Raises:
-        ProjectError: It is something else.
-    """
+    """Read `((customer := a, region := 'x'), (…))` as SQL text by name in lower case."""
     items = value.items()
     if items and any(not item.tokens or item.tokens[0].text != "(" for item in items):
         items = [value]
@@ -305,11 +290,7 @@ _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
 def _statements_around(
     block: Block, kind: Kind, expander: Expander
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the statements before and after the rows of a kind that has no query.
-
-    Raises:
-        ProjectError: There is a query among them, or nothing is written; points at the place.
-    """
+    """Read the statements before and after the rows of a kind that has no query."""
     found: tuple[list[str], list[str]] = ([], [])
     behind = 0
     source = expander.source

@@ -21,14 +21,7 @@ from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read the standalone audits of a file of `AUDIT` blocks; others belong to their callers.
-
-    Args:
-        path: The file, relative to the project's root.
-
-    Raises:
-        ProjectError: Anything in them is wrong; points at the place.
-    """
+    """Read the standalone audits of a file of `AUDIT` blocks; others belong to their callers."""
     dialect = context.settings.dialect
     source = with_dash_comments(SourceText(path, text), dialect)
     source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)

@@ -65,9 +65,6 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
 
     Args:
         default_dialect: SQLGlot dialect of blocks that name none; decides how strings end.
-
-    Raises:
-        ProjectError: A header is malformed, or something stands before the first one.
     """
     # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS

@@ -51,9 +51,6 @@ def with_temporary_views(
     """Move the temporary views that a query reads into it, and render all other statements.
 
     A view that another statement names as well is made in the session, too.
-
-    Raises:
-        ProjectError: A statement cannot be read, or makes a view that the query cannot have.
     """
     views = _views(expander, before)
     read = _read(expander, views, query)

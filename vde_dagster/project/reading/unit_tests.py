@@ -41,13 +41,9 @@ def load_unit_tests(
     `schema` say where SQLMesh runs it, and mean nothing here.
 
     Args:
-        path: The file, relative to the project's root.
         scope: Macros and variables that names may have.
         read_file: Returns the text of a file with rows, by its path from the project's root.
         asked: Takes the environment variables that Jinja in the file asks for.
-
-    Raises:
-        ProjectError: It is not of the format; points at the line.
     """
 
     def variable(name: str, default: Any = None) -> Any:
