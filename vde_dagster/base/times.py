@@ -92,20 +92,13 @@ def parse_range(
             from now, such as `3 days ago`.
         end: The same; a day is included.
         names: What both are called where they were written.
-
-    Raises:
-        UsageError: One of them is neither.
     """
     since = None if start is None else parse_time(start, names[0], now)
     return since, None if end is None else _read(end, names[1], now, parse_end)
 
 
 def parse_time(text: str, name: str, now: datetime) -> datetime:
-    """Read one instant that somebody asks for (UTC), as `parse_range` reads a start.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read one instant that somebody asks for (UTC), as `parse_range` reads a start."""
     return _read(text, name, now, parse_instant)
 
 
@@ -211,9 +204,6 @@ _LONGEST = timedelta(days=365_000)
 
 def parse_duration(text: str, name: str) -> timedelta:
     """Read a length of time: a whole number and `m`, `h`, `d` or `w`.
-
-    Raises:
-        UsageError: It is none, or it is nothing, or longer than a thousand years.
 
     >>> parse_duration("400d", "--keep").days, parse_duration(" 2 W ", "--keep").days
     (400, 14)

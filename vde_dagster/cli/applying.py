@@ -46,9 +46,6 @@ def meant_environment(
 
     Args:
         create: Whether the caller said that it is meant.
-
-    Raises:
-        UsageError: It looks mistyped, and there is nobody to ask.
     """
     from vde_dagster.execution.published_version import likely_meant
 
@@ -79,9 +76,6 @@ def confirm(
 
     Returns:
         True without asking when there is no work, or there is nobody to ask.
-
-    Raises:
-        UsageError: Something breaks, and there is nobody to ask.
     """
     if yes or plan.is_empty:
         return True
@@ -115,12 +109,7 @@ def apply_and_report(
     *,
     skip_tests: bool = False,
 ) -> None:
-    """Apply a plan with progress on stderr and print what it did.
-
-    Raises:
-        Cancelled: Ctrl-C was pressed; the Spark jobs were stopped.
-        VdeError: See `Workspace.apply`.
-    """
+    """Apply a plan with progress on stderr and print what it did."""
     from vde_dagster.cli.progress import ApplyProgress
 
     with ApplyProgress(output.err, plan) as progress, _Interruptible(workspace, plan).on() as guard:

@@ -91,9 +91,6 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     """Run `vde_plan_job` and `vde_apply_job` for a stored plan, in this process.
 
     The workspace's Spark session stays open afterwards.
-
-    Raises:
-        ExecutionError: A job failed; its run in Dagster has the details.
     """
     warnings.filterwarnings("ignore", module="dagster")
     from vde_dagster.orchestration.definitions import vde_definitions

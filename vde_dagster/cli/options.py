@@ -136,11 +136,7 @@ _COMMON = tuple(signature(_common, eval_str=True).parameters.values())
 
 @contextmanager
 def opened(project: Path) -> Iterator[Workspace]:
-    """Open a project's workspace and close it afterwards, Spark included.
-
-    Raises:
-        UsageError: The folder does not exist.
-    """
+    """Open a project's workspace and close it afterwards, Spark included."""
     from vde_dagster.execution.workspace import Workspace
 
     announce_spark()

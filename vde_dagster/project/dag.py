@@ -41,9 +41,6 @@ def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
     Args:
         graph: What each node comes after; all of them are nodes of the graph.
 
-    Raises:
-        graphlib.CycleError: They come after each other in a circle.
-
     >>> parents_first({"b": [], "a": ["b"]})
     ['b', 'a']
     >>> parents_first({"a": ["b"], "b": []})

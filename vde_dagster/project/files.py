@@ -166,11 +166,7 @@ class Hasher:
         return found
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes, kept until `forget`; from then on its hash is that of these bytes.
-
-        Raises:
-            OSError: It cannot be read.
-        """
+        """Return a file's bytes, kept until `forget`; its hash is that of these from then on."""
         found = self.instead.get(path, self._contents.get(path))
         if found is None:
             full = os.path.join(self.root, path)
@@ -247,9 +243,6 @@ def decoded(path: Path, content: bytes) -> str:
     Args:
         path: The file, relative to the project's root.
         content: Its bytes, in UTF-8 with or without a byte order mark.
-
-    Raises:
-        ProjectError: It is too large, or not UTF-8; points at the line.
     """
     if len(content) > MOST_BYTES:
         raise ProjectError(

@@ -174,11 +174,7 @@ T = TypeVar("T")
 
 
 def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str) -> ModelName:
-    """Return the model of a name.
-
-    Raises:
-        UsageError: It is no name, or there is no such model.
-    """
+    """Return the model of a name."""
     name = ModelName.parse(text, default_namespace)
     if name not in models:
         raise no_model(name, models)
@@ -194,9 +190,6 @@ def model_and_column(
     (ModelName(namespace='a', name='b'), 'c')
     >>> model_and_column({ModelName("default", "b")}, "b.c", "default")
     (ModelName(namespace='default', name='b'), 'c')
-
-    Raises:
-        UsageError: It is neither.
     """
     parts = split_identifier(text)
     if len(parts) == 3:

@@ -32,13 +32,8 @@ def to_bytes(value: object) -> bytes:
 
 
 def from_bytes(form: type[T], data: bytes) -> T:
-    """Read what `to_bytes` wrote of a value of a type.
-
-    Raises:
-        ValueError: It is damaged, or of another form.
-    """
-    found: T = _decoder(cast(Any, form)).decode(data)
-    return found
+    """Read what `to_bytes` wrote of a value of a type; ValueError where it is damaged."""
+    return cast(T, _decoder(cast(Any, form)).decode(data))
 
 
 def to_text(value: object) -> str:
@@ -47,13 +42,8 @@ def to_text(value: object) -> str:
 
 
 def from_text(form: type[T], text: str) -> T:
-    """Read what `to_text` wrote of a value of a type.
-
-    Raises:
-        ValueError: It is damaged, or of another form.
-    """
-    found: T = _text_decoder(cast(Any, form)).decode(text)
-    return found
+    """Read what `to_text` wrote of a value of a type; ValueError where it is damaged."""
+    return cast(T, _text_decoder(cast(Any, form)).decode(text))
 
 
 def to_plain(value: object) -> Any:
@@ -62,11 +52,7 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(form: type[T], data: object) -> T:
-    """Read what `to_plain` made of a value of a type.
-
-    Raises:
-        ValueError: It is of another form.
-    """
+    """Read what `to_plain` made of a value of a type; ValueError for another form."""
     return msgspec.convert(data, form, dec_hook=_decoded)
 
 

@@ -390,11 +390,7 @@ def set_in_environment() -> bool:
 
 
 def expand_secrets(text: str) -> str:
-    """Replace `${NAME}` with environment variables.
-
-    Raises:
-        ProjectError: A named variable is not set.
-    """
+    """Replace `${NAME}` with environment variables."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)

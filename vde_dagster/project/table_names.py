@@ -34,11 +34,7 @@ class TableNames:
     used: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def read(self, text: str) -> ModelName:
-        """Read a name as it is written: `name`, `schema.name` or `catalog.schema.name`.
-
-        Raises:
-            UsageError: It is no name, or in a catalog that the project does not know.
-        """
+        """Read a name as it is written: `name`, `schema.name` or `catalog.schema.name`."""
         parts = split_identifier(text)
         if len(parts) == 3:
             return self.model_name(parts)

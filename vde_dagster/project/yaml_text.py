@@ -49,11 +49,7 @@ class YamlDocument:
 
 
 def load_yaml(path: Path, text: str) -> YamlDocument:
-    """Parse a YAML file.
-
-    Raises:
-        ProjectError: It is not valid, or a key is given twice.
-    """
+    """Parse a YAML file."""
     try:
         loader = _Loader(text)
         try:

@@ -217,9 +217,6 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
         form: How; None for people.
         file: Where to; None for stdout.
         alone: Whether no row is read at all.
-
-    Raises:
-        UsageError: They cannot.
     """
     if form is not None and form not in FORMS:
         raise UsageError(f"'{form}' is not a format of rows", hint=f"say {', '.join(FORMS)}")
@@ -247,9 +244,6 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
         form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
             (an IPC stream).
         file: Where to; None for stdout.
-
-    Raises:
-        UsageError: CSV has no form for a column.
     """
     content = _content(rows, form)
     if file is None:

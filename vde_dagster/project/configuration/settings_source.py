@@ -68,9 +68,6 @@ def read_all(root: Path) -> ReadSettings:
 
     SQLMesh's configuration files count too; where both say something, `[tool.vde]` wins, key by
     key. Environment variables win over all: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
-
-    Raises:
-        ProjectError: A file cannot be read, a key is unknown or a value is wrong.
     """
     root = root.resolve()
     text, tools = read_tools(root)

@@ -21,11 +21,7 @@ _QUOTED = re.compile(r"`(?:[^`]|``)+`")
 
 
 def key_parts(value: Value) -> tuple[str, ...]:
-    """Read the parts of a key as Spark SQL: names of columns, and expressions over columns.
-
-    Raises:
-        ProjectError: A part cannot be read, or names no column.
-    """
+    """Read the parts of a key as Spark SQL: names of columns, and expressions over columns."""
     parts = []
     for item in value.items():
         text = item.raw

@@ -49,11 +49,7 @@ _LATER_SETTINGS = (
 
 
 def read_csv_settings(value: Value) -> dict[str, Any]:
-    """Read `(setting = value, …)` to the fields of a seed.
-
-    Raises:
-        ProjectError: A setting is unknown, or its value is none that it can have.
-    """
+    """Read `(setting = value, …)` to the fields of a seed."""
     read_fields: dict[str, Any] = {}
     for key, item in value.pairs():
         name = "delimiter" if key == "sep" else key

@@ -10,7 +10,6 @@ import re
 from contextlib import suppress
 from functools import lru_cache
 
-FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
 UNITS = {
     "%f": "microsecond",
     "%S": "second",
@@ -20,15 +19,9 @@ UNITS = {
     "%m": "month",
     "%Y": "year",
 }
-SECONDS = {
-    "%f": 1e-6,
-    "%S": 1,
-    "%M": 60,
-    "%H": 3600,
-    "%d": 86400,
-    "%m": 28 * 86400,
-    "%Y": 365 * 86400,
-}
+FINEST_FIRST = tuple(UNITS)
+_LENGTHS = (1e-6, 1, 60, 3600, 86400, 28 * 86400, 365 * 86400)
+SECONDS = dict(zip(UNITS, _LENGTHS, strict=True))
 """The least that a directive's value lasts."""
 _SAME = {"%y": "%Y", "%b": "%m", "%B": "%m"}
 _ALIASES = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}

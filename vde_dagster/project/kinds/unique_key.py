@@ -35,11 +35,7 @@ _HINT = "write WHEN MATCHED [AND condition] THEN UPDATE SET target.a = source.a,
 
 
 def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read a key: its plain columns, and its expressions in Spark SQL.
-
-    Raises:
-        ProjectError: A part is no expression, or names no column.
-    """
+    """Read a key: its plain columns, and its expressions in Spark SQL."""
     columns: list[str] = []
     expressions: list[str] = []
     for item in value.items():
@@ -61,11 +57,7 @@ def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def read_when_matched(value: Value) -> tuple[Clause, ...]:
-    """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, in brackets or not.
-
-    Raises:
-        ProjectError: It is something else.
-    """
+    """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, in brackets or not."""
     return _within(value, _read_clauses)
 
 
@@ -88,11 +80,7 @@ def _read_clauses(inner: Value) -> tuple[Clause, ...]:
 
 
 def read_merge_filter(value: Value) -> str:
-    """Read a condition over `source.` and `target.` columns.
-
-    Raises:
-        ProjectError: It is none.
-    """
+    """Read a condition over `source.` and `target.` columns."""
 
     def condition(inner: Value) -> str:
         found = _sided(inner)

@@ -36,9 +36,6 @@ def environment_statements(
 
     Returns:
         Spark SQL of both, in which only time variables are left.
-
-    Raises:
-        ProjectError: One cannot be read, or a file of macros is wrong.
     """
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)

@@ -225,11 +225,7 @@ class ProjectLoad:
         return loaded
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read one model anew, and other files only where its macros ask for their columns.
-
-        Raises:
-            ProjectError: The file, or what it needs, has a mistake.
-        """
+        """Read one model anew, and other files only where its macros ask for their columns."""
         file = self._read_anew(path) if path in self._files else None
         files = [file] if file is not None else []
         if self._waiting is not None and not self.problems:
@@ -303,9 +299,5 @@ _PLUGINS: Seam[SourceFactory] = Seam("sources")
 
 
 def sources_of(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return the sources of a project: every project's, and those that its settings name.
-
-    Raises:
-        UsageError: One of them is not installed, or broken.
-    """
+    """Return the sources of a project: every project's, and those that its settings name."""
     return (*SOURCES, *(_PLUGINS.require(name) for name in settings.sources))

@@ -287,12 +287,7 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 
 
 def require_files(root: Path) -> None:
-    """Make sure that a folder has files that define something, be they wrong.
-
-    Raises:
-        UsageError: It has none, so it is no project.
-        ProjectError: Its settings are wrong.
-    """
+    """Make sure that a folder has files that define something, be they wrong."""
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
         raise no_models(load.settings)

@@ -169,7 +169,7 @@ class Value:
         rest = list(self.tokens[after:])
         if not rest:
             return {}
-        if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
+        if not self._are_in_brackets(rest, "("):
             raise self.source.error(
                 f"'{raw_text(self.source, rest)}' is not expected here",
                 rest[0].start,
@@ -185,7 +185,7 @@ class Value:
         name, rest = unquote(self.tokens[0]), list(self.tokens[1:])
         if not rest:
             return name, []
-        if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
+        if not self._are_in_brackets(rest, "("):
             message = f"'{self.raw}' in '{self.name}' is not a call"
             raise self.error(message, f"write {self.name} (name(argument := value))")
         return name, [self.part(part) for part in split_top_level(rest[1:-1])]
@@ -199,11 +199,17 @@ class Value:
         tokens = list(self.tokens)
         if not tokens:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} (…)")
-        if tokens[0].is_word("ARRAY") and len(tokens) > 2 and tokens[1].text in "([":
-            tokens = tokens[1:] if matching(self.source, tokens, 1) == len(tokens) - 1 else tokens
-        if tokens[0].text in "([" and matching(self.source, tokens, 0) == len(tokens) - 1:
-            return tokens[1:-1]
-        return tokens
+        is_array = tokens[0].is_word("ARRAY") and self._are_in_brackets(tokens[1:], "([")
+        if is_array and len(tokens) > 2:
+            tokens = tokens[1:]
+        return tokens[1:-1] if self._are_in_brackets(tokens, "([") else tokens
+
+    def _are_in_brackets(self, tokens: list[Token], opening: str) -> bool:
+        return (
+            bool(tokens)
+            and tokens[0].text in opening
+            and matching(self.source, tokens, 0) == len(tokens) - 1
+        )
 
     def part(self, tokens: list[Token], name: str | None = None) -> Value:
         """Return some of the tokens as a value of their own."""
@@ -229,11 +235,7 @@ class Header:
 
 
 def parse_header(source: SourceText, tokens: list[Token]) -> Header:
-    """Parse the tokens of `MODEL (…)` or `AUDIT (…)`, without comments and the semicolon.
-
-    Raises:
-        ProjectError: It is not well formed.
-    """
+    """Parse the tokens of `MODEL (…)` or `AUDIT (…)`, without comments and the semicolon."""
     word = tokens[0]
     if len(tokens) < 2 or tokens[1].text != "(":
         raise source.error(
@@ -260,9 +262,6 @@ def read_properties(
 
     Args:
         last_counts: Whether a name may be given twice; the last one counts.
-
-    Raises:
-        ProjectError: A name is missing, or given twice.
     """
     properties: dict[str, Value] = {}
     key = ""

@@ -33,9 +33,6 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
     Args:
         blueprint: SQL text of the blueprint's variables, by name in lower case; they win.
-
-    Raises:
-        ProjectError: A variable or macro is unknown, or a time is asked for.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
@@ -85,9 +82,6 @@ def expanded_text(
 
     Args:
         strict: Whether an unknown variable is a mistake; otherwise it stays, as in an address.
-
-    Raises:
-        ProjectError: A macro or, when strict, a variable is unknown.
     """
     if "@" not in text or text.lower() in SHORT_NAMES:
         return text

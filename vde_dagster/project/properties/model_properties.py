@@ -49,9 +49,6 @@ def read_kind(
     Args:
         dialect: SQLGlot dialect of the SQL in it.
         defaults: Properties that hold where the kind has them and does not give them.
-
-    Raises:
-        ProjectError: The kind or a property is unknown, or one is missing.
     """
     if not value.tokens:
         raise value.error("property 'kind' has no value", f"kinds: {', '.join(kind_names())}")
@@ -171,9 +168,6 @@ def read_model_properties(
 
     Args:
         defaults: Properties that hold where the header does not give them.
-
-    Raises:
-        ProjectError: A property or kind is unknown, a value is wrong, or there is no name.
     """
     _check_names(header)
     of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}

@@ -33,11 +33,7 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
 def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]:
-    """Read a header's properties of time as fields of `Model`.
-
-    Raises:
-        ProjectError: One of them is wrong, or two do not go together; points at it.
-    """
+    """Read a header's properties of time as fields of `Model`."""
     cron = given["cron"].cron() if "cron" in given else normalise_cron(settings.cron)
     partials = "allow_partials" in given and given["allow_partials"].boolean()
     unit = given.get("interval_unit")

@@ -329,11 +329,7 @@ class OwnFiles:
         return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
     def read(self, path: str, text: str) -> LoadedFile:
-        """Read a file of models, external tables or unit tests.
-
-        Raises:
-            ProjectError: Anything in it is wrong; points at the place.
-        """
+        """Read a file of models, external tables or unit tests."""
         self.names.used.clear()
         file = self._readers[path](Path(path), text)
         return replace(file, catalogs=tuple(sorted(self.names.used)))

@@ -116,11 +116,7 @@ class Folder:
         return self.memories.setdefault(source, Memory({}))
 
     def text(self, path: str) -> str:
-        r"""Return a file's text; its lines end with `\n`.
-
-        Raises:
-            ProjectError: It is too large, or not UTF-8.
-        """
+        r"""Return a file's text; its lines end with `\n`."""
         return decoded(Path(path), self.hasher.content(path))
 
     def reader(self, uses: list[str]) -> Callable[[str], str]:
@@ -136,11 +132,7 @@ class Folder:
 
     @contextmanager
     def in_time(self, path: str) -> Iterator[None]:
-        """Limit how long a file may take, with the code that it runs.
-
-        Raises:
-            ProjectError: It took longer than the setting `load_seconds`.
-        """
+        """Limit how long a file may take, with the code that it runs."""
         seconds = self.settings.load_seconds
         try:
             with time_limit(seconds):
