@@ -181,7 +181,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         f"{len(views.dropped)} dropped"
     )
     if result.skipped:
-        from vde_dagster.reports.texts import saved
+        from vde_dagster.reports.document import saved
 
         models = count(len(result.skipped), "model")
         console.print(f"skipped {models}, nothing new to compute{saved(result.skipped.values())}")

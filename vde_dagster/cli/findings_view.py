@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import count
 from vde_dagster.cli.output import simple_table
-from vde_dagster.cli.rows_view import json_value, text_value
+from vde_dagster.cli.shapes import json_value, text_value
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -45,6 +45,9 @@ Models = Annotated[
     list[str] | None,
     typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
 ]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 PATTERNS = "Only these: name, +name, name+, tag:name or a glob; give it again for more."
 """The help of an option that takes models by patterns."""
 

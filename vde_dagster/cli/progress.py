@@ -22,7 +22,7 @@ from vde_dagster.execution.events import (
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.reports.texts import span, units
+from vde_dagster.reports.document import span, units
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,14 +1,26 @@
-"""The JSON shapes that several commands share; docs/cli.md describes them."""
+"""Environments, rows, changes and comparisons as documented JSON (docs/cli.md) and for people."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import base64
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
+from vde_dagster.cli.output import simple_table
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.interval import iso
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.changes.reading import FoundChanges
+    from vde_dagster.execution.environments.compare_tables import Comparison
+    from vde_dagster.planning.changes.columns import ColumnEvent
+    from vde_dagster.state.environments.changes import ChangeCursor
     from vde_dagster.state.environments.environments import EnvironmentSummary
     from vde_dagster.state.environments.mirror import MirrorStanding
 
@@ -64,3 +76,205 @@ def _held(environment: Environment | EnvironmentSummary) -> int:
     if not isinstance(environment, Environment):
         return environment.held
     return sum(entry.held is not None for entry in environment.entries.values())
+
+
+def rows_json(
+    columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
+) -> dict[str, Any]:
+    """Return the documented JSON form of rows; columns are (name, Spark SQL type)."""
+    return {
+        "columns": [{"name": name, "type": kind} for name, kind in columns],
+        "rows": [[json_value(value) for value in row] for row in rows],
+    }
+
+
+def show_rows(
+    console: Console, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Print rows as a table; columns are (name, Spark SQL type)."""
+    texts = [list(map(text_value, row)) for row in rows]
+    console.print(simple_table([name for name, _ in columns], texts))
+
+
+def json_value(value: Any) -> Any:
+    """Turn a value that Spark returned into what JSON can say.
+
+    Instants become ISO 8601 in UTC, dates `2013-01-31`, decimals and intervals text, binary
+    values Base64, NaN and the infinities null, structs objects.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if hasattr(value, "asDict"):
+        return {key: json_value(item) for key, item in value.asDict().items()}
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    return str(value)
+
+
+def text_value(value: Any) -> str:
+    """Write a value for a table on a terminal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
+    return str(json_value(value))
+
+
+_SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
+"""Of the columns in front, those that differ within one answer: the table shows no others."""
+
+
+def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
+    """Return the documented JSON form of changes."""
+    changes = found.changes
+    cursor = None
+    if found.cursor is not None:
+        cursor = {"name": found.cursor, "ack": _ack(found)}
+    return {
+        **changes.to_json(),
+        **rows_json(changes.columns, found.rows),
+        "more": found.more,
+        "cursor": cursor,
+    }
+
+
+def cursors_json(
+    environment: str, model: ModelName, last: int | None, cursors: Iterable[ChangeCursor]
+) -> dict[str, Any]:
+    """Return the documented JSON form of cursors; `last` is the current version, if any."""
+    return {
+        "environment": environment,
+        "model": str(model),
+        "current": last,
+        "cursors": [
+            {
+                "name": one.name,
+                "version": one.version,
+                "behind": last - one.version if last is not None else None,
+                "moved_at": one.moved_at.isoformat(),
+                "moved_by": one.moved_by,
+            }
+            for one in cursors
+        ],
+    }
+
+
+def show_cursors(console: Console, found: dict[str, Any]) -> None:
+    """Print a model's cursors as a table, from their JSON form."""
+    headers = ("cursor", "version", "behind", "moved_at", "moved_by")
+    if rows := [list(one.values()) for one in found["cursors"]]:
+        console.print(simple_table(headers, rows))
+    else:
+        console.print(f"no cursor of {found['model']} in '{found['environment']}' was moved yet")
+
+
+def show_changes(console: Console, found: FoundChanges[Any]) -> None:
+    """Print changes as a table, and what changed of the columns above it."""
+    changes = found.changes
+    for event in changes.events:
+        console.print(_said(event), markup=False)
+    if changes.method == "resync":
+        text = f"read {changes.model} of version {changes.until} anew: {changes.why}"
+        console.print(text, markup=False, soft_wrap=True)
+    elif not found.rows:
+        console.print("no row changed")
+    else:
+        from vde_dagster.planning.changes.query import MARKS
+
+        marks = _SHOWN_OF_STEPS if changes.steps else _SHOWN
+        columns = list(enumerate(changes.columns))
+        kept = [i for i, (name, _) in columns if i >= len(MARKS) or name in marks]
+        shown = [changes.columns[i] for i in kept]
+        show_rows(console, shown, [tuple(row[i] for i in kept) for row in found.rows])
+
+
+def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
+    """Yield the notes for people behind a number of rows."""
+    changes = found.changes
+    versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
+    if changes.method != "resync":
+        more = ", and there are more" if found.more else ""
+        yield f"[dim]{count(rows, 'change')} {versions}{more}[/]"
+    ack = _ack(found)
+    if ack is not None:
+        yield f"[dim]when you have them: --cursor {found.cursor} --ack {ack}[/]"
+
+
+def _ack(found: FoundChanges[Any]) -> str | None:
+    """Return what a consumer acknowledges; None where nobody may, or not all was read."""
+    if found.cursor is None or found.more:
+        return None
+    return f"{found.changes.since}-{found.changes.until}"
+
+
+def _said(event: ColumnEvent) -> str:
+    if event.what == "renamed":
+        return f"column {event.was} is {event.column} now"
+    if event.what == "retyped":
+        return f"column {event.column} was {event.was} and is {event.becomes} now"
+    if event.what == "added":
+        return f"column {event.column} ({event.becomes}) is new, and NULL where no change says else"
+    return f"column {event.column} is gone"
+
+
+_HEADINGS = {
+    "differing": "rows that differ",
+    "only_source": "rows that only the first has",
+    "only_target": "rows that only the second has",
+}
+
+
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "source": found.source,
+        "target": found.target,
+        "on": list(found.keys),
+        "schema": {
+            "added": dict(found.schema.added),
+            "removed": dict(found.schema.removed),
+            "changed": {name: list(types) for name, types in found.schema.changed.items()},
+        },
+        "rows": dict(found.rows),
+        "columns": dict(found.columns),
+        "not_compared": list(found.not_compared),
+        "samples": {
+            kind: [
+                dict(zip(sample.columns, map(json_value, row), strict=True)) for row in sample.rows
+            ]
+            for kind, sample in found.samples.items()
+        },
+    }
+
+
+def show_comparison(console: Console, found: Comparison) -> None:
+    """Print what differs: columns, numbers of rows, and some of the rows."""
+    console.print(f"{found.source} → {found.target}, by {', '.join(found.keys)}", markup=False)
+    schema = [
+        *((name, type_, "") for name, type_ in found.schema.removed.items()),
+        *((name, "", type_) for name, type_ in found.schema.added.items()),
+        *((name, *types) for name, types in found.schema.changed.items()),
+    ]
+    if schema:
+        console.print(simple_table(("column", "first", "second"), schema))
+    rows = [(word.replace("_", " "), f"{count:,}") for word, count in found.rows.items()]
+    console.print(simple_table(("rows", "count"), rows))
+    differing = [(name, f"{count:,}") for name, count in found.columns.items() if count]
+    if differing:
+        console.print(simple_table(("column", "values that differ"), differing))
+    if found.not_compared:
+        console.print(f"not compared: {', '.join(found.not_compared)}", markup=False)
+    for kind, sample in found.samples.items():
+        console.print(_HEADINGS[kind])
+        shown = [[text_value(value) for value in row] for row in sample.rows]
+        console.print(simple_table(sample.columns, shown))

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count, listed
-from vde_dagster.reports.document import Cell, Mark, Row, Section
-from vde_dagster.reports.texts import short_time, size, spans
+from vde_dagster.reports.document import Cell, Mark, Row, Section, short_time, size, spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.compare import DataChange, VersionChange

@@ -10,8 +10,21 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, first_of, listed
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.reports.document import Cell, Mark, Report, Row, Section, diff_lines, sentences
-from vde_dagster.reports.texts import duration, saved, short_time, spans, unit_name, units
+from vde_dagster.reports.document import (
+    Cell,
+    Mark,
+    Report,
+    Row,
+    Section,
+    diff_lines,
+    duration,
+    saved,
+    sentences,
+    short_time,
+    spans,
+    unit_name,
+    units,
+)
 
 MOST_NAMES = 10
 """Models and views that a sentence names."""

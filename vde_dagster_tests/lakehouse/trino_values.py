@@ -6,7 +6,7 @@ import struct
 from datetime import datetime, timezone
 from typing import Any
 
-from vde_dagster.cli.rows_view import json_value
+from vde_dagster.cli.shapes import json_value
 
 
 def trino_json(value: Any, signature: dict[str, Any]) -> Any:

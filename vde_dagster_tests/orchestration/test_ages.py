@@ -7,8 +7,8 @@ from pathlib import Path
 
 from vde_dagster.orchestration.models.catalog import MAX_TIMES, display_unit, time_partitions
 from vde_dagster.planning.intervals.cadence import IntervalUnit
+from vde_dagster.reports.document import spans, units
 from vde_dagster.reports.plan import work_text
-from vde_dagster.reports.texts import spans, units
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -14,8 +14,8 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.markdown import MAX_ROWS, report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.reports.document import span
 from vde_dagster.reports.plan import plan_report, summary
-from vde_dagster.reports.texts import span
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import EnvironmentName, on_project
+from vde_dagster.cli.options import EnvironmentName, ModelArgument, RowLimit, on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 From = Annotated[
     int | None,
     typer.Option("--from", min=0, metavar="VERSION", help="The version that you have; 0 for none."),
@@ -49,7 +48,6 @@ Forget = Annotated[bool, typer.Option("--forget", help="Forget the cursor; reads
 Cursors = Annotated[
     bool, typer.Option("--cursors", help="List the model's cursors; reads no changes.")
 ]
-RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 SqlOnly = Annotated[
     bool, typer.Option("--sql", help="Print the Spark SQL that returns the changes; runs nothing.")
 ]
@@ -130,7 +128,7 @@ def changes(
         write_rows(found.rows, form, file)
         _note(output, found, found.rows.num_rows)
     else:
-        from vde_dagster.cli.rows_view import changes_json, show_changes
+        from vde_dagster.cli.shapes import changes_json, show_changes
 
         rows = found = workspace.changes.read(where, model, limit=limit, **asked)
         output.result(changes_json(rows), lambda console: show_changes(console, rows))
@@ -191,7 +189,7 @@ def _move(
 
 
 def _list(output: Output, workspace: Workspace, environment: str, model: ModelName) -> None:
-    from vde_dagster.cli.rows_view import cursors_json, show_cursors
+    from vde_dagster.cli.shapes import cursors_json, show_cursors
 
     current = workspace.store.environments.get(environment)
     last = current.version if current is not None else None
@@ -201,7 +199,7 @@ def _list(output: Output, workspace: Workspace, environment: str, model: ModelNa
 
 
 def _note(output: Output, found: FoundChanges[Any], count: int) -> None:
-    from vde_dagster.cli.rows_view import changes_notes
+    from vde_dagster.cli.shapes import changes_notes
 
     for line in changes_notes(found, count):
         output.note(line)

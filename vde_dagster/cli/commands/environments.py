@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import EnvironmentName, on_project
+from vde_dagster.cli.options import DryRun, EnvironmentName, on_project
 from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ Version = Annotated[
 DefinitionsOnly = Annotated[
     bool, typer.Option("--definitions-only", help="Leave the data as they are.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
 
 
@@ -40,7 +39,7 @@ def environments(workspace: Workspace, output: Output) -> None:
     Example: vde environments --json
     """
     from vde_dagster.cli.shapes import environment_json, mirror_json, mirror_text
-    from vde_dagster.reports.texts import short_time
+    from vde_dagster.reports.document import short_time
 
     found = workspace.store.environments.summaries()
     mirrors = workspace.store.mirror.standings()

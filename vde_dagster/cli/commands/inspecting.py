@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.options import Models, asking, on_project
+from vde_dagster.cli.options import ModelArgument, Models, RowLimit, asking, on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 InEnvironment = Annotated[
     str, typer.Option("--environment", "-e", metavar="ENV", help="Whose tables the SQL reads.")
 ]
@@ -34,7 +33,6 @@ At = Annotated[
     str | None,
     typer.Option("--at", metavar="TIME", help="The version that was current then (UTC)."),
 ]
-RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 
 
 @on_project
@@ -107,7 +105,7 @@ def query(
     prod@41, of what was current at a time with prod --at 2026-11-01T06:00
     """
     from vde_dagster.base.texts import count
-    from vde_dagster.cli.rows_view import rows_json, show_rows
+    from vde_dagster.cli.shapes import rows_json, show_rows
 
     result = workspace.query(environment, sql, limit, raw=raw, at=at)
     output.result(
@@ -160,7 +158,7 @@ def evaluate(
     Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
     """
     from vde_dagster.base.texts import count
-    from vde_dagster.cli.rows_view import rows_json, show_rows
+    from vde_dagster.cli.shapes import rows_json, show_rows
     from vde_dagster.execution.published_version import require_environment
 
     shown = require_environment(workspace.store, environment)
@@ -195,7 +193,7 @@ def table_diff(
     Examples: vde table-diff prod:dev marts.daily --on day;
     vde table-diff marts.daily crm.old.daily --on day,shop --where "day > '2024-01-01'"
     """
-    from vde_dagster.cli.rows_view import comparison_json, show_comparison
+    from vde_dagster.cli.shapes import comparison_json, show_comparison
     from vde_dagster.errors import UsageError
     from vde_dagster.execution.environments.compare_tables import (
         compare_tables,

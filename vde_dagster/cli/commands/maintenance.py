@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.options import on_project
+from vde_dagster.cli.options import DryRun, on_project
 from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be dropped, and why.")]
 
 
 @on_project
@@ -40,7 +39,7 @@ def clean(workspace: Workspace, output: Output) -> None:
     """
     from vde_dagster.base.texts import count
     from vde_dagster.project.loading.cache import clean_caches
-    from vde_dagster.reports.texts import size
+    from vde_dagster.reports.document import size
 
     deleted = clean_caches(workspace.root)
     freed = sum(deleted.values())
@@ -92,13 +91,7 @@ def sync(workspace: Workspace, output: Output) -> None:
     ):
         report = sync_instance(workspace, instance)
     output.result(
-        {
-            "materializations": report.materializations,
-            "environments": report.environments,
-            "wiped": report.wiped,
-            "checks": report.checks,
-            "plans": report.plans,
-        },
+        {name: number for name, number in asdict(report).items() if name != "complete"},
         f"written to Dagster: {report.materializations} materializations, "
         f"{report.environments} versions of environments, {report.checks} checks, "
         f"{report.plans} pages of plans; {report.wiped} partitions shown as missing again"

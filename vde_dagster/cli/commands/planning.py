@@ -209,7 +209,7 @@ def check_intervals(
     from vde_dagster.base.texts import count
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.project.selection import select
-    from vde_dagster.reports.texts import short_time
+    from vde_dagster.reports.document import short_time
 
     shown = {n: made.snapshots[e.snapshot_id].model for n, e in made.entries.items()}
     among = select(shown, patterns, workspace.changed_files)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.options import Debug, Json, Models, ProjectDir, on_project
+from vde_dagster.cli.options import Debug, DryRun, Json, Models, ProjectDir, on_project
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
 
@@ -178,9 +178,6 @@ def format_sql(
     )
     if done.left_alone or (check and done.changed):
         raise typer.Exit(1)
-
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be declared.")]
 
 
 @on_project

@@ -228,7 +228,7 @@ def list_tokens(workspace: Workspace, output: Output) -> None:
 
     Example: vde token list
     """
-    from vde_dagster.reports.texts import short_time
+    from vde_dagster.reports.document import short_time
 
     found = workspace.store.tokens.all()
     rows = [

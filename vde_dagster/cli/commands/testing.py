@@ -75,21 +75,20 @@ def run_tests(
         )
         _create(workspace, wanted, output)
         return
-    for option, is_given in (
-        ("--environment", environment != "prod"),
-        ("--query", query),
-        ("--var", var),
-        ("--name", name),
-        ("--path", path),
-        ("--overwrite", overwrite),
-        ("--include-ctes", include_ctes),
-    ):
-        if is_given:
-            said = f"{option} {environment}" if option == "--environment" else option
-            raise UsageError(
-                f"{said} needs --create: tests have their own rows",
-                hint="leave it out, or name the model to write a test of with --create",
-            )
+    given = {
+        f"--environment {environment}": environment != "prod",
+        "--query": query,
+        "--var": var,
+        "--name": name,
+        "--path": path,
+        "--overwrite": overwrite,
+        "--include-ctes": include_ctes,
+    }
+    if needless := next((option for option, is_given in given.items() if is_given), None):
+        raise UsageError(
+            f"{needless} needs --create: tests have their own rows",
+            hint="leave it out, or name the model to write a test of with --create",
+        )
     from vde_dagster.cli.findings_view import results_json, show_results
     from vde_dagster.execution.apply.plan_tests import PassedTests
     from vde_dagster.execution.unit_testing.run_test import check_test, run_test, select_tests

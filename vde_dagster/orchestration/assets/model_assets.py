@@ -43,7 +43,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.model import Model
-from vde_dagster.reports.texts import spans
+from vde_dagster.reports.document import spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

@@ -52,7 +52,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.reports.texts import span, spans
+from vde_dagster.reports.document import span, spans
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit
-from vde_dagster.reports.texts import spans
+from vde_dagster.reports.document import spans
 
 if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan

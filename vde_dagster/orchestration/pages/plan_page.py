@@ -37,6 +37,7 @@ from vde_dagster.orchestration.pages.markdown import (
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.reports.document import units
 from vde_dagster.reports.plan import (
     Estimate,
     Readers,
@@ -45,7 +46,6 @@ from vde_dagster.reports.plan import (
     plan_report,
     risks,
 )
-from vde_dagster.reports.texts import units
 from vde_dagster.state.db.leases import environment_lease
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources.own_files import own_files
-from vde_dagster.project.sources.source import Folder, Memory, Source, SourceFactory
+from vde_dagster.project.sources.source import Folder, Source, SourceFactory
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 from vde_dagster.sql.trees import ParsedQueries
@@ -98,7 +98,7 @@ class ProjectLoad:
             self.settings,
             self._hasher,
             ParsedQueries(0) if parsed is None else parsed,
-            {name: Memory(values) for name, values in self.cache.memories.items()},
+            {name: dict(kept) for name, kept in self.cache.memories.items()},
         )
         factories = sources_of(self.settings) if sources is None else sources
         made = (factory(self._folder) for factory in factories)
@@ -256,13 +256,13 @@ class ProjectLoad:
 
     def save_stats(self) -> None:
         """Remember the files' hashes, and what sources keep, for the next process."""
-        memories = self._folder.memories
-        changed = self._index_changed or any(memory.changed for memory in memories.values())
+        memories = {name: kept for name, kept in self._folder.memories.items() if kept}
+        changed = self._index_changed or memories != self.cache.memories
         # A folder that is no project is left as it is.
         worth = self.has_files or self.cache.folder.exists()
         if self._writes_cache and worth and (self._hasher.changed or changed):
             self.cache.stats = self._hasher.stats
-            self.cache.memories = {name: memory.values for name, memory in memories.items()}
+            self.cache.memories = memories
             self.cache.save_index()
 
     def _read_file(self, path: str) -> LoadedFile | None:

@@ -102,7 +102,7 @@ class OwnFiles:
         for path in paths:
             content, before = self._folder.hasher.hash(path), known.get(path, [None])
             found[path] = before if before[0] == content else [content, read(path)]
-        self._memory.put(key, found)
+        self._memory[key] = found
         return {path: value for path, (_, value) in found.items()}
 
     def files(self) -> Sequence[str]:
@@ -173,7 +173,7 @@ class OwnFiles:
         if known["key"] != combined([*macros, *uses]):
             found = {use for path in macros for use in self._imports(path)}
             uses = sorted(found - set(macros))
-            self._memory.put("macro uses", {"key": combined([*macros, *uses]), "uses": uses})
+            self._memory["macro uses"] = {"key": combined([*macros, *uses]), "uses": uses}
         return uses
 
     @cached_property
@@ -374,7 +374,13 @@ class OwnFiles:
 
         scope = self.context.scope(self._folder.settings.dialect)
         uses: list[str] = []
-        read_file = self._folder.reader(uses)
+
+        def read_file(named: str) -> str:
+            uses.append(named)
+            if not (self._folder.root / named).is_file():
+                raise FileNotFoundError(named, "there is no such file")
+            return self._folder.text(named)
+
         asked: set[str] = set()
         tests = load_unit_tests(path, text, self.names, scope, read_file, asked)
         variables = tuple(sorted(asked))

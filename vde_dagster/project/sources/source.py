@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,24 +72,6 @@ SourceFactory = Callable[["Folder"], Source | None]
 """Makes a source for a folder, or none when nothing of its make lies there."""
 
 
-class Memory:
-    """A source's memory between processes, as plain JSON."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = dict(values)
-        self.changed = False
-
-    def get(self, key: str) -> Any:
-        """Return the value kept under a key, or None."""
-        return self.values.get(key)
-
-    def put(self, key: str, value: Any) -> None:
-        """Keep something."""
-        if self.values.get(key) != value:
-            self.values[key] = value
-            self.changed = True
-
-
 @dataclass(frozen=True, slots=True)
 class Folder:
     """A project's folder during one load, as its sources see it.
@@ -103,7 +85,7 @@ class Folder:
     settings: Settings
     hasher: Hasher
     parsed: ParsedQueries
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
     known_columns: KnownColumns = field(default_factory=KnownColumns)
 
     @property
@@ -111,24 +93,13 @@ class Folder:
         """The folder's absolute path."""
         return self.settings.root
 
-    def memory(self, source: str) -> Memory:
-        """Return a source's memory between processes."""
-        return self.memories.setdefault(source, Memory({}))
+    def memory(self, source: str) -> dict[str, Any]:
+        """Return a source's memory between processes, as plain JSON."""
+        return self.memories.setdefault(source, {})
 
     def text(self, path: str) -> str:
         r"""Return a file's text; its lines end with `\n`."""
         return decoded(Path(path), self.hasher.content(path))
-
-    def reader(self, uses: list[str]) -> Callable[[str], str]:
-        """Return a reader of named files that notes their paths in `uses`."""
-
-        def read(path: str) -> str:
-            uses.append(path)
-            if not (self.root / path).is_file():
-                raise FileNotFoundError(path, "there is no such file")
-            return self.text(path)
-
-        return read
 
     @contextmanager
     def in_time(self, path: str) -> Iterator[None]:
