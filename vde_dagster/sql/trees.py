@@ -78,6 +78,8 @@ _MOST = 900_000
 class ParsedQueries:
     """Trees by their queries' texts, up to a size: parsing is what a first load costs most.
 
+    Loading a project fills it, planning takes the trees out again.
+
     Args:
         most: How many characters of queries to keep trees of. A character takes about 130 bytes.
     """
