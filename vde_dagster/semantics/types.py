@@ -116,10 +116,8 @@ def _signed(e: exp.Expr) -> Type:
 
 def _negative(e: exp.Neg) -> Type:
     kind = _signed(e.this)
-    least = isinstance(e.this, exp.Literal) and str(e.this.this) in (
-        str(_LONGEST_INT),
-        str(_LONGEST_BIGINT),
-    )
+    longest = (str(_LONGEST_INT), str(_LONGEST_BIGINT))
+    least = isinstance(e.this, exp.Literal) and str(e.this.this) in longest
     return None if least else kind
 
 
@@ -195,8 +193,7 @@ def _quotient(e: exp.Div) -> Type:
 
 
 def _whole_quotient(e: exp.IntDiv) -> Type:
-    kinds = [infer(e.this), infer(e.expression)]
-    whole = all(kind is not None and kind.this in _INTEGERS for kind in kinds)
+    whole = _kind(e.this) in _INTEGERS and _kind(e.expression) in _INTEGERS
     return data_type("BIGINT") if whole else None
 
 
@@ -247,7 +244,10 @@ def _call(e: exp.Anonymous) -> Type:
         return _total(name, arguments[0])
     if name in ("abs", "ceil", "floor", "round") and len(arguments) == 1:
         return _rounded(name, arguments[0])
-    return _literal_type(name)
+    # `DATE '2024-01-01'` and its like.
+    named = {"x": "BINARY", "date": "DATE", "timestamp_ntz": "TIMESTAMP_NTZ"}
+    literal = named.get(name.removesuffix(" literal")) if name.endswith(" literal") else None
+    return data_type(literal) if literal else None
 
 
 def _total(name: str, of: exp.Expr) -> Type:
@@ -271,14 +271,6 @@ def _rounded(name: str, of: exp.Expr) -> Type:
         return None
     same = name == "abs" or (name != "round" and digits[1] == 0)
     return infer(of) if same else _decimal(digits[0] + 1, 0)
-
-
-def _literal_type(name: str) -> Type:
-    if not name.endswith(" literal"):
-        return None
-    named = {"x": "BINARY", "date": "DATE", "timestamp_ntz": "TIMESTAMP_NTZ"}
-    kind = named.get(name.partition(" ")[0])
-    return data_type(kind) if kind else None
 
 
 _RULES: dict[type, Callable[..., Type]] = {

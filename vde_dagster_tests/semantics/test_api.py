@@ -16,7 +16,6 @@ from vde_dagster.semantics.versions.version import (
     leaf_version,
     opaque_version,
     restrict,
-    values_version,
 )
 from vde_dagster_tests.semantics.corpus import QUERIES
 from vde_dagster_tests.semantics.corpus import SCHEMA as CORPUS_SCHEMA
@@ -212,19 +211,6 @@ def test_opaque_versions_of_python_models() -> None:
     assert one != opaque_version("code", {"p": changed}, ["x", "y"], "Python")
     narrow = opaque_version("code", {"p": restrict(parent, ["a"])}, ["x"], "Python")
     assert narrow == opaque_version("code", {"p": restrict(changed, ["A"])}, ["x"], "Python")
-
-
-def test_seeds() -> None:
-    base = values_version({"a": ["1", "2"], "b": ["x", None]}, {"a": "INT"})
-    changed = values_version({"a": ["1", "2"], "b": ["x", ""]}, {"a": "INT"})
-    assert changed.rows == base.rows
-    assert changed.columns["a"] == base.columns["a"]
-    assert changed.columns["b"] != base.columns["b"]
-    longer = values_version({"a": ["1", "2", "3"], "b": ["x", None, None]}, {"a": "INT"})
-    assert longer.rows != base.rows
-    assert values_version({"a": ["1"]}, {"a": "INT"}) != values_version({"a": ["1"]})
-    with pytest.raises(ValueError, match="differ in length"):
-        values_version({"a": ["1"], "b": []})
 
 
 def test_canonical_text() -> None:

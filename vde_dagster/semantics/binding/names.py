@@ -124,8 +124,11 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
     """
     first = _in_tables(parts, scope, terms)
     if len(parts) == 1 or first is None:
-        alias = scope.aliases.get(parts[0]) if _sees_aliases(scope) else None
-        if alias is not None:
+        unseen = scope.clause in ("where", "on") or (
+            scope.clause == "having" and scope.in_aggregate
+        )
+        alias = scope.aliases.get(parts[0])
+        if alias is not None and not unseen:
             first = _choose(first, Found(alias[0], alias[1], len(parts) - 1), scope)
     if first is not None:
         return first
@@ -143,12 +146,6 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
         scope.correlation.found = True
         return found
     raise NotFound(".".join(parts))
-
-
-def _sees_aliases(scope: Scope) -> bool:
-    return scope.clause not in ("where", "on") and not (
-        scope.clause == "having" and scope.in_aggregate
-    )
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:

@@ -166,7 +166,11 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         rel = _read_cte(definition, reach, binder)
         scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
-            rel = _renamed(binder, e, rel, definition.names)
+            if rel.rest is not None:
+                raise unknown(rel.rest)
+            _renames(binder, e, definition.names, len(rel.outputs))
+            named = zip(definition.names, rel.outputs, strict=True)
+            rel = Rel(rel.group, [Output(n, o.node, o.type) for n, o in named], rel.scope)
         return Sources(
             rel.group, [_entry(binder, e, rel.outputs, (alias or parts[0],), names, rel.rest)]
         )
@@ -184,14 +188,6 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
     return Sources(Group([entry.leaf]), [entry])
 
 
-def _renamed(binder: Binder, e: exp.Table, rel: Rel, names: list[str]) -> Rel:
-    if rel.rest is not None:
-        raise unknown(rel.rest)
-    _renames(binder, e, names, len(rel.outputs))
-    outputs = [Output(n, o.node, o.type) for n, o in zip(names, rel.outputs, strict=True)]
-    return Rel(rel.group, outputs, rel.scope)
-
-
 def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
     from vde_dagster.semantics.binding.queries import bind_partial
 
@@ -203,7 +199,9 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
         if e.alias:
             raise Unsupported("an alias of a join in parentheses")
     else:
-        rel = bind_partial(binder, _without_alias(e), scope.parent, scope.ctes)
+        # The parentheses only matter when they carry ORDER BY or LIMIT.
+        carries = any(e.args.get(key) for key in ("order", "limit", "offset", "with_"))
+        rel = bind_partial(binder, e if carries else inner, scope.parent, scope.ctes)
         scope.correlation.found |= rel.scope.correlation.found
         made = Sources(
             rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e), rel.rest)]
@@ -215,13 +213,6 @@ def _is_query(e: exp.Expr) -> bool:
     if isinstance(e, exp.Subquery):
         return not e.alias and _is_query(e.this) and not e.args.get("joins")
     return isinstance(e, exp.Query) and not isinstance(e, exp.Table)
-
-
-def _without_alias(e: exp.Subquery) -> exp.Expr:
-    """The query to read: the parentheses only matter when they carry ORDER BY or LIMIT."""
-    carries = any(e.args.get(k) for k in ("order", "limit", "offset", "with_"))
-    inner: exp.Expr = e if carries else e.this
-    return inner
 
 
 def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> Sources:

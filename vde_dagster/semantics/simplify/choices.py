@@ -31,7 +31,8 @@ def choose(node: Node, facts: Facts) -> Node:
     while branches and _alike(branches[-1][1], other) and facts.never_fails(branches[-1][0]):
         branches.pop()
     if not branches:
-        return _with_type(other, values, facts)
+        kind = facts.common(values)
+        return facts.null(kind) if other.tag == "Null" and kind is not None else other
     short = _in_short(*branches[0], other, facts) if len(branches) == 1 else None
     if short is not None:
         return short
@@ -45,11 +46,6 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
     parts = list(node.parts)
     other = parts.pop() if len(parts) % 2 else facts.terms.make("Null")
     return list(zip(parts[::2], parts[1::2], strict=True)), other
-
-
-def _with_type(value: Node, values: list[Node], facts: Facts) -> Node:
-    kind = facts.common(values)
-    return facts.null(kind) if value.tag == "Null" and kind is not None else value
 
 
 def _reachable(branches: list[Branch], other: Node) -> tuple[list[Branch], Node]:

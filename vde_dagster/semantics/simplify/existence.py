@@ -9,7 +9,7 @@ elsewhere it may be NULL instead of FALSE, so NOT IN is NOT EXISTS only if neith
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 from vde_dagster.semantics.algebra.nodes import (
     Derived,
@@ -33,32 +33,25 @@ _MOST_SOURCES = 12
 
 def tests_as_exists(parts: Parts) -> None:
     """Replace outer joins of which it is only asked whether there was a match."""
-    asked = {test.parts[0] for test in map(null_test, parts.terms.nodes()) if _is_column(test)}
+    tested = map(null_test, parts.terms.nodes())
+    asked = {node.parts[0] for node in tested if node is not None and node.tag == "ref"}
     if not any(source.op == "left" and source in asked for source in parts.derived()):
         return
     uses = Uses.of(parts.top)
     for group in list(parts.groups):
-        for source in list(group.sources):
+        for source in parts.outer_joins(group):
+            tests = uses.tests.get(source)
             if (
-                isinstance(source, Derived)
-                and source.op == "left"
-                and source in uses.tests
+                tests
                 and source not in uses.values
-                and source not in parts.frozen
-                and source.group not in parts.shared
-                and (source.unique or any(_tests(c, source) for c in group.conditions))
-                and all(_tells_matches(test, source) for test in uses.tests[source])
+                and (source.unique or not tests.isdisjoint(group.conditions))
+                and all(_tells_matches(test, source) for test in tests)
             ):
-                _replace_tests(source, group, uses.tests[source], parts)
-
-
-def _is_column(node: Node | None) -> TypeGuard[Node]:
-    return node is not None and node.tag == "ref"
-
-
-def _tests(condition: Node, source: Any) -> bool:
-    tested = null_test(condition)
-    return tested is not None and tested.tag == "ref" and tested.parts[0] is source
+                terms = parts.terms
+                exists = _exists(source.group, parts)
+                group.sources.remove(source)
+                known = dict.fromkeys(tests, terms.negate(exists))
+                parts.replace(known | {terms.make("not", test): exists for test in tests})
 
 
 def _tells_matches(test: Node, source: Derived) -> bool:
@@ -81,15 +74,6 @@ def _made_of(node: Node) -> Node:
     return node
 
 
-def _replace_tests(source: Derived, group: Group, tests: set[Node], parts: Parts) -> None:
-    terms = parts.terms
-    exists = _exists(source.group, parts)
-    group.sources.remove(source)
-    known = dict.fromkeys(tests, terms.negate(exists))
-    known |= {terms.make("not", test): exists for test in tests}
-    parts.replace(known)
-
-
 def joins_as_exists(parts: Parts) -> set[Group]:
     """Replace inner joins to at most one row whose columns nobody uses; return the questions."""
     made: set[Group] = set()
@@ -100,16 +84,18 @@ def joins_as_exists(parts: Parts) -> set[Group]:
     uses = Uses.of(parts.top)
     for group in joined:
         if group in uses.groups:
-            idle = [s for s in group.sources if _is_idle(s, group, uses, parts)]
+            # Those that may only decide which rows of the others there are.
+            idle = [
+                source
+                for source in group.sources
+                if source not in parts.frozen
+                and uses.asked_in.get(source, set()) <= {group}
+                and (isinstance(source, Leaf) or _has_key(source))
+                and not (isinstance(source, Derived) and source.correlation.found)
+            ]
             for some in _connected(_single(idle, group, parts.terms), group):
                 made.add(_ask_for(some, group, parts))
     return made
-
-
-def _is_idle(source: Any, group: Group, uses: Uses, parts: Parts) -> bool:
-    if source in parts.frozen or not uses.only_asked_in(source, group):
-        return False
-    return isinstance(source, Leaf) or (_has_key(source) and not source.correlation.found)
 
 
 def _has_key(source: Any) -> bool:

@@ -40,8 +40,10 @@ def drop_groupings(parts: Parts) -> None:
             if isinstance(source, SetOperation):
                 if source.op in ("intersect", "except") or (source.op == "union" and group in sets):
                     sets.update(branch.group for branch in source.branches)
-            elif isinstance(source, Derived) and source.op == "agg" and _takes_sets(source, uses):
-                sets.add(source.group)
+            elif isinstance(source, Derived) and source.op == "agg":
+                used = (source.columns[i] for i in uses.columns.get(source, ()))
+                if all(node.tag not in AGGREGATES or of_a_set(node) for node in used):
+                    sets.add(source.group)
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
@@ -108,12 +110,6 @@ def _of_one_row(node: Node) -> Node | None:
     if total is None or total[0] not in ("min", "max") or total[1].tag == "Distinct":
         return None
     return total[1]
-
-
-def _takes_sets(source: Derived, uses: Uses) -> bool:
-    """Whether no column that is used of a grouping depends on how often a row occurs."""
-    used = (source.columns[i] for i in uses.columns.get(source, ()))
-    return all(node.tag not in AGGREGATES or of_a_set(node) for node in used)
 
 
 def of_a_set(node: Node) -> bool:

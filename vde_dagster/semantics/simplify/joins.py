@@ -28,14 +28,8 @@ def strengthen_joins(parts: Parts) -> None:
         found = True
         while found:
             found = False
-            for source in list(group.sources):
-                if (
-                    isinstance(source, Derived)
-                    and source.op == "left"
-                    and source not in parts.frozen
-                    and source.group not in parts.shared
-                    and any(_rejects_nulls(c, source) for c in group.conditions)
-                ):
+            for source in parts.outer_joins(group):
+                if any(_rejects_nulls(c, source) for c in group.conditions):
                     make = parts.terms.make
                     known = {make("ref", source, i): c for i, c in enumerate(source.columns)}
                     parts.dissolve(source, group, known)

@@ -51,7 +51,8 @@ class Parts:
             if node.tag == "window":
                 parts.frozen.update(node.parts[0].sources)
                 windowed[node.parts[0]] = None
-                parts.shared.update(_asked_for(node.parts[0]))
+                asked = (part for one in walk(node.parts[0].conditions) for part in one.parts)
+                parts.shared.update(part.group for part in asked if part.__class__ is Rel)
             elif node.parts and node.parts[-1].__class__ is Rel:
                 inner.append(node.parts[-1])
         for one in [*inner, rel]:
@@ -119,6 +120,17 @@ class Parts:
             and source.group not in self.shared
         )
 
+    def outer_joins(self, group: Group) -> list[Derived]:
+        """The outer joins in a group that can be taken apart."""
+        return [
+            source
+            for source in group.sources
+            if isinstance(source, Derived)
+            and source.op == "left"
+            and source not in self.frozen
+            and source.group not in self.shared
+        ]
+
     def replace(self, known: dict[Node, Node]) -> None:
         """Put expressions in the place of others wherever they stand."""
         terms, memo = self.terms, dict[Node, Node]()
@@ -166,11 +178,6 @@ def _different(keys: tuple[Node, ...]) -> int:
     return len({key for one in keys for key in one.parts})
 
 
-def _asked_for(group: Group) -> Iterator[Group]:
-    for node in walk(group.conditions):
-        yield from (part.group for part in node.parts if part.__class__ is Rel)
-
-
 @dataclass(slots=True)
 class Uses:
     """The uses of sources' columns in a query, found by walking it from its outputs.
@@ -200,10 +207,6 @@ class Uses:
         for output in rel.outputs:
             uses._node(output.node, None)
         return uses
-
-    def only_asked_in(self, source: Any, group: Group) -> bool:
-        """Whether nothing but the conditions of the group names the source."""
-        return self.asked_in.get(source, set()) <= {group}
 
     def drop_unused(self, terms: Terms) -> None:
         """Put NULL in the place of columns that nobody asks for."""

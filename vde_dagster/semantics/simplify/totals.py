@@ -183,12 +183,14 @@ class _Steps:
             if first is None or any(t is None or _name(t) != _name(first) for t in totals):
                 return False
             types = {_argument_type(t) for t in totals if t is not None}
-            if len(types) != 1 or None in types or not self._stand_alone(union, i):
-                return False
+            made = [branch.outputs[i].node for branch in union.branches]
+            alike = len(types) == 1 and None not in types
+            if not alike or any(self.uses.parents.get(node) != {None} for node in made):
+                return False  # Branches that ask for their totals elsewhere, too.
             may_be_empty = not self.outer.keys[0].parts and not any(alone)
-            if not self._step(i, first, may_be_empty=may_be_empty, through=i):
+            if not self._step(i, first, may_be_empty=may_be_empty, through=True):
                 return False
-            returned.update(branch.outputs[i].node for branch in union.branches)
+            returned.update(made)
         asked = (
             self.terms.make("ref", g, j)
             for g in groupings
@@ -197,18 +199,13 @@ class _Steps:
         )
         return returned.issuperset(asked) and self._rest_are_of_sets(any(alone))
 
-    def _stand_alone(self, union: SetOperation, i: int) -> bool:
-        """Whether the branches return their totals and ask for them nowhere else."""
-        nodes = [branch.outputs[i].node for branch in union.branches]
-        return all(self.uses.parents.get(node) == {None} for node in nodes)
-
     def _used(self) -> list[Any]:
         return sorted(self.uses.columns.get(self.inner, ()))
 
     def _is_filtered(self) -> bool:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
-    def _step(self, i: int, total: Node, *, may_be_empty: bool, through: int | None = None) -> bool:
+    def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
         """Whether everything that asks for a total merges with it."""
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
@@ -223,15 +220,13 @@ class _Steps:
                 continue
             if (body.parts[0], kind) not in _STEPS:
                 return False
-            self.merged[column] = total if through is None else self._of_column(total, reference)
+            made = total
+            if through and total.parts[0].tag != "count rows":
+                call = self.terms.make("call", total.parts[0].parts[0], reference)
+                made = self.terms.make("aggregate", call)
+            self.merged[column] = made
             asking = asking - {body}
         return not asking
-
-    def _of_column(self, total: Node, reference: Node) -> Node:
-        body = total.parts[0]
-        if body.tag == "count rows":
-            return total
-        return self.terms.make("aggregate", self.terms.make("call", body.parts[0], reference))
 
     def _aggregates(self) -> list[Node]:
         used = [self.outer.columns[i] for i in self.uses.columns.get(self.outer, ())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,31 +67,6 @@ def leaf_column(table: str, column: str, type_text: str) -> bytes:
     text = " ".join(type_text.split())
     # Names of a struct's fields are data, with their case.
     return digest_values("external column", table, column, text if "<" in text else text.upper())
-
-
-def values_version(
-    values: Mapping[str, Sequence[str | None]],
-    types: Mapping[str, str] | None = None,
-) -> SemanticVersion:
-    """The version of a seed: rows are the number of rows, each column its values in order.
-
-    Args:
-        values: Normalised CSV values by column, all of one length (None is a NULL).
-        types: Declared types by column, where there are some.
-    """
-    lengths = {len(column) for column in values.values()}
-    if len(lengths) > 1:
-        raise ValueError("the columns of a seed differ in length")
-    declared = {name.lower(): text for name, text in (types or {}).items()}
-    return SemanticVersion(
-        rows=digest_values("values", lengths.pop() if lengths else 0).hex(),
-        columns={
-            name.lower(): digest_all(
-                "seed column", [" ".join(declared.get(name.lower(), "").upper().split()), *column]
-            ).hex()
-            for name, column in values.items()
-        },
-    )
 
 
 def opaque_version(
