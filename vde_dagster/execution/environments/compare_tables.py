@@ -114,7 +114,15 @@ def compare_tables(
     """
     types = [dict(engine.query(f"SELECT * FROM {one}", 1)[0]) for one in (source, target)]
     diff = TableDiff(source, target, keys, types[0], types[1], where)
-    rows, columns = diff.read_counts(engine.query(diff.counts())[1][0])
+    joined, other, only_source, only_target, *values = engine.query(diff.counts())[1][0]
+    rows = {
+        "joined": joined,
+        "identical": joined - other,
+        "differing": other,
+        "only_source": only_source,
+        "only_target": only_target,
+    }
+    columns = dict(zip(diff.columns, values, strict=True))
     for side, word in enumerate(("source", "target")):
         total, distinct = engine.query(diff.sizes(side))[1][0]
         rows[word], rows[f"repeated_{word}"] = total, total - distinct
@@ -147,13 +155,7 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """Differences between the columns of two tables.
-
-    Args:
-        added: Types of columns that only the target has.
-        removed: Types of columns that only the source has.
-        changed: Types in the source and in the target.
-    """
+    """Differences between the columns of a source and a target, with types (of both if changed)."""
 
     added: Types
     removed: Types
@@ -180,13 +182,7 @@ class SchemaDiff:
 
 
 class TableDiff:
-    """Writes the queries of a comparison.
-
-    Args:
-        source: The one table, quoted.
-        target: The other one.
-        keys: Columns that tell rows apart; NULL equals NULL.
-        where: Spark SQL that rows of both have to meet, or None.
+    """Writes the queries of a comparison of two tables, quoted; of keys, NULL equals NULL.
 
     Raises:
         UsageError: A key is no column of both.
@@ -213,11 +209,15 @@ class TableDiff:
                 )
         self.keys = tuple(dict.fromkeys(both[key.lower()] for key in keys))
         others = [name for name in both.values() if name not in self.keys]
-        self.columns = tuple(name for name in others if _comparable(source_types[name]))
+        types = {name: source_types[name].lower() for name in others}
+        # Maps and variants have no equality in Spark.
+        self.columns = tuple(
+            name for name in others if "map<" not in types[name] and "variant" not in types[name]
+        )
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Write the query that counts; its one row is for `read_counts`."""
+        """Write the query that counts rows of both, that differ, of one only; then by column."""
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"
@@ -239,18 +239,6 @@ class TableDiff:
             f"SELECT count(*) AS rows, count(DISTINCT struct({keys})) AS keys "
             f"FROM {table}{self._where}"
         )
-
-    def read_counts(self, row: Sequence[Any]) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the numbers of rows, and of differing values by column."""
-        joined, differing, only_source, only_target, *values = row
-        rows = {
-            "joined": joined,
-            "identical": joined - differing,
-            "differing": differing,
-            "only_source": only_source,
-            "only_target": only_target,
-        }
-        return rows, dict(zip(self.columns, values, strict=True))
 
     def differing(self, columns: Sequence[str]) -> str:
         """Write the query of rows whose values differ: keys, then source and target by column."""
@@ -289,9 +277,3 @@ class TableDiff:
         named = [f"{quote(name)} AS k{i}" for i, name in enumerate(self.keys)]
         named += [f"{quote(name)} AS c{i}" for i, name in enumerate(self.columns)]
         return f"SELECT {', '.join(named)}, true AS there FROM {table}{self._where}"
-
-
-def _comparable(type_: str) -> bool:
-    """Say whether Spark compares values of a type: maps and variants have no equality."""
-    lowered = type_.lower()
-    return "map<" not in lowered and "variant" not in lowered

@@ -124,17 +124,15 @@ class Rollback:
         views = define_views(resolver, warehouse, changed)
         kept = {old.views.ref(name) for name in old.entries.keys() - part.entries.keys()}
         now = store.database.clock.now()
-        environment = Environment(
-            name=self.name,
+        environment = replace(
+            old,
             version=current.version + 1,
-            entries=old.entries,
             publication_id=uuid.uuid4().hex,
+            plan_id=None,
             published_at=now,
             published_by=self.who,
             expires_at=current.expires_at,
             note=f"rollback to {old.version}{', definitions only' * self.definitions_only}",
-            suffix=suffix,
-            mode=mode,
         )
         publication = Publication(
             environment=environment,

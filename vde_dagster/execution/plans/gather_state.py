@@ -235,7 +235,6 @@ def beside_production(
     production = warehouse.store.environments.get(PRODUCTION)
     if production is None:
         return snapshots
-    from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.plan.forward_only import ForwardOnly, is_concerned
     from vde_dagster.planning.plan.plan_options import NOTHING_SAID
 
