@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.planning.changes.columns import ViewColumn, column_events, pair_columns
-from vde_dagster.planning.changes.commits import ByLineage, Leg, TableCommit, read_by
+from vde_dagster.planning.changes.commits import ByLineage, Leg, read_by
+from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 COLUMNS: dict[str, tuple[str, str, list[str]]] = {
     "nothing": ("a:INT:1 b:STRING:2", "a:INT:1 b:STRING:2", []),
@@ -69,22 +70,22 @@ def test_in_one_table_places_tell_what_is_the_same() -> None:
     assert pair.before == before[0]
 
 
-def line(text: str) -> tuple[TableCommit, ...]:
+def line(text: str) -> tuple[KeptCommit, ...]:
     """Commits, newest first, as `id<parent:flags`: q quiet, d deletes, r row ids, h much moved."""
     out = []
     for one in text.split():
         ids, _, flags = one.partition(":")
         number, _, parent = ids.partition("<")
         out.append(
-            TableCommit(
+            KeptCommit(
                 int(number),
                 int(parent) if parent else None,
-                int(number),
                 "q" in flags,
-                "d" in flags,
-                100 if "h" in flags else 1,
-                10,
-                "r" in flags,
+                sequence=int(number),
+                has_deletes="d" in flags,
+                rows_moved=100 if "h" in flags else 1,
+                rows=10,
+                has_lineage="r" in flags,
             )
         )
     return tuple(out)

@@ -11,7 +11,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.lakehouse.publishing.table_history import (
-    change_line,
+    commit_line,
     field_ids,
     identifier_columns,
 )
@@ -205,7 +205,7 @@ class ComparedSides:
                 return "nothing", None
             tables = _same_table(before, after)
             if tables is not None and _in_place(*tables, pairs):
-                lines = (change_line(tables[1].metadata, one.pin.snapshot_id) for one in tables)
+                lines = (commit_line(tables[1].metadata, one.pin.snapshot_id) for one in tables)
                 way = read_by(*lines, pinned_only=self.pinned_only)
                 if way == ():
                     return "nothing", None

@@ -12,7 +12,6 @@ from typing import Any
 from vde_dagster.lakehouse.metadata.fill_summaries import PLAN_KEY, TABLE_KEY
 from vde_dagster.lakehouse.metadata.table_metadata import history
 from vde_dagster.lakehouse.publishing.pins import rows_in
-from vde_dagster.planning.changes.commits import TableCommit
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 _COUNTS = (
@@ -30,25 +29,33 @@ _COUNTS = (
     "removed-equality-deletes",
 )
 
+_DELETES = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
+
 
 def commit_line(
-    metadata: dict[str, Any], head: int | None, table_id: str
+    metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from a head back, as far as they are kept."""
-    out = []
-    for snapshot in history(metadata, head):
-        parent = snapshot.get("parent-snapshot-id")
-        summary = snapshot.get("summary", {})
-        out.append(
-            KeptCommit(
-                int(snapshot["snapshot-id"]),
-                int(parent) if parent is not None else None,
-                is_quiet(summary),
-                PLAN_KEY in summary and summary.get(TABLE_KEY) == table_id,
-                summary.get("operation") == "append",
-            )
-        )
-    return tuple(out)
+    """Return a table's commits from a head back, as far as they are kept; fills name its id."""
+    return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
+
+
+def _commit(snapshot: Mapping[str, Any], table_id: str) -> KeptCommit:
+    parent = snapshot.get("parent-snapshot-id")
+    summary = snapshot.get("summary", {})
+    moved = [int(summary.get(name) or 0) for name in ("added-records", "deleted-records")]
+    return KeptCommit(
+        int(snapshot["snapshot-id"]),
+        int(parent) if parent is not None else None,
+        is_quiet(summary),
+        PLAN_KEY in summary and summary.get(TABLE_KEY) == table_id,
+        summary.get("operation") == "append",
+        int(snapshot.get("sequence-number") or 0),
+        any(summary.get(name, "") != "0" for name in _DELETES),
+        sum(moved) if "total-records" in summary else None,
+        rows_in(summary),
+        # Writing of format version 3 gives ids to the rows of before, too.
+        snapshot.get("first-row-id") is not None,
+    )
 
 
 def is_quiet(summary: dict[str, str]) -> bool:
@@ -68,32 +75,6 @@ def is_quiet(summary: dict[str, str]) -> bool:
     if "total-records" not in summary:
         return False
     return all(int(summary.get(name) or 0) == 0 for name in _COUNTS)
-
-
-_DELETES = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
-
-
-def change_line(metadata: dict[str, Any], head: int | None) -> tuple[TableCommit, ...]:
-    """Return a table's commits from a snapshot back, as far as they are kept."""
-    return tuple(_commit(snapshot) for snapshot in history(metadata, head))
-
-
-def _commit(snapshot: Mapping[str, Any]) -> TableCommit:
-    parent = snapshot.get("parent-snapshot-id")
-    summary = snapshot.get("summary", {})
-    counted = "total-records" in summary
-    moved = [int(summary.get(name) or 0) for name in ("added-records", "deleted-records")]
-    return TableCommit(
-        int(snapshot["snapshot-id"]),
-        int(parent) if parent is not None else None,
-        int(snapshot.get("sequence-number") or 0),
-        is_quiet(summary),
-        any(summary.get(name, "") != "0" for name in _DELETES),
-        sum(moved) if counted else None,
-        rows_in(summary),
-        # Writing of format version 3 gives ids to the rows of before, too.
-        snapshot.get("first-row-id") is not None,
-    )
 
 
 def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]:

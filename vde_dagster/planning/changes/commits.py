@@ -5,29 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class TableCommit:
-    """A commit to a table, as far as it says which rows came and went.
-
-    Args:
-        parent_id: The one before, or None for the first.
-        sequence: Its sequence number.
-        quiet: Whether no row was added or removed.
-        has_deletes: Whether deletes (files or vectors) may hide rows of the table by then.
-        rows_moved: How many rows it wrote and removed, those that it carried over too, when known.
-        rows: How many rows the table had by then, when known.
-        has_lineage: Whether every row of the table has an id by then.
-    """
-
-    snapshot_id: int
-    parent_id: int | None
-    sequence: int
-    quiet: bool
-    has_deletes: bool
-    rows_moved: int | None
-    rows: int | None
-    has_lineage: bool
+from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +39,7 @@ class ByLineage:
 
 
 def read_by(
-    before: Sequence[TableCommit], after: Sequence[TableCommit], *, pinned_only: bool = False
+    before: Sequence[KeptCommit], after: Sequence[KeptCommit], *, pinned_only: bool = False
 ) -> tuple[Leg, ...] | ByLineage | None:
     """Choose the method by which two snapshots of one table are compared.
 
@@ -104,8 +82,8 @@ def read_by(
 
 
 def _paths(
-    before: Sequence[TableCommit], after: Sequence[TableCommit]
-) -> tuple[Sequence[TableCommit], Sequence[TableCommit]] | None:
+    before: Sequence[KeptCommit], after: Sequence[KeptCommit]
+) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
     """Return the commits of either side since their histories meet; None where that is not kept."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
@@ -116,7 +94,7 @@ def _paths(
     return None
 
 
-def _is_less(moved: Sequence[TableCommit], ends: Sequence[TableCommit]) -> bool:
+def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
     """Say whether commits have fewer rows to read than both tables; unknown counts say yes."""
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]

@@ -23,16 +23,12 @@ def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Catego
     same = new.definition_hash == old.definition_hash
     change = Change.AFFECTED if same else Change.MODIFIED
     if new.forward is not None:
-        goes_on = _meaning(new) != _meaning(old)
+        goes_on = new.own_meaning != old.own_meaning
         return change, Category.FORWARD_ONLY if goes_on else Category.METADATA
     if same:
         return change, Category.AFFECTED
     # What was a mixture is made anew.
     return change, _category(new, old) if old.forward is None else Category.BREAKING
-
-
-def _meaning(snapshot: Snapshot) -> tuple[str, tuple[tuple[str, str], ...]]:
-    return snapshot.own_fill, snapshot.own_columns
 
 
 def _category(new: Snapshot, old: Snapshot) -> Category:

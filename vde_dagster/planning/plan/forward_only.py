@@ -121,7 +121,7 @@ class ForwardOnly:
         policy = plain.model.kind.in_place
         if policy is None:
             return plain
-        means_the_same = _content(base) == _content(plain)
+        means_the_same = base.own_meaning == plain.own_meaning
         if means_the_same and base.forward is None:
             return plain  # The table holds it as it is.
         asked = policy.forward_only or self.options.forward_only
@@ -287,10 +287,6 @@ class ForwardOnly:
             )
 
 
-def _content(snapshot: Snapshot) -> tuple[str, tuple[tuple[str, str], ...]]:
-    return snapshot.own_fill, snapshot.own_columns
-
-
 def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
     """Say whether rows of both definitions can lie in one table."""
     new, old = plain.model.kind, base.model.kind
@@ -318,8 +314,8 @@ def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
     """Say whether a definition that goes on means on its own what another one does."""
-    own = (plain.fill_version, plain.own_columns)
-    return forward.own_id == plain.id or (forward.fill_version, forward.columns) == own
+    own = forward.fill_version, forward.columns
+    return forward.own_id == plain.id or own == plain.own_meaning
 
 
 def _lower(names: Iterable[str]) -> list[str]:

@@ -157,6 +157,11 @@ class Snapshot:
         return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property
+    def own_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What it means on its own: its fill version and its columns."""
+        return self.own_fill, self.own_columns
+
+    @property
     def table_version(self) -> str:
         """Short hash of what its table or its view holds."""
         return table_version(self.fill_version, (column.version for column in self.columns))

@@ -60,19 +60,29 @@ def _column(pinned: PinnedTable, output: str, physical: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptCommit:
-    """A commit to a table, as far as it is to be judged.
+    """A commit to a table that is kept, as far as it says which rows came and went.
 
     Args:
         parent_id: The one before, or None for the first.
         quiet: Whether no row was added or removed: files were rewritten, or nothing was written.
+        ours: Whether it is a fill.
         appends: Whether it added rows and did nothing else.
+        has_deletes: Whether deletes (files or vectors) may hide rows of the table by then.
+        rows_moved: How many rows it wrote and removed, those that it carried over too, when known.
+        rows: How many rows the table had by then, when known.
+        has_lineage: Whether every row of the table has an id by then.
     """
 
     snapshot_id: int
     parent_id: int | None
     quiet: bool
-    ours: bool
+    ours: bool = False
     appends: bool = False
+    sequence: int = 0
+    has_deletes: bool = True
+    rows_moved: int | None = None
+    rows: int | None = None
+    has_lineage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
