@@ -83,7 +83,8 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
     while True:
         tick: datetime = ticks.get_prev(datetime)
         instant = _instant(tick, there)
-        twice = every_hour and _is_shown_twice(tick, there)
+        # Of a time that clocks leave out the order of the offsets is reversed.
+        twice = every_hour and _offset(tick, there, 0) > _offset(tick, there, 1)
         again = tick.replace(tzinfo=there, fold=1).astimezone(timezone.utc) if twice else instant
         if again <= now:
             return again if first_pass is None else max(again, first_pass)
@@ -110,11 +111,6 @@ def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
 
 def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
     return clock.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()
-
-
-def _is_shown_twice(clock: datetime, zone: ZoneInfo) -> bool:
-    """Say whether clocks show a time twice; of a time that they leave out the order is reversed."""
-    return _offset(clock, zone, 0) > _offset(clock, zone, 1)
 
 
 @functools.cache

@@ -106,7 +106,8 @@ def call(arguments: Sequence[str]) -> int:
         code = _command()(given, prog_name="vde", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _CALL_ERROR as error:
-        return report_call(_call_message(error), as_json=as_json)
+        described = getattr(error, "format_message", error.__str__)
+        return report_call(str(described()), as_json=as_json)
     except (Cancelled, typer.Abort):
         return report_cancelled(as_json=as_json)
     except BrokenPipeError:
@@ -121,8 +122,3 @@ def call(arguments: Sequence[str]) -> int:
 def _command() -> Any:
     """Return the parser of all commands, which Typer would make anew at each call."""
     return typer.main.get_command(app)
-
-
-def _call_message(error: Exception) -> str:
-    described = getattr(error, "format_message", None)
-    return str(described()) if described is not None else str(error)

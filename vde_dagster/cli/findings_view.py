@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vde_dagster.execution.environments.audit_environment import AuditReport
     from vde_dagster.execution.linting.linter import Finding
-    from vde_dagster.execution.unit_testing.run_test import RowDifference, TestResult
+    from vde_dagster.execution.unit_testing.run_test import TestResult
 
 
 SHOWN_ROWS = 5
@@ -92,7 +92,13 @@ def results_json(results: Sequence[TestResult]) -> dict[str, Any]:
                 "passed": result.passed,
                 "error": result.error,
                 "differences": [
-                    {"part": part, **_difference_json(found)} for part, found in result.differences
+                    {
+                        "part": part,
+                        "columns": list(found.columns),
+                        "missing": [list(map(json_value, row)) for row in found.missing],
+                        "unexpected": [list(map(json_value, row)) for row in found.unexpected],
+                    }
+                    for part, found in result.differences
                 ],
             }
             for result in results
@@ -111,23 +117,11 @@ def show_results(console: Console, results: Sequence[TestResult]) -> None:
             console.print(f"  {escape(result.error)}")
         for part, found in result.differences:
             console.print(f"  rows of {part} that were expected and are not there, or the reverse:")
-            console.print(_table(found))
+            rows = [("expected", *map(text_value, row)) for row in found.missing]
+            rows += [("returned", *map(text_value, row)) for row in found.unexpected]
+            console.print(simple_table(("", *found.columns), rows))
     failed = sum(not result.passed for result in results)
     console.print(f"{count(len(results), 'test')}, {failed} failed")
-
-
-def _difference_json(found: RowDifference) -> dict[str, Any]:
-    return {
-        "columns": list(found.columns),
-        "missing": [[json_value(value) for value in row] for row in found.missing],
-        "unexpected": [[json_value(value) for value in row] for row in found.unexpected],
-    }
-
-
-def _table(found: RowDifference) -> Any:
-    rows = [("expected", *map(text_value, row)) for row in found.missing]
-    rows += [("returned", *map(text_value, row)) for row in found.unexpected]
-    return simple_table(("", *found.columns), rows)
 
 
 def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:

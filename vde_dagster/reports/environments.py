@@ -156,7 +156,12 @@ def janitor_section(report: JanitorReport) -> Section:
 
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
     """Yield decisions with their subject; versions that go for one reason are one line."""
-    for (_, environment, _), group in itertools.groupby(decisions, _sort):
+
+    def key(decision: Decision) -> tuple[str, str, str]:
+        environment = decision.version[0] if decision.version else ""
+        return decision.action, environment, decision.reason if environment else ""
+
+    for (_, environment, _), group in itertools.groupby(decisions, key):
         alike = list(group)
         if not environment or len(alike) == 1:
             yield from ((decision, decision.subject) for decision in alike)
@@ -166,12 +171,3 @@ def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
         if len(numbers) != max(numbers) - min(numbers) + 1:
             span = f"{span}, {len(numbers)} of them"
         yield alike[0], f"{environment} versions {span}"
-
-
-def _sort(decision: Decision) -> tuple[str, str, str]:
-    environment = _environment(decision)
-    return decision.action, environment, decision.reason if environment else ""
-
-
-def _environment(decision: Decision) -> str:
-    return decision.version[0] if decision.version else ""

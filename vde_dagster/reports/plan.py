@@ -62,6 +62,9 @@ def plan_report(
     """
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     is_plan = plan.kind is PlanKind.PLAN
+    deployed = [
+        f"{model.name} changes a table that readers see" for model in plan.models if model.deploys
+    ]
     broken = sentences("Breaks what is published", break_sentences(plan, readers), Mark.BAD)
     return Report(
         title=_TITLES[plan.kind],
@@ -74,7 +77,13 @@ def plan_report(
         warnings=plan.warnings,
         short=tuple(_short(plan)),
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
-        rest=(*_outdated(plan), *_views(plan), *_statements(plan), *_risks(plan)),
+        rest=(
+            *_outdated(plan),
+            *_views(plan),
+            *sentences("Runs before all", plan.complete_statements.before),
+            *sentences("Runs after all", plan.complete_statements.after),
+            *sentences("At risk", [*deployed, *_removed(plan)], Mark.BAD),
+        ),
     )
 
 
@@ -230,19 +239,18 @@ def _diff(plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]) -> 
 
 def _outdated(plan: Plan) -> Iterator[Section]:
     if plan.outdates:
+        amount = f"{count(len(plan.outdates), 'table')}, for their own next runs to compute again"
+        rows = (
+            (found, Cell("whole table" if found.whole else spans(found.intervals)))
+            for found in plan.outdates
+        )
         yield Section(
             "Makes outdated",
-            f"{count(len(plan.outdates), 'table')}, for their own next runs to compute again",
+            amount,
             ("model", "shown", "range"),
             tuple(
-                Row(
-                    (
-                        Cell(str(found.name), Mark.NAME),
-                        Cell(found.shown_by()),
-                        Cell("whole table" if found.whole else spans(found.intervals)),
-                    )
-                )
-                for found in plan.outdates
+                Row((Cell(str(found.name), Mark.NAME), Cell(found.shown_by()), ranges))
+                for found, ranges in rows
             ),
         )
 
@@ -258,19 +266,6 @@ def _views(plan: Plan) -> Iterator[Section]:
             if refs
         ]
         yield Section("Views", counts, rows=tuple(rows))
-
-
-def _statements(plan: Plan) -> Iterator[Section]:
-    complete = plan.complete_statements
-    yield from sentences("Runs before all", complete.before)
-    yield from sentences("Runs after all", complete.after)
-
-
-def _risks(plan: Plan) -> tuple[Section, ...]:
-    deployed = [
-        f"{model.name} changes a table that readers see" for model in plan.models if model.deploys
-    ]
-    return sentences("At risk", [*deployed, *_removed(plan)], Mark.BAD)
 
 
 def _removed(plan: Plan) -> list[str]:

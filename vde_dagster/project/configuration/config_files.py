@@ -10,6 +10,7 @@ from typing import Any
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.plugins import Seam
+from vde_dagster.base.texts import count
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.python.watching import Seen
 from vde_dagster.project.settings import Settings
@@ -67,15 +68,9 @@ def config_warnings(settings: Settings) -> tuple[Problem, ...]:
     location = SourceLocation(Path(settings.config_file))
     hint = "docs/sqlmesh.md has what each key is here"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]
-    if settings.config_file:
-        found += _metrics(settings.root)
+    files = sorted((settings.root / "metrics").glob("**/*.sql")) if settings.config_file else []
+    if files:
+        message = f"metrics are not read ({count(len(files), 'file')} in metrics/)"
+        location = SourceLocation(files[0].relative_to(settings.root))
+        found.append(Problem(message, "write them as models", location, False))
     return tuple(found)
-
-
-def _metrics(root: Path) -> list[Problem]:
-    files = sorted((root / "metrics").glob("**/*.sql"))
-    if not files:
-        return []
-    message = f"metrics are not read ({len(files)} file{'s' if files[1:] else ''} in metrics/)"
-    location = SourceLocation(files[0].relative_to(root))
-    return [Problem(message, "write them as models", location, False)]

@@ -287,10 +287,6 @@ class IncrementalUnmanaged(ChangesInPlace):
 Settings = tuple[tuple[str, Any], ...]
 
 
-def _settings(value: Value) -> Settings:
-    return tuple(sorted((key, _plain(item)) for key, item in value.pairs()))
-
-
 def _plain(item: Value) -> Any:
     if not item.tokens:
         raise item.error(f"'{item.name}' has no value", "write name = value")
@@ -348,7 +344,11 @@ class Custom(Incremental):
     restates_whole = True
     properties = (
         Property("materialization", lambda value: value.text(), {"type": "string"}, required=True),
-        Property("materialization_properties", _settings, {"type": "object"}),
+        Property(
+            "materialization_properties",
+            lambda value: tuple(sorted((key, _plain(item)) for key, item in value.pairs())),
+            {"type": "object"},
+        ),
         LOOKBACK,
         BATCH_SIZE,
         *RESTATEMENT,

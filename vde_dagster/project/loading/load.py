@@ -165,14 +165,11 @@ class ProjectLoad:
         for source in self._sources:
             paths.update(source.other_files())
         for path, source in self._files.items():
-            record = self._known(path)
+            record = self._records.get(path) or self._cached(path)
             paths.update(source.draws_in(path) if record is None else record.file.uses)
             variables.update(() if record is None else record.file.variables)
         found = self._hasher.combined(paths)
         return f"{found}{hash_variables(variables, self._environment)}" if variables else found
-
-    def _known(self, path: str) -> FileRecord | None:
-        return self._records.get(path) or self._cached(path)
 
     def stale(self) -> bool:
         """Say whether any file has to be read anew."""

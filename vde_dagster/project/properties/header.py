@@ -271,7 +271,9 @@ def read_properties(
                 "two commas follow each other", tokens[0].start, "remove one of them"
             )
         name = part[0]
-        if key == "when_matched" and _is_of_a_clause(part):
+        if key == "when_matched" and (
+            name.is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))
+        ):
             # MERGE clauses are written without brackets, too, and have commas of their own.
             comma = Token("punct", ",", source.text.rfind(",", 0, name.start))
             properties[key] = properties[key].part([*properties[key].tokens, comma, *part])
@@ -301,10 +303,6 @@ def _condition(text: str, dialect: str) -> str:
     except (SqlglotError, NotConstantError):
         return text
     return str(value).lower()
-
-
-def _is_of_a_clause(part: list[Token]) -> bool:
-    return part[0].is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))
 
 
 _OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
