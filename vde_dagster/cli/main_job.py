@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vde_dagster.planning.environments.environment import Environment
 
 
+_UI = "See it in Dagster: make ui, then open http://127.0.0.1:3000"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -64,7 +65,7 @@ def run_main_job(
                 )
                 if missing:
                     out.print(missing.sentence())
-                _say_ui(out)
+                out.print(_UI)
                 return 0
             if not yes and (breaks := workspace.plans.breaks_to_accept(plan)):
                 raise UsageError(
@@ -80,7 +81,7 @@ def run_main_job(
                 f"in {time.monotonic() - began:.0f} s."
             )
             _show_rows(workspace, published, plan, out)
-            _say_ui(out)
+            out.print(_UI)
             return 0
     except VdeError as error:
         console.print(f"[red]error:[/] {error}", highlight=False, markup=True, soft_wrap=True)
@@ -175,10 +176,6 @@ def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: 
     result = workspace.query(environment.name, sql)
     out.print(sql)
     show_rows(out, result.columns, result.rows)
-
-
-def _say_ui(out: Any) -> None:
-    out.print("See it in Dagster: make ui, then open http://127.0.0.1:3000")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -17,7 +16,7 @@ from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    pass
 
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
@@ -124,7 +123,10 @@ def on_project(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     def run(project: Path, as_json: bool, debug: bool, **given: Any) -> None:
-        with opened(project) as workspace:
+        from vde_dagster.execution.workspace import Workspace
+
+        announce_spark()
+        with Workspace.open(project) as workspace:
             command(workspace=workspace, output=Output(as_json), **given)
 
     return declared(run, command, [*own, *_COMMON])
@@ -135,19 +137,6 @@ def _common(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug
 
 
 _COMMON = tuple(signature(_common, eval_str=True).parameters.values())
-
-
-@contextmanager
-def opened(project: Path) -> Iterator[Workspace]:
-    """Open a project's workspace and close it afterwards, Spark included."""
-    from vde_dagster.execution.workspace import Workspace
-
-    announce_spark()
-    workspace = Workspace.open(project)
-    try:
-        yield workspace
-    finally:
-        workspace.close()
 
 
 LOGGER: Final = "vde_dagster.spark.session.session"

@@ -58,13 +58,10 @@ class Running(Protocol):
     """A server, within whose block it listens."""
 
     @property
-    def url(self) -> str:
-        """Where it listens."""
-        ...
+    def url(self) -> str: ...
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
-        ...
 
     def __enter__(self) -> Running: ...
 
@@ -86,7 +83,6 @@ class Publisher(Protocol):
         by_address: int,
     ) -> Running:
         """Return the server; the port is 0 for one that is free."""
-        ...
 
     def check_filter(self, text: str) -> None:
         """Make sure that the rows which a token reads can be told by a condition.
@@ -94,7 +90,6 @@ class Publisher(Protocol):
         Raises:
             UsageError: They cannot.
         """
-        ...
 
 
 _PUBLISHERS: Seam[Publisher] = Seam("publishers")
