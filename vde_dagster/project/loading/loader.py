@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest
@@ -21,6 +21,9 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.source import SourceFactory
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.trees import ParsedQueries, collect_rarely
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
 
 
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
@@ -231,10 +234,7 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     load = ProjectLoad(root, use_cache=True)
     if not load.stale():
         return _finish(load, strict)
-    import subprocess
-
-    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(load.root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _read_elsewhere(load.root)
     if done.returncode != 0:
         raise ProjectError(
             f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
@@ -264,6 +264,13 @@ class _ToldError(NamedTuple):
 
 
 _TOLD = list[_ToldError]
+
+
+def _read_elsewhere(root: Path) -> CompletedProcess[str]:
+    import subprocess
+
+    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(root)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def project_hash(root: Path) -> str:
