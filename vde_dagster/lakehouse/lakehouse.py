@@ -112,10 +112,6 @@ class Lakehouse:
             )
         return location, read_metadata(self.files, location, str(ref))
 
-    def table_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]]:
-        """Return (name, Spark SQL type, description) of a table's columns, in order."""
-        return current_columns(self.table_metadata(ref))
-
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
         """Return (name, Spark SQL type, description) of a relation's columns, if any."""
         pointer = self.catalog.pointers([ref]).get(ref)

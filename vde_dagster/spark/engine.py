@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UnknownOutcomeError, UsageError, shortened
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY, fill_summary
+from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY, fill_summary
 from vde_dagster.planning.engine_tasks import (
     AnalysedQuery,
     AuditResult,

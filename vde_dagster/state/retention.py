@@ -42,8 +42,8 @@ from vde_dagster.state.tables.tables import (
     DROPPING,
     LIVE,
     TOMBSTONED,
+    LedgerStore,
     LedgerTable,
-    read_ledger,
 )
 
 
@@ -116,6 +116,7 @@ class RetentionStore:
     database: Database
     plans: PlanStore
     leases: LeaseStore
+    ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
         """Find what nothing reaches; when writing, set tombstones and forget versions."""
@@ -136,10 +137,10 @@ class RetentionStore:
         kept, forgotten = kept_versions(conn, policy, now)
         dead = dead_plans(conn, policy, now, self.plans, self.leases.held(conn))
         reasons = reasons_to_keep(conn, policy, kept, dead, now, self.leases.tables(conn))
-        live = read_ledger(conn, (LIVE,))
+        live = self.ledger.tables((LIVE,), conn)
         unreachable = [table for table in live if table.id not in reasons]
         cap = max(policy.cap_floor, int(len(live) * policy.cap))
-        given_up = read_ledger(conn, (TOMBSTONED, DROPPING))
+        given_up = self.ledger.tables((TOMBSTONED, DROPPING), conn)
         over = [t for t in given_up if t.tombstoned_at and t.tombstoned_at + policy.grace <= now]
         return Mark(
             reasons=reasons,

@@ -14,7 +14,7 @@ from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.changes.views import refresh_change_views
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.catalog import VIEW
-from vde_dagster.lakehouse.publishing.change_views import replace_views
+from vde_dagster.lakehouse.publishing.publish import replace_views
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_other_catalog import Death, Dies, Warehouses

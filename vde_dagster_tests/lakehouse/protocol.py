@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
-from vde_dagster.lakehouse.metadata.fill_summaries import committed_fills
+from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
 from vde_dagster.lakehouse.publishing.publication import Holding, Return
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import (

@@ -23,7 +23,7 @@ from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import remove_branches
-from vde_dagster.lakehouse.metadata.fill_summaries import committed_fills
+from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
 from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef

@@ -15,7 +15,7 @@ from vde_dagster.lakehouse.catalogs.catalog import Swap
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
-from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
+from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
 from vde_dagster_tests.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder

@@ -60,7 +60,7 @@ def test_a_stores_key_is_given_to_it(store: StateStore, tmp_path: Path) -> None:
     pointers = lakehouse.catalog.all_pointers()
     assert all(at.location.startswith("vault://w/") for at in pointers.values())
     assert len(list(tmp_path.rglob("*.metadata.json"))) == 2
-    assert lakehouse.table_columns(A) == [("a", "INT", None)]
+    assert lakehouse.relation_columns(A) == [("a", "INT", None)]
     assert isinstance(lakehouse.load_table(A).io, GuardedStore)
 
 

@@ -10,8 +10,8 @@ from sqlalchemy import func, select
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.metadata.changes import remove_snapshots
+from vde_dagster.lakehouse.metadata.commit_summaries import growth_between
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
-from vde_dagster.lakehouse.publishing.pins import growth_between
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
 from vde_dagster.state.db import schema

@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
-from vde_dagster.lakehouse.metadata.fill_summaries import committed_fills
+from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore

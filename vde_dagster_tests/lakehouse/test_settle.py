@@ -15,7 +15,7 @@ from vde_dagster.execution.apply.table_branches import Target
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
 from vde_dagster.lakehouse.maintenance.fsck import fsck
-from vde_dagster.lakehouse.metadata.fill_summaries import BranchName
+from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.lakehouse.publishing.finish_publication import settle
 from vde_dagster.lakehouse.publishing.table_moves import TableMove
 from vde_dagster.planning.engine_tasks import FillResult

@@ -89,7 +89,7 @@ TYPES = """x INT, `a,b` STRING, `q``t` STRUCT<a: INT, `we ird`: ARRAY<DECIMAL(10
 def test_every_type_and_any_name_is_read_by_spark(scene: Scene) -> None:
     made = scene.table("t", TYPES)
     scene.session.sql(f"INSERT INTO lakehouse.{made.ref} (x, `a,b`) VALUES (1, 'one')")
-    columns = scene.lakehouse.table_columns(made.ref)
+    columns = scene.lakehouse.relation_columns(made.ref)
     selected = ", ".join(quote(name) for name, _, _ in columns)
     sql = f"SELECT {selected} FROM `lakehouse`.{made.ref}"
     names = ["select", "we`ird", 'do"uble', "it's", "ünï✓", "dot.ted", "per%cent", "n" * 200]

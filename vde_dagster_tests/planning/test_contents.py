@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from vde_dagster.lakehouse.publishing.table_history import is_quiet
+from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds.repeatable import reads_clock
 from vde_dagster.planning.table_contents import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.lakehouse.publishing.table_history import is_quiet
+from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of

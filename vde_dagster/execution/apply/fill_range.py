@@ -22,7 +22,7 @@ from vde_dagster.execution.apply.skipping import Looked, Skipping
 from vde_dagster.execution.apply.table_branches import LeftOver, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
 from vde_dagster.execution.warehouse import Warehouse
-from vde_dagster.lakehouse.metadata.fill_summaries import scratch_branch
+from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.missing_intervals import left_to_fill

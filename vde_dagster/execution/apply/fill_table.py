@@ -23,7 +23,7 @@ from vde_dagster.execution.events import (
     ModelStarted,
 )
 from vde_dagster.execution.warehouse import Warehouse
-from vde_dagster.lakehouse.metadata.fill_summaries import BranchName
+from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of

@@ -18,8 +18,8 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
 from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
-from vde_dagster.lakehouse.publishing.table_history import commit_line
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.assign_tables import choose_filler

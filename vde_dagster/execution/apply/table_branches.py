@@ -19,7 +19,7 @@ from vde_dagster.lakehouse.metadata.changes import (
     remove_branches,
     set_branch,
 )
-from vde_dagster.lakehouse.metadata.fill_summaries import (
+from vde_dagster.lakehouse.metadata.commit_summaries import (
     BranchName,
     CommittedFill,
     committed_fills,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
-from vde_dagster.lakehouse.metadata.table_metadata import columns_of
-from vde_dagster.lakehouse.publishing.table_history import (
+from vde_dagster.lakehouse.metadata.commit_summaries import (
     commit_line,
     field_ids,
     identifier_columns,
 )
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import (
     ColumnEvent,
     ColumnPair,

@@ -50,7 +50,7 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
         ConflictError: Production was published meanwhile.
         StoreError: State or catalog cannot be reached.
     """
-    from vde_dagster.lakehouse.publishing.change_views import replace_views
+    from vde_dagster.lakehouse.publishing.publish import replace_views
 
     if not warehouse.lakehouse.catalog.form.keeps_pointers:
         return ChangeViews()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import read_metadata
-from vde_dagster.lakehouse.publishing.pins import growth_between
+from vde_dagster.lakehouse.metadata.commit_summaries import growth_between
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.compare_snapshots import classify
 from vde_dagster.planning.plan.plan import Category, Change

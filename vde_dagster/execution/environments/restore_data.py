@@ -18,11 +18,10 @@ from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot
-from vde_dagster.lakehouse.metadata.fill_summaries import INTERVAL_KEY
+from vde_dagster.lakehouse.metadata.commit_summaries import INTERVAL_KEY, is_quiet
 from vde_dagster.lakehouse.metadata.table_metadata import history
 from vde_dagster.lakehouse.publishing.pins import read_heads
 from vde_dagster.lakehouse.publishing.publication import Return
-from vde_dagster.lakehouse.publishing.table_history import is_quiet
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, HeldState
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of

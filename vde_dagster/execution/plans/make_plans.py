@@ -35,6 +35,7 @@ from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.execution.warehouse import current_user
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     environment_name,
@@ -277,8 +278,7 @@ class Plans:
         said = (*map(str, (*about, *warnings)), *damages(state, environment))
 
         def real_types(table: PhysicalTable) -> dict[str, str]:
-            columns = warehouse.lakehouse.table_columns(table.ref)
-            return {name: type_ for name, type_, _ in columns}
+            return columns_of(warehouse.lakehouse.table_metadata(table.ref), None)
 
         resolved = ForwardOnly(state, options, real_types)
         require_known(options, snapshots)

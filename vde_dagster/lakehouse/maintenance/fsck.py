@@ -31,7 +31,6 @@ from vde_dagster.state.tables.tables import (
     LIVE,
     TOMBSTONED,
     LedgerTable,
-    read_ledger,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class _State:
         store = lakehouse.store
         with store.database.reading() as conn:
             pointers = lakehouse.catalog.all_pointers(conn)
-            ledger = read_ledger(conn, (LIVE, TOMBSTONED, DROPPING, DROPPED))
+            ledger = store.ledger.tables((LIVE, TOMBSTONED, DROPPING, DROPPED), conn)
             tables = {table.id: table for table in ledger}
             pinned: dict[TableRef, set[int]] = {}
             for table_id, snapshot in store.pin_history.kept_snapshots(conn):

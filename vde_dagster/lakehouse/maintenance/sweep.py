@@ -18,7 +18,7 @@ from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.io.manifests import unused_files
 from vde_dagster.lakehouse.maintenance.orphans import find_orphans
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
-from vde_dagster.lakehouse.metadata.fill_summaries import plan_of_branch
+from vde_dagster.lakehouse.metadata.commit_summaries import plan_of_branch
 from vde_dagster.lakehouse.publishing.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, shown_without
 from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces

@@ -158,7 +158,14 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
 def _still_right(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> list[WantedView]:
     """Return the views that the catalog has as they are wanted."""
     known = [view.wanted for view in views if view.behind_since is None]
-    found = each(lambda one: _is_still_right(lakehouse, one), known, _AT_ONCE)
+
+    def is_right(one: WantedView) -> bool:
+        try:
+            return _is_as_wanted(lakehouse, one)
+        except VdeError:
+            return False
+
+    found = each(is_right, known, _AT_ONCE)
     return [one for one, right in zip(known, found, strict=True) if right]
 
 
@@ -207,13 +214,6 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
     after = new_view_metadata(definition, before, "", now_ms)
     after["properties"] = {**after["properties"], HASH: wanted.hash}
     mirror.write(wanted.ref, before, after)
-
-
-def _is_still_right(lakehouse: Lakehouse, wanted: WantedView) -> bool:
-    try:
-        return _is_as_wanted(lakehouse, wanted)
-    except VdeError:
-        return False
 
 
 def _is_as_wanted(lakehouse: Lakehouse, wanted: WantedView) -> bool:

@@ -6,7 +6,7 @@ knows what it holds: whoever moved it noted that in its own publication's transa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
 from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.commit_summaries import rows_in
 from vde_dagster.lakehouse.metadata.table_metadata import (
     MAIN,
     columns_of,
@@ -61,60 +62,6 @@ def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str 
         int(metadata["current-schema-id"]),
         rows_in(snapshot["summary"]) if snapshot is not None else 0,
     )
-
-
-def rows_in(summary: Mapping[str, str]) -> int | None:
-    """Return the number of rows after a commit, as far as its summary says.
-
-    Rows of data files that delete files hide are no rows; a delete by value may hide any number.
-
-    >>> rows_in({"total-records": "9", "total-position-deletes": "2"}), rows_in({})
-    (7, None)
-    """
-    total = summary.get("total-records")
-    if total is None or int(summary.get("total-equality-deletes") or 0):
-        return None
-    return int(total) - int(summary.get("total-position-deletes") or 0)
-
-
-def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
-    """Add up what the commits between two snapshots added and removed, as far as known.
-
-    Rows that a commit writes anew count on both sides. A commit that is taken back counts the other
-    way round: what it removed is there again. Source of the summaries' fields:
-    https://iceberg.apache.org/spec/#optional-snapshot-summary-fields.
-    """
-    left, found = list(history(metadata, before)), list(history(metadata, after))
-    both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
-    forward, back = _counts(found, both, after), _counts(left, both, before)
-    if forward is None or back is None:
-        return Growth(before, None, None)
-    return Growth(before, forward[0] + back[1], forward[1] + back[0])
-
-
-def _counts(
-    line: list[dict[str, Any]], both: Collection[int], newest: int | None
-) -> tuple[int, int] | None:
-    """Count what commits added and removed since the first that two lines share."""
-    added = removed = 0
-    parent = newest
-    for snapshot in line:
-        if snapshot["snapshot-id"] in both:
-            return added, removed
-        summary = snapshot.get("summary", {})
-        if summary.get("operation") != "replace":
-            if "total-records" not in summary or int(summary.get("added-equality-deletes") or 0):
-                return None
-            hidden = _count(summary, "added-position-deletes")
-            hidden -= _count(summary, "removed-position-deletes")
-            added += _count(summary, "added-records")
-            removed += _count(summary, "deleted-records") + hidden
-        parent = snapshot.get("parent-snapshot-id")
-    return (added, removed) if parent is None else None
-
-
-def _count(summary: Mapping[str, str], name: str) -> int:
-    return int(summary.get(name) or 0)
 
 
 def prepare_pins(

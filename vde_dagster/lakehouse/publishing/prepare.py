@@ -14,11 +14,11 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog, Pointer
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.io.locations import next_file, next_name, view_location
 from vde_dagster.lakehouse.metadata.changes import apply_updates
+from vde_dagster.lakehouse.metadata.commit_summaries import growth_between
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.lakehouse.publishing.pins import (
     PreparedPins,
-    growth_between,
     head_in,
     prepare_pins,
 )

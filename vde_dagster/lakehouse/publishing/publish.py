@@ -16,20 +16,29 @@ lost is decided through the publication's row, never guessed.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, PointerMovedError, Swap
 from vde_dagster.lakehouse.publishing.commit import write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
 from vde_dagster.lakehouse.publishing.mirror import follow, want
 from vde_dagster.lakehouse.publishing.pins import write_pins
-from vde_dagster.lakehouse.publishing.prepare import PreparedHolding, PreparedPublication, prepare
+from vde_dagster.lakehouse.publishing.prepare import (
+    PreparedHolding,
+    PreparedPublication,
+    differences,
+    made_views,
+    prepare,
+    ref_of,
+)
 from vde_dagster.lakehouse.publishing.publication import FastForward, Publication, Return
 from vde_dagster.lakehouse.publishing.shown_tables import require_sources
+from vde_dagster.lakehouse.publishing.table_moves import announced_file
 from vde_dagster.lakehouse.publishing.view_ledger import (
     drop_namespace,
     forget_views,
@@ -37,8 +46,11 @@ from vde_dagster.lakehouse.publishing.view_ledger import (
     record_views,
     recorded_namespaces,
 )
+from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.db import schema
 from vde_dagster.state.environments.pin_history import pin_filled, restore_filled
 from vde_dagster.state.fills.table_commits import shown_by_production
 from vde_dagster.state.tables.tables import filled_ranges
@@ -321,3 +333,77 @@ def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -
     for name, owner in recorded_namespaces(conn, lakehouse.catalog.name).items():
         if owner == environment:
             drop_namespace(conn, lakehouse.catalog, name)
+
+
+def replace_views(
+    lakehouse: Lakehouse,
+    environment: Environment,
+    views: Sequence[ViewDefinition],
+    dropped: Sequence[TableRef],
+    who: str,
+) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
+    """Write views of an environment's current version, all of them or none.
+
+    Returns those that changed, and why others have a name that is taken.
+
+    Raises:
+        ConflictError: The environment was published meanwhile.
+    """
+    store, catalog = lakehouse.store, lakehouse.catalog
+    recover(lakehouse)
+    free, taken = [], {}
+    with store.database.reading() as conn:
+        for view in views:
+            try:
+                differences(catalog, conn, [view], (), environment.name)
+            except ConflictError as error:
+                taken[ref_of(view)] = error.message
+            else:
+                free.append(view)
+        found = differences(catalog, conn, free, dropped, environment.name)
+    changed = [ref_of(view) for view in found.created]
+    changed += [ref_of(view) for view, _ in found.replaced]
+    changed += [ref for ref, _ in found.dropped]
+    if not changed:
+        return (), taken
+    now_ms = int(store.database.clock.now().timestamp() * 1000)
+    publication_id = uuid.uuid4().hex
+    made = made_views(lakehouse, found, environment.name, publication_id, now_ms)
+    swaps = [item.swap for item in made]
+    swaps += [Swap(ref, VIEW, at.location, None) for ref, at in found.dropped if at is not None]
+    follows = catalog.form.follows
+    store.publications.intend(
+        publication_id, environment.name, None, who, [announced_file(swap) for swap in swaps]
+    )
+
+    def work(conn: Connection) -> None:
+        _require_current(conn, environment)
+        store.publications.commit(conn, publication_id, environment.version, settled=not follows)
+        catalog.form.decide(catalog, swaps, conn)
+        record_views(conn, catalog.name, publication_id, [item.view for item in made if item.view])
+        forget_views(conn, catalog.name, [ref for ref, _ in found.dropped])
+
+    write_then(
+        lakehouse,
+        [(item.swap.after or "", item.content) for item in made],
+        ("change_views.file.write", "change_views.file.delete"),
+        lambda: store.database.run_transaction(work, name="change_views", idempotent=False),
+        lambda: store.publications.resolve(publication_id) != "aborted",
+    )
+    if follows:
+        settle(lakehouse, publication_id)
+    return tuple(sorted(changed, key=str)), taken
+
+
+def _require_current(conn: Connection, environment: Environment) -> None:
+    head = schema.environments.c
+    query = (
+        select(head.version)
+        .where(head.environment == environment.name, head.live)
+        .with_for_update()
+    )
+    if conn.execute(query).scalar() != environment.version:
+        raise ConflictError(
+            f"'{environment.name}' was published while the views of its changes were written",
+            hint="nothing is lost: whoever published it writes them",
+        )

@@ -20,7 +20,7 @@ from vde_dagster.lakehouse.metadata.changes import (
     move_back,
     widen_columns,
 )
-from vde_dagster.lakehouse.metadata.fill_summaries import TABLE_KEY, plan_of_branch
+from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY, plan_of_branch
 from vde_dagster.lakehouse.metadata.table_metadata import (
     MAIN,
     ancestors,

@@ -10,7 +10,7 @@ from vde_dagster.base.names import quote, string_literal
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.io.locations import table_location
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.lakehouse.metadata.fill_summaries import TABLE_KEY
+from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.snapshots.snapshot import Snapshot

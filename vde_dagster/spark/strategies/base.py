@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from vde_dagster.base.names import quote
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError, ExecutionError
-from vde_dagster.lakehouse.metadata.fill_summaries import PLAN_KEY, scratch_branch
-from vde_dagster.lakehouse.publishing.table_history import is_quiet
+from vde_dagster.lakehouse.metadata.commit_summaries import PLAN_KEY, is_quiet, scratch_branch
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds import meaning_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY
+from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource

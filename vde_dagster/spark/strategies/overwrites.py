@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY
+from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval

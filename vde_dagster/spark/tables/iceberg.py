@@ -20,7 +20,7 @@ from vde_dagster.lakehouse.metadata.changes import (
     move_back,
     remove_branches,
 )
-from vde_dagster.lakehouse.metadata.fill_summaries import FILL_KEY, SUMMARY_KEYS
+from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY, SUMMARY_KEYS
 from vde_dagster.lakehouse.metadata.table_metadata import (
     ancestors,
     current_schema,

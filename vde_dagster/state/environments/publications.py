@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -232,17 +232,12 @@ def _file_values(file: PublishedFile) -> list[Any]:
 
 def _file(values: list[Any]) -> PublishedFile:
     """Read a file's values; older code wrote the first three only."""
-    known = [*values, *[None] * (10 - len(values))]
-    location, previous, kind, place, branch, table_id, back, into, snapshot_id, widened = known
-    return PublishedFile(
-        location,
-        previous,
-        kind,
-        TableRef(*place) if place else None,
-        branch,
-        table_id,
-        ReturnedTo(back[0], back[1], load_filled(back[2])) if back else None,
-        into,
-        snapshot_id,
-        tuple((name, type_) for name, type_ in widened or ()),
+    known: Any = PublishedFile(*values)
+    back = known.returned
+    read: PublishedFile = replace(
+        known,
+        ref=TableRef(*known.ref) if known.ref else None,
+        returned=ReturnedTo(back[0], back[1], load_filled(back[2])) if back else None,
+        widened=tuple(map(tuple, known.widened or ())),
     )
+    return read

@@ -17,7 +17,6 @@ from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.table_contents import load_parent_gaps
 from vde_dagster.planning.tables.table import (
     PREVIEW_PREFIX,
-    ParentGaps,
     Part,
     PhysicalColumn,
     PhysicalTable,
@@ -302,10 +301,25 @@ def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTab
     filled, parts = filled_ranges(conn, ids), read_parts(conn, ids)
     lacks = among(conn, _PARENT_GAPS, _TABLE.table_id, ids)
     missing = {row.table_id: load_parent_gaps(row.lacks) for row in lacks}
-    return [
-        _table(row, filled.get(key, IntervalSet()), missing.get(key, {}), parts.get(key, ()))
-        for row, key in zip(rows, ids, strict=True)
-    ]
+    found = []
+    for row, key in zip(rows, ids, strict=True):
+        stored = load_columns(row.columns)
+        table = PhysicalTable(
+            id=key,
+            ref=TableRef(row.namespace, parse_place(row.name)[0]),
+            fill_version=row.fill_version,
+            columns=stored.columns,
+            snapshot_id=row.snapshot_id,
+            intervals=filled.get(key, IntervalSet()),
+            created=row.created,
+            preview=stored.preview,
+            computed_from=stored.computed_from,
+            mixed=stored.mixed,
+            lacks=missing.get(key, {}),
+            parts=parts.get(key, ()),
+        )
+        found.append(table)
+    return found
 
 
 def filled_ranges(conn: Connection, ids: Iterable[str]) -> dict[str, IntervalSet]:
@@ -321,27 +335,6 @@ def parse_place(name: str) -> tuple[str, str | None]:
     """Split the name under which the ledger has a table: its own, and a preview's branch."""
     own, _, rest = name.rpartition(f"@{PREVIEW_PREFIX}")
     return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
-
-
-def _table(
-    row: Row[Any], filled: IntervalSet, lacks: ParentGaps, parts: tuple[Part, ...]
-) -> PhysicalTable:
-    stored = load_columns(row.columns)
-    name, _ = parse_place(row.name)
-    return PhysicalTable(
-        id=row.table_id,
-        ref=TableRef(row.namespace, name),
-        fill_version=row.fill_version,
-        columns=stored.columns,
-        snapshot_id=row.snapshot_id,
-        intervals=filled,
-        created=row.created,
-        preview=stored.preview,
-        computed_from=stored.computed_from,
-        mixed=stored.mixed,
-        lacks=lacks,
-        parts=parts,
-    )
 
 
 _ENTRY = schema.entries.c
@@ -377,10 +370,21 @@ class LedgerStore:
     database: Database
     leases: LeaseStore
 
-    def tables(self, statuses: Iterable[str] = (LIVE,)) -> list[LedgerTable]:
+    def tables(
+        self, statuses: Iterable[str] = (LIVE,), connection: Connection | None = None
+    ) -> list[LedgerTable]:
         """Return the physical tables with one of the statuses, oldest first."""
-        with self.database.reading() as conn:
-            return read_ledger(conn, statuses)
+        query = (
+            select(schema.tables)
+            .where(_TABLE.status.in_(list(statuses)))
+            .order_by(_TABLE.registered_at, _TABLE.namespace, _TABLE.name)
+        )
+        found = []
+        for row in self.database.rows(query, connection):
+            name, branch = parse_place(row.name)
+            ref = TableRef(row.namespace, name)
+            found.append(made_of(LedgerTable, row, id=row.table_id, ref=ref, branch=branch))
+        return found
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
         """Claim a tombstoned table for deletion, unless somebody shows or writes it."""
@@ -415,20 +419,3 @@ class LedgerStore:
                 conn.execute(delete(table).where(table.c.table_id == table_id))
 
         self.database.run_transaction(work, name="janitor.dropped")
-
-
-def read_ledger(conn: Connection, statuses: Iterable[str]) -> list[LedgerTable]:
-    """Return the tables with one of the statuses, oldest first."""
-    table = schema.tables.c
-    query = (
-        select(schema.tables)
-        .where(table.status.in_(list(statuses)))
-        .order_by(table.registered_at, table.namespace, table.name)
-    )
-    return [_ledger_table(row) for row in conn.execute(query)]
-
-
-def _ledger_table(row: Row[Any]) -> LedgerTable:
-    name, branch = parse_place(row.name)
-    ref = TableRef(row.namespace, name)
-    return made_of(LedgerTable, row, id=row.table_id, ref=ref, branch=branch)

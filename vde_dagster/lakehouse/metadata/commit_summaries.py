@@ -1,0 +1,254 @@
+"""Summaries of Iceberg commits: those that fills write, with names of their branches, and what any
+tell.
+
+Sources: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields and, for row lineage,
+https://iceberg.apache.org/spec/#row-lineage.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.tables.pinned_reads import KeptCommit
+from vde_dagster.state.environments.pins import Growth
+
+PLAN_KEY = "vde.plan"
+TABLE_KEY = "vde.table"
+"""The physical table's id, among a table's own properties too."""
+INTERVAL_KEY = "vde.interval"
+KIND_KEY = "vde.kind"
+FILL_KEY = "vde.fill"
+"""A key that tells a fill's own commit from every other."""
+SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY)
+
+
+def fill_summary(
+    plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str
+) -> dict[str, str]:
+    """Return the summary of a fill's commit."""
+    return {
+        PLAN_KEY: plan_id,
+        TABLE_KEY: table_id,
+        INTERVAL_KEY: str(interval),
+        KIND_KEY: kind,
+        FILL_KEY: fill_id,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedFill:
+    """A fill that an Iceberg commit's summary tells of."""
+
+    plan_id: str
+    table_id: str
+    interval: Interval
+    iceberg_snapshot_id: int
+    rows: int | None
+
+
+def committed_fills(metadata: dict[str, Any], branch: str | None = None) -> list[CommittedFill]:
+    """Return the fills on a branch (or `main`), newest first, from the commits' summaries."""
+    return [
+        CommittedFill(
+            plan_id=said[PLAN_KEY],
+            table_id=said.get(TABLE_KEY, ""),
+            interval=Interval.parse(said[INTERVAL_KEY]),
+            iceberg_snapshot_id=int(snapshot["snapshot-id"]),
+            rows=int(said["added-records"]) if "added-records" in said else None,
+        )
+        for snapshot in history(metadata, head_of(metadata, branch))
+        if (said := snapshot.get("summary", {})).keys() >= {PLAN_KEY, INTERVAL_KEY}
+    ]
+
+
+PREFIX = "vde_"
+_PARTS = re.compile(r"vde_(?P<plan>.+)_(?P<attempt>\d+)(?P<shared>s?)")
+_SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchName:
+    """The parts of a branch's name.
+
+    An attempt that stalls past its lease goes on writing to its own branch, which nobody
+    publishes: whoever took over has another one. That is what fences Iceberg's own commits.
+
+    Args:
+        shared: Whether it was computed from published data alone, so that another plan may take
+            over what is on it.
+    """
+
+    plan_id: str
+    attempt: int
+    shared: bool
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.plan_id}_{self.attempt}{'s' if self.shared else ''}"
+
+
+def parse_branch(name: str) -> BranchName | None:
+    """Read a branch's name; None for one that no attempt made."""
+    match = _PARTS.fullmatch(name)
+    if match is None:
+        return None
+    return BranchName(match["plan"], int(match["attempt"]), bool(match["shared"]))
+
+
+def scratch_branch(plan_id: str) -> str:
+    """Name a branch on which one write is put together before it is put in place at once.
+
+    No attempt takes it over; what a killed process leaves of it, the janitor removes.
+    """
+    return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
+
+
+def plan_of_branch(name: str) -> str | None:
+    """Return the id of the plan that made a branch, if its name is one that plans give.
+
+    >>> plan_of_branch("vde_prod-1f_12s"), plan_of_branch(scratch_branch("prod-1f"))
+    ('prod-1f', 'prod-1f')
+    >>> plan_of_branch("theirs") is None
+    True
+    """
+    if not name.startswith(PREFIX):
+        return None
+    match = _PARTS.fullmatch(name) or _SCRATCH.fullmatch(name)
+    return match["plan"] if match else name.removeprefix(PREFIX)
+
+
+def rows_in(summary: Mapping[str, str]) -> int | None:
+    """Return the number of rows after a commit, as far as its summary says.
+
+    Rows of data files that delete files hide are no rows; a delete by value may hide any number.
+
+    >>> rows_in({"total-records": "9", "total-position-deletes": "2"}), rows_in({})
+    (7, None)
+    """
+    total = summary.get("total-records")
+    if total is None or int(summary.get("total-equality-deletes") or 0):
+        return None
+    return int(total) - int(summary.get("total-position-deletes") or 0)
+
+
+def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
+    """Add up what the commits between two snapshots added and removed, as far as known.
+
+    Rows that a commit writes anew count on both sides. A commit that is taken back counts the other
+    way round: what it removed is there again.
+    """
+    left, found = list(history(metadata, before)), list(history(metadata, after))
+    both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
+    forward, back = _counts(found, both, after), _counts(left, both, before)
+    if forward is None or back is None:
+        return Growth(before, None, None)
+    return Growth(before, forward[0] + back[1], forward[1] + back[0])
+
+
+def _counts(
+    line: list[dict[str, Any]], both: Collection[int], newest: int | None
+) -> tuple[int, int] | None:
+    """Count what commits added and removed since the first that two lines share."""
+    added = removed = 0
+    parent = newest
+    for snapshot in line:
+        if snapshot["snapshot-id"] in both:
+            return added, removed
+        summary = snapshot.get("summary", {})
+        if summary.get("operation") != "replace":
+            if "total-records" not in summary or int(summary.get("added-equality-deletes") or 0):
+                return None
+            hidden = _count(summary, "added-position-deletes")
+            hidden -= _count(summary, "removed-position-deletes")
+            added += _count(summary, "added-records")
+            removed += _count(summary, "deleted-records") + hidden
+        parent = snapshot.get("parent-snapshot-id")
+    return (added, removed) if parent is None else None
+
+
+def _count(summary: Mapping[str, str], name: str) -> int:
+    return int(summary.get(name) or 0)
+
+
+_COUNTS = (
+    "added-data-files",
+    "deleted-data-files",
+    "added-delete-files",
+    "removed-delete-files",
+    "added-dvs",
+    "removed-dvs",
+    "added-records",
+    "deleted-records",
+    "added-position-deletes",
+    "removed-position-deletes",
+    "added-equality-deletes",
+    "removed-equality-deletes",
+)
+
+
+def commit_line(
+    metadata: dict[str, Any], head: int | None, table_id: str = ""
+) -> tuple[KeptCommit, ...]:
+    """Return a table's commits from a head back, as far as they are kept; fills name its id."""
+    return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
+
+
+def _commit(snapshot: Mapping[str, Any], table_id: str) -> KeptCommit:
+    summary = snapshot.get("summary", {})
+    moved = [_count(summary, name) for name in ("added-records", "deleted-records")]
+    return KeptCommit(
+        int(snapshot["snapshot-id"]),
+        snapshot.get("parent-snapshot-id"),
+        is_quiet(summary),
+        PLAN_KEY in summary and summary.get(TABLE_KEY) == table_id,
+        summary.get("operation") == "append",
+        int(snapshot.get("sequence-number") or 0),
+        any(summary.get(name, "") != "0" for name in _DELETES),
+        sum(moved) if "total-records" in summary else None,
+        rows_in(summary),
+        # Writing of format version 3 gives ids to the rows of before, too.
+        snapshot.get("first-row-id") is not None,
+    )
+
+
+def is_quiet(summary: dict[str, str]) -> bool:
+    """Say whether a commit's summary tells that no row came or went.
+
+    `replace` is Iceberg's word for files that were written anew with the same rows
+    (https://iceberg.apache.org/spec/#snapshots). Of others the counts say it, which writers may
+    leave out: one without totals says nothing.
+
+    >>> is_quiet({"operation": "replace", "added-records": "5", "deleted-records": "5"})
+    True
+    >>> is_quiet({"operation": "append", "total-records": "5"}), is_quiet({"operation": "append"})
+    (True, False)
+    """
+    if summary.get("operation") == "replace":
+        return True
+    if "total-records" not in summary:
+        return False
+    return all(_count(summary, name) == 0 for name in _COUNTS)
+
+
+_DELETES = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
+
+
+def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]:
+    """Return the ids by name of a table's columns in one of its schemas."""
+    wanted = metadata["current-schema-id"] if schema_id is None else schema_id
+    found = (one for one in metadata["schemas"] if int(one["schema-id"]) == int(wanted))
+    return {field["name"]: int(field["id"]) for one in found for field in one["fields"]}
+
+
+def identifier_columns(metadata: dict[str, Any]) -> tuple[str, ...]:
+    """Return the columns of a table's current schema that it says identify a row."""
+    ids = field_ids(metadata, None)
+    schemas = metadata["schemas"]
+    current = next(one for one in schemas if one["schema-id"] == metadata["current-schema-id"])
+    wanted = set(current.get("identifier-field-ids", ()))
+    return tuple(name for name, field in ids.items() if field in wanted)
