@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError, UnitTestFailedError
 from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.early_fills import without_early
@@ -43,7 +44,6 @@ from vde_dagster.planning.environments.environment import (
     require_changeable,
 )
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
-from vde_dagster.planning.intervals.interval import utc
 from vde_dagster.planning.plan.forward_only import (
     ForwardOnly,
     is_concerned,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.times import utc
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.unit_testing.run_test import ctes_of, rows_of, run_test
-from vde_dagster.planning.intervals.interval import utc
 from vde_dagster.project.files import replacing
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.macros.expansion import MacroScope

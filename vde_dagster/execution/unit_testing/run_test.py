@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.times import utc
 from vde_dagster.errors import ExecutionError, ProjectError, shortened
-from vde_dagster.planning.intervals.interval import Interval, utc
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.model import Model, TestTable, UnitTest
 from vde_dagster.project.selection import Changed, select
 from vde_dagster.sql.scanner import SourceText, scan

@@ -12,8 +12,7 @@ from datetime import datetime, timezone
 from functools import reduce
 from operator import attrgetter, or_
 
-from vde_dagster.base.times import instant_text, parse_instant, range_text
-from vde_dagster.base.times import utc as utc
+from vde_dagster.base.times import instant_text, parse_instant, range_text, utc
 from vde_dagster.errors import UsageError
 
 

@@ -63,10 +63,10 @@ class TimeColumn:
         if kind == "date":
             interval = self._in_steps(interval, "%d", "a DATE")
             return _between(column, *_literals("DATE", "%Y-%m-%d", interval))
-        if kind == "string" or kind.startswith(("varchar", "char", "string ")):
-            return self._formatted(column, interval, _DEFAULT_TEXT, string_literal)
         if kind in _INTEGERS:
-            return self._formatted(column, interval, _DEFAULT_NUMBER, lambda text: str(int(text)))
+            return self._formatted(column, interval, lambda text: str(int(text)))
+        if self._is_formatted:
+            return self._formatted(column, interval, string_literal)
         raise ExecutionError(
             f"the time column '{self.name}' is of type {self.type}, which holds no time",
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
@@ -82,17 +82,13 @@ class TimeColumn:
         text = f"CAST({quote(self.name)} AS STRING)"
         form = string_literal(spark_format(self.pattern))
         instant = f"to_timestamp_ntz({text}, {form})"
-        return (
-            TimeColumn(self.name, "timestamp_ntz")
-            .condition(interval)
-            .replace(quote(self.name), instant)
-        )
+        plain = TimeColumn(self.name, "timestamp_ntz").condition(interval)
+        return plain.replace(quote(self.name), instant)
 
     @property
     def _is_formatted(self) -> bool:
-        return self.type.lower() in _INTEGERS or self.type.lower().startswith(
-            ("string", "varchar", "char")
-        )
+        kind = self.type.lower()
+        return kind in _INTEGERS or kind.startswith(("string", "varchar", "char"))
 
     @property
     def pattern(self) -> str:
@@ -100,10 +96,8 @@ class TimeColumn:
         default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
         return expand(self.format or default)
 
-    def _formatted(
-        self, column: str, interval: Interval, default: str, literal: Callable[[str], str]
-    ) -> str:
-        text = expand(self.format or default)
+    def _formatted(self, column: str, interval: Interval, literal: Callable[[str], str]) -> str:
+        text = self.pattern
         wrong = problem(text)
         if wrong is not None:
             raise ExecutionError(
@@ -164,9 +158,8 @@ def _format(instant: datetime, pattern: str) -> str:
 
 def _floor(instant: datetime, finest: str) -> datetime:
     keep = FINEST_FIRST[::-1].index(finest)
-    parts = ("month", "day", "hour", "minute", "second", "microsecond")
-    defaults = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
-    return instant.replace(**{name: defaults[name] for name in parts[keep:]})  # type: ignore[arg-type]
+    first = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+    return instant.replace(**dict([*first.items()][keep:]))  # type: ignore[arg-type]
 
 
 def _next(instant: datetime, finest: str) -> datetime:
