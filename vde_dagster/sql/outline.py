@@ -6,8 +6,11 @@ DISTINCT, ORDER BY and LIMIT come after the filter, so they move out of the subq
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.reading import read_statements
 from vde_dagster.sql.trees import untranslated
 
@@ -54,10 +57,13 @@ class SelectPieces:
     def _kind(self, index: int) -> TokenType | None:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
-    def _slice(self, start: int, end: int) -> str:
+    def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
+        """Return the text of some tokens, with edits whose offsets are those of the whole text."""
         if start >= end:
             return ""
-        return self._text[self._tokens[start].start : self._tokens[end - 1].end + 1]
+        first, last = self._tokens[start].start, self._tokens[end - 1].end + 1
+        inside = (Edit(edit.start - first, edit.end - first, edit.text) for edit in edits)
+        return apply_edits(self._text[first:last], inside)
 
     def _back_to_select(self, index: int) -> int:
         depth = 0
@@ -108,6 +114,7 @@ class SelectPieces:
 
 
 _CONDITION = "`_qualify`"
+_DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 def without_qualify(text: str) -> str:
@@ -134,7 +141,7 @@ class _Select(SelectPieces):
         windows = self._until(behind, ENDS | TAIL)
         self._windows = (behind, windows)
         self._tail = (windows, self._until(windows, ENDS))
-        if self._is_branch():
+        if self._kind(self._begin - 1) in (*SETS, T.ALL, T.DISTINCT):
             self._tail = (windows, windows)  # What follows sorts the whole set operation.
         self._body = (self._list[1], qualify)
 
@@ -145,41 +152,27 @@ class _Select(SelectPieces):
         hidden = [f"({self._condition_text()}) AS {_CONDITION}"]
         tail, keys = self._tail_text()
         hidden += [f"{key} AS {name}" for name, key in keys]
-        inner = " ".join(
-            piece
-            for piece in (
-                f"SELECT {hints}{self._slice(*self._list)}, {', '.join(hidden)}",
-                self._slice(*self._body),
-                self._slice(*self._windows),
-            )
-            if piece
-        )
+        select = f"SELECT {hints}{self._slice(*self._list)}, {', '.join(hidden)}"
+        pieces = (select, self._slice(*self._body), self._slice(*self._windows))
+        inner = " ".join(piece for piece in pieces if piece)
         dropped = ", ".join([_CONDITION, *(name for name, _ in keys)])
         outer = f"SELECT {distinct}* EXCEPT ({dropped}) FROM ({inner}) AS `_t` WHERE {_CONDITION}"
         begin = self._tokens[self._begin].start
         end = self._tokens[self._tail[1] - 1].end + 1
         return f"{self._text[:begin]}{outer}{tail}{self._text[end:]}"
 
-    def _is_branch(self) -> bool:
-        """Say whether a set operation stands before the SELECT, at its level."""
-        return self._kind(self._begin - 1) in (*SETS, T.ALL, T.DISTINCT)
-
     def _condition_text(self) -> str:
         """Return the condition, with expressions in place of the aliases that it names."""
         aliases = self.aliases()
-        start, end = self._condition
-        done = self._tokens[start].start
-        pieces = []
-        for index in range(start, end):
+        edits = []
+        for index in range(*self._condition):
             token = self._tokens[index]
             if token.token_type not in NAMES or self._kind(index - 1) == T.DOT:
                 continue
             meant = aliases.get(self._name(index))
-            if meant is None or self._kind(index + 1) in (T.DOT, T.L_PAREN):
-                continue
-            pieces += [self._text[done : token.start], f"({meant})"]
-            done = token.end + 1
-        return "".join([*pieces, self._text[done : self._tokens[end - 1].end + 1]])
+            if meant is not None and self._kind(index + 1) not in (T.DOT, T.L_PAREN):
+                edits.append(Edit(token.start, token.end + 1, f"({meant})"))
+        return self._slice(*self._condition, edits)
 
     def _tail_text(self) -> tuple[str, list[tuple[str, str]]]:
         """Return ORDER BY and LIMIT for outside, and the sort keys to be computed inside."""
@@ -187,8 +180,7 @@ class _Select(SelectPieces):
         if start == end:
             return "", []
         keys: list[tuple[str, str]] = []
-        pieces = []
-        done = self._tokens[start].start
+        edits = []
         index = start
         while index < end:
             if self._kind(index) not in TAIL - {T.LIMIT, T.OFFSET}:
@@ -196,22 +188,16 @@ class _Select(SelectPieces):
                 continue
             stop = min(self._until(index + 1, TAIL), end)
             for first, last in self._items(index + 1, stop):
-                last = self._without_direction(first, last)
+                while last - 1 > first and self._tokens[last - 1].text.upper() in _DIRECTIONS:
+                    last -= 1
                 if self._is_output(first, last):
                     continue
                 name = f"`_order{len(keys)}`"
                 keys.append((name, self._slice(first, last)))
-                pieces += [self._text[done : self._tokens[first].start], name]
-                done = self._tokens[last - 1].end + 1
+                begin, behind = self._tokens[first].start, self._tokens[last - 1].end + 1
+                edits.append(Edit(begin, behind, name))
             index = stop
-        pieces.append(self._text[done : self._tokens[end - 1].end + 1])
-        return " " + "".join(pieces), keys
-
-    def _without_direction(self, first: int, last: int) -> int:
-        words = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
-        while last - 1 > first and self._tokens[last - 1].text.upper() in words:
-            last -= 1
-        return last
+        return f" {self._slice(start, end, edits)}", keys
 
     def _is_output(self, first: int, last: int) -> bool:
         if last - first != 1:

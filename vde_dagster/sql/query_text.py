@@ -71,7 +71,8 @@ def one_line(
         elif piece == "-":
             blank = blank or before == _SIGN  # Two of them would begin a comment.
         else:
-            piece = _tidy(piece)
+            if len(piece) > 2 and not set(piece) & {"'", '"'} and piece[0] != "`":
+                piece = " ".join(piece.split())  # An operator, hint or keyword.
             if adjacent and piece[0] in "'\"" and before[-1:] == piece[0]:
                 blank = False
         shifts = piece == before and piece in ("<", ">")  # They may be parts of one operator.
@@ -98,10 +99,3 @@ def _is_value(token: str) -> bool:
     if token[-1:].isalnum() or token[-1:] == "_":
         return token.rsplit(None, 1)[-1].upper() not in CLAUSE_WORDS
     return token[-1:] in (")", "]", "}", "'", '"', "`", ".") and token != "."
-
-
-def _tidy(piece: str) -> str:
-    """Return a string as it is; an operator, hint or keyword with single blanks."""
-    if len(piece) < 3 or piece[0] == "`" or "'" in piece or '"' in piece:
-        return piece
-    return " ".join(piece.split())

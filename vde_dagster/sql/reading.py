@@ -149,8 +149,10 @@ def is_misread(text: str) -> bool:
         called = following.token_type == TokenType.L_PAREN
         if called and name in _FUNCTIONS:
             return True
-        if called and name in ("date_trunc", "trunc") and not _has_plain_unit(text, token.end + 1):
-            return True
+        if called and name in ("date_trunc", "trunc"):
+            arguments = text[token.end + 1 : text.find(")", token.end + 1)].lower()
+            if not any(f"'{unit}'" in arguments for unit in _UNITS):
+                return True
         strings = token.token_type == following.token_type == TokenType.STRING
         if strings and following.start == token.end + 1:
             return True  # '' within a string is a quote in Spark 4.
@@ -158,9 +160,3 @@ def is_misread(text: str) -> bool:
             return True
     made = as_written(text, tokens)
     return made.doubt is not None or with_brackets(made.tokens) is not made.tokens
-
-
-def _has_plain_unit(text: str, bracket: int) -> bool:
-    """Whether a unit in full stands in the call that begins at a bracket."""
-    call = text[bracket : text.find(")", bracket)].lower()
-    return any(f"'{unit}'" in call for unit in _UNITS)

@@ -155,8 +155,10 @@ class _Reader:
     def _other(self, token: Token, kind: TokenType | None) -> None:
         if kind == T.COLLATE:
             self._doubt = "COLLATE"
-        elif kind == T.UNKNOWN and self._after_is():
-            _retext(token, T.STRING, "UNKNOWN")
+        elif kind == T.UNKNOWN:
+            before = [t.token_type for t in self._out[-2:]]
+            if before[-1:] == [T.IS] or before == [T.IS, T.NOT]:
+                _retext(token, T.STRING, "UNKNOWN")
         self._out.append(token)
 
     def _plus(self, token: Token, following: TokenType | None) -> Token:
@@ -168,10 +170,6 @@ class _Reader:
         number = following == T.NUMBER and T.DCOLON not in self._kinds
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
         return like(token, T.PIPE_SLASH, "+") if signs and not number else token
-
-    def _after_is(self) -> bool:
-        before = [t.token_type for t in self._out[-2:]]
-        return before[-1:] == [T.IS] or before == [T.IS, T.NOT]
 
     def _shift(self, index: int) -> int:
         """Give `>>>`, which SQLGlot does not know, the sign of an operator that Spark has not."""
@@ -354,7 +352,7 @@ class Calls:
                 if borders[0] == inside[1]:  # TRIM(BOTH FROM s)
                     self.changes[borders.pop(0)] = _away
         for border in borders:
-            self.changes[border] = _as_comma
+            self.changes[border] = lambda token: _retext(token, T.COMMA, ",")
 
     def _unit_argument(self, index: int) -> None:
         """Turn the unit of `TIMESTAMPADD(DAY, 1, ts)` into a string."""
@@ -362,10 +360,6 @@ class Calls:
         commas = [i for i in inside if self._in[i].token_type == T.COMMA]
         if len(commas) == 2 and commas[0] == index + 3 and self._in[index + 2].text.isidentifier():
             self.changes[index + 2] = _as_string
-
-
-def _as_comma(token: Token) -> None:
-    _retext(token, T.COMMA, ",")
 
 
 def _as_string(token: Token) -> None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
-from vde_dagster.semantics.binding.calls import DIVISIONS
+from vde_dagster.semantics.binding.calls import COMPARISONS, DIVISIONS
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import infer, type_class
 
@@ -74,20 +74,12 @@ def _total(e: exp.Anonymous) -> Finding | None:
 def _comparison(e: exp.Binary) -> Finding | None:
     left, right = e.this, e.expression
     if isinstance(left, exp.Null) or isinstance(right, exp.Null):
-        if e.__class__ is exp.NullSafeEQ or e.__class__ is exp.NullSafeNEQ:
+        if isinstance(e, exp.NullSafeEQ | exp.NullSafeNEQ):
             return None
         word = "IS NOT NULL" if e.__class__ is exp.NEQ else "IS NULL"
         message = "a comparison with NULL is never true"
         return finding("compared with null", e, message, f"write … {word}", certain=False)
     return _apart(e, left, [right])
-
-
-def _between(e: exp.Between) -> Finding | None:
-    return _apart(e, e.this, [e.args["low"], e.args["high"]])
-
-
-def _in(e: exp.In) -> Finding | None:
-    return _apart(e, e.this, [x for x in e.expressions if not isinstance(x, exp.Query)])
 
 
 def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | None:
@@ -176,7 +168,8 @@ def _crossed(e: exp.Join) -> Finding | None:
     table, select = e.this, e.parent
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         return None
-    if not table.args.get("db") and table.name.lower() in _ctes(e):
+    ctes = {cte.alias.lower() for cte in e.root().find_all(exp.CTE)}
+    if not table.args.get("db") and table.name.lower() in ctes:
         return None  # It may be of one row.
     name = table.alias_or_name.lower()
     where = select.args.get("where") if select is not None else None
@@ -191,10 +184,6 @@ def _crossed(e: exp.Join) -> Finding | None:
         f"write JOIN {table.name} ON …, or CROSS JOIN {table.name} where it is meant",
         certain=False,
     )
-
-
-def _ctes(e: exp.Expr) -> set[str]:
-    return {cte.alias.lower() for cte in e.root().find_all(exp.CTE)}
 
 
 def _literal(e: exp.Literal) -> Finding | None:
@@ -233,8 +222,8 @@ def _shown(e: exp.Expr) -> str:
 
 _CHECKS: dict[type, Callable[..., Finding | None]] = {
     exp.Anonymous: _total,
-    exp.Between: _between,
-    exp.In: _in,
+    exp.Between: lambda e: _apart(e, e.this, [e.args["low"], e.args["high"]]),
+    exp.In: lambda e: _apart(e, e.this, [x for x in e.expressions if not isinstance(x, exp.Query)]),
     exp.Where: _condition,
     exp.Having: _condition,
     exp.Qualify: _condition,
@@ -242,8 +231,5 @@ _CHECKS: dict[type, Callable[..., Finding | None]] = {
     exp.Join: _crossed,
     **dict.fromkeys(DIVISIONS, _division),
     exp.Literal: _literal,
-    **dict.fromkeys(
-        (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
-        _comparison,
-    ),
+    **dict.fromkeys(COMPARISONS, _comparison),
 }

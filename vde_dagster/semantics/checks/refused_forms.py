@@ -31,12 +31,8 @@ _LARGEST_FLOAT = 3.4028235677973366e38
 def refused_forms(tree: exp.Expr) -> Iterator[Finding]:
     """Look at every part of a query that has such a form."""
     for e in tree.walk():
-        for where, message, hint in _FORMS.get(e.__class__, _nothing)(e):
+        for where, message, hint in _FORMS[e.__class__](e) if e.__class__ in _FORMS else ():
             yield finding(_RULE, where, message, hint)
-
-
-def _nothing(e: exp.Expr) -> _Said:
-    return iter(())
 
 
 def _ctes(e: exp.With) -> _Said:
@@ -91,19 +87,14 @@ def _sample(e: exp.TableSample) -> _Said:
     percent = e.args.get("percent")
     if isinstance(percent, exp.Literal) and _number(percent) > 100:
         yield percent, "TABLESAMPLE takes at most 100 PERCENT", "write a smaller share"
-    one, of = (e.args.get(f"bucket_{name}") for name in ("numerator", "denominator"))
-    if isinstance(one, exp.Literal) and isinstance(of, exp.Literal) and _more(one, of):
-        yield (
-            one,
-            f"there is no BUCKET {one.this} OUT OF {of.this}",
-            "write TABLESAMPLE (10 PERCENT)",
-        )
+    bucket = [e.args.get(f"bucket_{name}") for name in ("numerator", "denominator")]
+    known = [part for part in bucket if isinstance(part, exp.Literal)]
+    one, of = map(_number, known) if len(known) == 2 else (1, 1)
+    if one > of or of == 0:
+        what = f"there is no BUCKET {known[0].this} OUT OF {known[1].this}"
+        yield known[0], what, "write TABLESAMPLE (10 PERCENT)"
     if e.args.get("bucket_field") is not None:
         yield e.args["bucket_field"], "TABLESAMPLE takes no column after ON", "leave ON out"
-
-
-def _more(one: exp.Literal, of: exp.Literal) -> bool:
-    return _number(one) > _number(of) or _number(of) == 0
 
 
 def _time_travel(e: exp.Version) -> _Said:
@@ -115,11 +106,8 @@ def _time_travel(e: exp.Version) -> _Said:
 
 def _quantified(e: exp.Any | exp.All) -> _Said:
     if isinstance(e.this, exp.Tuple) and not e.this.expressions:
-        yield (
-            e.parent or e,
-            f"there is nothing in the brackets of {e.key.upper()}",
-            "write patterns",
-        )
+        what = f"there is nothing in the brackets of {e.key.upper()}"
+        yield e.parent or e, what, "write patterns"
 
 
 def _escape(e: exp.Escape) -> _Said:
@@ -188,14 +176,11 @@ def _window(e: exp.Window) -> _Said:
     if isinstance(e.this, exp.Identifier):  # It is a definition.
         return
     call = e.this.this if isinstance(e.this, exp.Filter) else e.this
-    if isinstance(call, exp.Anonymous) and any(
-        isinstance(a, exp.Distinct) for a in call.expressions
-    ):
-        yield (
-            call,
-            f"'{name_of_call(call)}' is given DISTINCT and has OVER, which Spark cannot compute",
-            "group in a subquery and join it, or write size(collect_set(…) OVER (…)) for a count",
-        )
+    arguments = call.expressions if isinstance(call, exp.Anonymous) else ()
+    if any(isinstance(argument, exp.Distinct) for argument in arguments):
+        what = f"'{name_of_call(call)}' is given DISTINCT and has OVER, which Spark cannot compute"
+        hint = "group in a subquery and join it, or write size(collect_set(…) OVER (…)) for a count"
+        yield call, what, hint
     used = e.args.get("alias")
     if used is None:
         return

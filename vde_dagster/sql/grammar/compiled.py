@@ -105,13 +105,13 @@ class ClassFile:
         return self._pool[index][1]
 
     def _text(self, index: int) -> str:
-        return _modified_utf8(self._value(index))
+        # Java's UTF-8: NUL has two bytes, and each half of a surrogate pair three.
+        data = self._value(index).replace(b"\xc0\x80", b"\0")
+        return data.decode("utf-8", "surrogatepass")
 
     def _field(self) -> None:
-        self._skip(2)
-        name = self._text(self._u2())
-        self._skip(2)
-        for attribute, body in self._attributes():
+        name, attributes = self._member()
+        for attribute, body in attributes:
             if attribute != "ConstantValue":
                 continue
             tag, value = self._pool[struct.unpack(">H", body)[0]]
@@ -121,23 +121,25 @@ class ClassFile:
                 self.texts[name] = self._text(struct.unpack(">H", value)[0])
 
     def _method(self) -> None:
-        self._skip(2)
-        name = self._text(self._u2())
-        self._skip(2)
-        for attribute, body in self._attributes():
+        name, attributes = self._member()
+        for attribute, body in attributes:
             if attribute == "Code":
                 (length,) = struct.unpack_from(">I", body, 4)
                 self._methods[name] = body[8 : 8 + length]
 
-    def _attributes(self) -> list[tuple[str, bytes]]:
+    def _member(self) -> tuple[str, list[tuple[str, bytes]]]:
+        """The name and the attributes of a field or method."""
+        self._skip(2)
+        name = self._text(self._u2())
+        self._skip(2)
         found = []
         for _ in range(self._u2()):
-            name = self._text(self._u2())
+            attribute = self._text(self._u2())
             (length,) = struct.unpack_from(">I", self._data, self._at)
             self._at += 4
-            found.append((name, self._data[self._at : self._at + length]))
+            found.append((attribute, self._data[self._at : self._at + length]))
             self._at += length
-        return found
+        return name, found
 
     def _u2(self) -> int:
         (value,) = struct.unpack_from(">H", self._data, self._at)
@@ -146,11 +148,6 @@ class ClassFile:
 
     def _skip(self, width: int) -> None:
         self._at += width
-
-
-def _modified_utf8(data: bytes) -> str:
-    """Decode Java's UTF-8, in which NUL has two bytes and each half of a surrogate pair three."""
-    return data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
 
 
 def _cases(code: bytes) -> list[tuple[int, int]]:
@@ -244,7 +241,8 @@ def read_network(text: str) -> Network:
     whole = (0, 0x10FFFF) if lexer else (1, highest)
     sets = [_ranges(take) for _ in range(take())]
     edges: list[list[Edge]] = [[] for _ in rule_of]
-    for source, target, kind, first, second, third in _rows(numbers, take()):
+    rows = islice(zip(*[numbers] * 6, strict=False), take())
+    for source, target, kind, first, second, third in rows:
         symbols = (
             () if kind in (EPSILON, RULE) else _symbols(kind, first, second, third, sets, whole)
         )
@@ -267,10 +265,6 @@ def _long_numbers(units: Iterator[int]) -> Iterator[int]:
             continue
         low = next(units)
         yield -1 if unit == low == 0xFFFF else (unit & 0x7FFF) << 16 | low
-
-
-def _rows(numbers: Iterator[int], count: int) -> Iterator[tuple[int, ...]]:
-    return islice(zip(*[numbers] * 6, strict=False), count)
 
 
 def _ranges(take: Callable[[], int]) -> tuple[tuple[int, int], ...]:

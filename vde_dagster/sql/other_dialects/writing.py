@@ -36,11 +36,9 @@ def restore_parameters(tree: exp.Expr) -> exp.Expr:
 
 def with_variables(tree: exp.Expr) -> exp.Expr:
     """Return a copy of a tree whose parameters every dialect writes as `@name`."""
-    return tree.transform(_parameter_to_variable)
-
-
-def _parameter_to_variable(node: exp.Expr) -> exp.Expr:
-    return exp.Var(this="@" + node.name) if isinstance(node, exp.Parameter) else node
+    return tree.transform(
+        lambda node: exp.Var(this=f"@{node.name}") if isinstance(node, exp.Parameter) else node
+    )
 
 
 _CONDITION = "_qualify"
