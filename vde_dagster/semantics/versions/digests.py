@@ -78,6 +78,11 @@ class Digester:
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
+
+        def numbered(numbers: dict[int, int]) -> Closed:
+            labels = {s: digest_values("source", rows[i], numbers[i]) for i, s in enumerate(free)}
+            return self._numbered(group, Frame(parent, labels), rows)
+
         classes: dict[bytes, list[int]] = {}
         for i, row in enumerate(rows):
             classes.setdefault(row, []).append(i)
@@ -89,11 +94,11 @@ class Digester:
             ways = _ways_of(members for parts in alike for members in parts)
         if ways == 1 or ways > _MAX_NUMBERINGS:
             numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
-            return self._numbered(group, parent, free, rows, numbers)
+            return numbered(numbers)
         best: tuple[Any, Closed] | None = None
         for choice in product(*(product(*map(permutations, parts)) for parts in alike)):
             numbers = {i: n for orders in choice for n, i in enumerate(chain(*orders))}
-            closed = self._numbered(group, parent, free, rows, numbers)
+            closed = numbered(numbers)
             key = (closed.rows, [self.node(node, closed.frame) for node in tail])
             if best is None or key < best[0]:
                 best = key, closed
@@ -108,35 +113,20 @@ class Digester:
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
         for _ in free:
-            found = [self._asked_of(i, marks, conditions, free, parent) for i in range(len(free))]
+            found: list[bytes] = []
+            for i, mark in enumerate(marks):
+                labels = {s: digest_values("source", marks[j], i == j) for j, s in enumerate(free)}
+                frame = Frame(parent, labels)
+                asked = sorted({self.node(c, frame) for c in conditions})
+                found.append(digest_all("asked", [mark, *asked]))
             if len(set(found)) == len(set(marks)):
                 break
             marks = found
         return marks
 
-    def _asked_of(
-        self,
-        i: int,
-        marks: list[bytes],
-        conditions: list[Node],
-        free: list[Any],
-        parent: Frame | None,
-    ) -> bytes:
-        labels = {s: digest_values("source", marks[j], i == j) for j, s in enumerate(free)}
-        frame = Frame(parent, labels)
-        return digest_all("asked", [marks[i], *sorted({self.node(c, frame) for c in conditions})])
-
-    def _numbered(
-        self,
-        group: Group,
-        parent: Frame | None,
-        free: list[Any],
-        rows: list[bytes],
-        numbers: dict[int, int],
-    ) -> Closed:
-        frame = Frame(parent)
-        for i, source in enumerate(free):
-            frame.labels[source] = digest_values("source", rows[i], numbers[i])
+    def _numbered(self, group: Group, frame: Frame, rows: list[bytes]) -> Closed:
+        """Hash a group whose independent sources have labels."""
+        free = list(frame.labels)
         equal = self._equalities(group, frame)
         labels = sorted(frame.labels.values())
         repeated: dict[bytes, int] = {}
@@ -336,12 +326,7 @@ class Digester:
         return digest_all(tag, parts)
 
     def _reference(self, node: Node, frame: Frame) -> bytes:
-        source = node.parts[0]
-        level, home = 0, frame
-        while source not in home.labels:
-            if home.parent is None:
-                raise LookupError("a reference to a source out of reach")
-            level, home = level + 1, home.parent
+        level, home = frame.home_of(node.parts[:1])
         source, key = home.instead.get(node, node).parts
         return digest_values("ref", level, home.labels[source], self._column(source, key, home))
 
@@ -349,11 +334,7 @@ class Digester:
         """A window function: its own group's rows, and which of them the row at hand is."""
         group: Group = node.parts[0]
         ties: bool = node.parts[1]
-        level, home = 0, frame
-        while not all(source in home.labels for source in group.sources):
-            if home.parent is None:
-                raise LookupError("a window out of reach")
-            level, home = level + 1, home.parent
+        level, home = frame.home_of(group.sources)
         terms = [p for p in node.parts[2:] if isinstance(p, Node)]
         closed = self._close(group, home.parent, terms)
         parts: list[Any] = [level, closed.rows]
@@ -377,6 +358,15 @@ class Frame:
     labels: dict[Any, bytes] = field(default_factory=dict)
     instead: dict[Node, Node] = field(default_factory=dict)
     memo: dict[Any, bytes] = field(default_factory=dict)
+
+    def home_of(self, sources: Iterable[Any]) -> tuple[int, Frame]:
+        """The frame that has sources, and how many queries around this one it is."""
+        level, home = 0, self
+        while not all(map(home.labels.__contains__, sources)):
+            if home.parent is None:
+                raise LookupError("a reference to a source out of reach")
+            level, home = level + 1, home.parent
+        return level, home
 
 
 @dataclass(slots=True, eq=False)
