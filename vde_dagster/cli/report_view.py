@@ -1,11 +1,14 @@
-"""Reports and differences on a terminal: a tree of sections, or a few lines; and as JSON."""
+"""Reports, differences, and findings of audits, tests and the linter, on a terminal and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.texts import first_of
+from vde_dagster.base.failures import SHOWN_ROWS
+from vde_dagster.base.texts import count, first_of
+from vde_dagster.cli.output import simple_table
+from vde_dagster.cli.shapes import json_value, text_value
 from vde_dagster.planning.plan.plan import Change
 from vde_dagster.reports.document import Mark, Report, Row, Section, diff_lines
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
+    from vde_dagster.execution.environments.audit_environment import AuditReport
     from vde_dagster.execution.environments.compare import DataDifference, Difference
+    from vde_dagster.execution.linting.linter import Finding
+    from vde_dagster.execution.unit_testing.run_test import TestResult
 
 
 MOST_REASONS = 4
@@ -54,8 +60,6 @@ def show_report(console: Console, report: Report) -> None:
 
 def show_table(console: Console, section: Section) -> None:
     """Print a section's rows as a table, if there are any, and its title below."""
-    from vde_dagster.cli.output import simple_table
-
     rows = [[cell.text for cell in row.cells] for row in section.rows]
     if rows:
         console.print(simple_table(section.columns, rows))
@@ -179,3 +183,143 @@ def show_data(console: Console, data: Iterable[DataDifference]) -> None:
             rows += f": {one.added} added, {one.removed} removed"
         table = "" if one.same_table else ", in another table"
         console.print(f"[bold]{one.name}[/]  data: {rows}{table}")
+
+
+def audits_json(report: AuditReport) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "id": report.run.id,
+        "environment": report.run.environment,
+        "version": report.run.version,
+        "passed": len(report.results) - len(report.failed),
+        "failed": len(report.failed),
+        "blocked": report.is_blocked,
+        "audits": [
+            {
+                "model": str(found.model),
+                "audit": found.audit.label,
+                "blocking": found.audit.blocking,
+                **found.interval.to_json(),
+                "failed_rows": found.result.failed_rows,
+                "sample": list(found.result.sample),
+                "seconds": found.result.seconds,
+            }
+            for found in report.results
+        ],
+        "unbuilt": [str(name) for name in report.unbuilt],
+    }
+
+
+def show_audits(console: Console, report: AuditReport) -> None:
+    """Print a line an audit and range, and some of the rows that fail."""
+    rows = [
+        (
+            "failed" if found.result.failed_rows else "passed",
+            found.model,
+            found.audit.label,
+            "blocks" if found.audit.blocking else "warns",
+            found.interval,
+            f"{found.result.failed_rows:,}",
+        )
+        for found in report.results
+    ]
+    if rows:
+        headers = ("", "model", "audit", "", "range (UTC)", "failed rows")
+        console.print(simple_table(headers, rows))
+    for found in report.failed:
+        sample = found.result.sample[:SHOWN_ROWS]
+        if sample:
+            console.print(f"\n{found.model} {found.audit.label}:", markup=False)
+            cells = [list(map(text_value, row.values())) for row in sample]
+            console.print(simple_table(list(sample[0]), cells))
+    for name in report.unbuilt:
+        console.print(f"{name} holds no rows yet", markup=False)
+    where = f"{report.run.environment} (version {report.run.version})"
+    console.print(f"{where}: {count(len(report.results), 'audit')}, {len(report.failed)} failed")
+
+
+def results_json(results: Sequence[TestResult]) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "passed": sum(result.passed for result in results),
+        "failed": sum(not result.passed for result in results),
+        "tests": [
+            {
+                "name": result.test.name,
+                "model": str(result.test.model),
+                "file": result.test.location.path.as_posix(),
+                "line": result.test.location.line,
+                "passed": result.passed,
+                "error": result.error,
+                "differences": [
+                    {
+                        "part": part,
+                        "columns": list(found.columns),
+                        "missing": [list(map(json_value, row)) for row in found.missing],
+                        "unexpected": [list(map(json_value, row)) for row in found.unexpected],
+                    }
+                    for part, found in result.differences
+                ],
+            }
+            for result in results
+        ],
+    }
+
+
+def show_results(console: Console, results: Sequence[TestResult]) -> None:
+    """Print each test's end, and for failed ones the rows that differ."""
+    from rich.markup import escape
+
+    for result in results:
+        mark = "[green]passed[/]" if result.passed else "[red]failed[/]"
+        console.print(f"{mark} {result.test.model} {result.test.name}")
+        if result.error:
+            console.print(f"  {escape(result.error)}")
+        for part, found in result.differences:
+            console.print(f"  rows of {part} that were expected and are not there, or the reverse:")
+            rows = [("expected", *map(text_value, row)) for row in found.missing]
+            rows += [("returned", *map(text_value, row)) for row in found.unexpected]
+            console.print(simple_table(("", *found.columns), rows))
+    failed = sum(not result.passed for result in results)
+    console.print(f"{count(len(results), 'test')}, {failed} failed")
+
+
+def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    errors = sum(finding.certain for finding in findings)
+    return {
+        "models": models,
+        "errors": errors,
+        "warnings": len(findings) - errors,
+        "findings": [
+            {
+                "model": str(finding.model),
+                "rule": finding.rule,
+                "severity": "error" if finding.certain else "warning",
+                "message": finding.violation.message,
+                "file": finding.violation.location.path.as_posix(),
+                "line": finding.violation.location.line,
+                "column": finding.violation.location.column,
+            }
+            for finding in findings
+        ],
+    }
+
+
+def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idle: bool) -> None:
+    """Print a line a finding, and how many there are."""
+    if idle:
+        console.print(
+            "no rules are looked at: name them under \\[tool.vde.linter] (rules, warn_rules), or "
+            "try them all with: vde lint --rule all"
+        )
+        return
+    for finding in findings:
+        word = "[red]error[/]" if finding.certain else "[yellow]warning[/]"
+        violation = finding.violation
+        console.print(f"{violation.location}: {word}: ", end="")
+        console.print(f"{violation.message} (rule {finding.rule})", markup=False)
+    errors = sum(finding.certain for finding in findings)
+    warnings = len(findings) - errors
+    said = f"{count(errors, 'error')}, {count(warnings, 'warning')}" if findings else "no findings"
+    console.print(f"{count(models, 'model')}: {said}")

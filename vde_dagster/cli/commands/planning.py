@@ -346,7 +346,7 @@ def audit(
     Nothing is filled or published; what they find is kept, and shown in Dagster. The exit code is 1
     when an audit that blocks finds rows. Example: vde audit prod --model marts.daily
     """
-    from vde_dagster.cli.findings_view import audits_json, show_audits
+    from vde_dagster.cli.report_view import audits_json, show_audits
 
     report = workspace.environments.audit(environment, select=model or ())
     output.result(audits_json(report), lambda console: show_audits(console, report))

@@ -123,7 +123,7 @@ def lint(workspace: Workspace, output: Output, models: Models = None, rule: Rule
     if not linter.is_idle:
         findings = linter.findings(workspace.snapshots(), among)
         looked_at = linter.count(among)
-    from vde_dagster.cli.findings_view import lint_json, show_lint
+    from vde_dagster.cli.report_view import lint_json, show_lint
 
     output.result(
         lint_json(findings, looked_at),

@@ -89,7 +89,7 @@ def run_tests(
             f"{needless} needs --create: tests have their own rows",
             hint="leave it out, or name the model to write a test of with --create",
         )
-    from vde_dagster.cli.findings_view import results_json, show_results
+    from vde_dagster.cli.report_view import results_json, show_results
     from vde_dagster.execution.apply.plan_tests import PassedTests
     from vde_dagster.execution.unit_testing.run_test import check_test, run_test, select_tests
     from vde_dagster.project.loading.loader import with_variables
