@@ -73,8 +73,7 @@ def model_failure(
     plan: Plan, name: ModelName, error: Exception, skipped: Collection[ModelName] = ()
 ) -> ModelFailure:
     """Describe how one model of a plan failed, with the place in its files."""
-    planned = next((model for model in plan.models if model.name == name), None)
-    snapshot = plan.snapshots.get(planned.snapshot_id or "") if planned else None
+    snapshot = plan.target.get(name)
     known = error if isinstance(error, VdeError) else None
     message = known.message if known else f"{type(error).__name__}: {error}"
     return ModelFailure(

@@ -44,9 +44,10 @@ class PlanTests:
 
     @classmethod
     def of(cls, warehouse: Warehouse, plan: Plan) -> PlanTests | None:
-        """Return the unit tests of the files; None for a run, or where there are none.
+        """Return the unit tests of the files; None where there are none.
 
-        Mistakes elsewhere in the files stop no stored plan.
+        Mistakes elsewhere in the files stop no stored plan. A run publishes what was tested when it
+        was planned, and has none.
         """
         if plan.kind is not PlanKind.PLAN:
             return None
@@ -58,13 +59,11 @@ class PlanTests:
     def of_plan(self, plan: Plan) -> list[UnitTest]:
         """Return the tests of the models that a plan builds or changes.
 
-        A scheduled run publishes what was tested when it was planned. Where a model's file moved
-        on since the plan was made, its tests are about another definition and are left out.
+        Where a model's file moved on since the plan was made, its tests are about another
+        definition and are left out.
         """
-        if plan.kind is not PlanKind.PLAN:
-            return []
         changed = {
-            planned.name: plan.snapshots[planned.snapshot_id].model
+            planned.name: plan.snapshot_of(planned).model
             for planned in plan.models
             if planned.snapshot_id is not None
             and (planned.builds or planned.change is not Change.UNCHANGED)
