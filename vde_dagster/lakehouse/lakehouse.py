@@ -169,5 +169,5 @@ class Lakehouse:
         return publish(self, publication)
 
     def recover(self) -> bool:
-        """Finish what others began and the state has decided; see `settle.recover`."""
+        """Finish what others began and the state has decided; see `finish_publication.recover`."""
         return recover(self)

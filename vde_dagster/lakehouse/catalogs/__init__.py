@@ -1,1 +1,1 @@
-"""The Iceberg catalogs that there are, one a module, each as `lakehouse.catalog.Catalog` says."""
+"""The Iceberg catalogs that there are, one a module, each as `catalog.Catalog` says."""

@@ -2,7 +2,7 @@
 
 A catalog keeps names and where each is at: its pointer, a metadata file. Everything above it (who
 writes files, what the state records with a change, what is cleaned up) is the same for all; what
-a catalog cannot promise is made up for there (see `settle`).
+a catalog cannot promise is made up for there (see `finish_publication`).
 """
 
 from __future__ import annotations

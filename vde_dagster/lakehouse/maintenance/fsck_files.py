@@ -20,7 +20,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.manifest import DataFile
 
 
 Part = Literal["metadata_file", "manifest_list", "manifest", "data_file"]
@@ -124,7 +124,10 @@ class _Looking:
         """Look at manifest lists, their manifests, and the data files of those."""
         lists = _once(snapshots, lambda snapshot: snapshot.get("manifest-list"))
         manifests = _once(
-            self._each(lists, "manifest_list", self._manifests), lambda one: one.manifest_path
+            self._each(
+                lists, "manifest_list", lambda node, what: read_manifests(self.files, node.of, what)
+            ),
+            lambda one: one.manifest_path,
         )
         data = _once(self._each(manifests, "manifest", self._data), lambda one: one.file_path)
         sizes = self._listed(data)
@@ -178,9 +181,6 @@ class _Looking:
         if one.is_ours and not is_views_own(str(metadata["location"]), one.ref):
             return _other(one, "is that of another view")
         return None
-
-    def _manifests(self, node: _Node, what: str) -> Collection[ManifestFile]:
-        return read_manifests(self.files, node.of, what)
 
     def _data(self, node: _Node, what: str) -> Collection[DataFile]:
         from pyiceberg.manifest import ManifestEntryStatus

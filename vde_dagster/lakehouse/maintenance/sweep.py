@@ -148,11 +148,11 @@ def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
     store, lakehouse = run.store, run.lakehouse
-    if table.branch is not None:
-        return _drop_preview(run, table, table.branch)
-    # A table whose creation was cut short is in no catalog, but may have left files here.
-    location = table.location or lakehouse.table_location(table.ref, table.id)
-    pointer = lakehouse.metadata_location(table.ref)
+    location, pointer = None, None
+    if table.branch is None:
+        # A table whose creation was cut short is in no catalog, but may have left files here.
+        location = table.location or lakehouse.table_location(table.ref, table.id)
+        pointer = lakehouse.metadata_location(table.ref)
     if pointer is not None:
         # A damaged one says nothing of where its files are: they are where the table was made.
         with suppress(DamagedFileError):
@@ -167,20 +167,10 @@ def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
 
     if not store.database.run_transaction(work, name="janitor.drop_table"):
         return False
-    if is_tables_own(location, table.id):
+    if table.branch is not None:
+        _drop_branch(run, table.ref, table.branch)  # and nothing else of the table that has it
+    elif location is not None and is_tables_own(location, table.id):
         lakehouse.files.delete_tree(location, "janitor.delete_tree")
-    store.ledger.finish_dropping(table.id)
-    return True
-
-
-def _drop_preview(run: Cleaning, table: LedgerTable, branch: str) -> bool:
-    """Remove a table that is a branch of another one, and nothing of the other one."""
-    store = run.store
-    if not store.database.run_transaction(
-        lambda conn: store.ledger.start_dropping(conn, table.id, None), name="janitor.drop_table"
-    ):
-        return False
-    _drop_branch(run, table.ref, branch)
     store.ledger.finish_dropping(table.id)
     return True
 

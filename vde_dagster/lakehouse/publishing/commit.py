@@ -79,7 +79,7 @@ def commit_swap(
     """Write files and change one pointer, in a transaction with what the state says of it.
 
     On a catalog that takes no part in the transaction, what is to be recorded is announced first:
-    `settle.recover` finds it when the process ends in between.
+    `finish_publication.recover` finds it when the process ends in between.
 
     Args:
         shown: Tables that only show this one, as they are from then on; on a catalog that takes

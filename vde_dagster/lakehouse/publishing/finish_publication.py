@@ -105,8 +105,12 @@ def _settle(
         if swaps:
             points = ("publish.again.file", "publish.again.delete")
             write_then(lakehouse, written, points, move, may_be_current)
+        # What a table holds is said once its pointer is where the publication puts it.
         for file in files:
-            _say_filled(lakehouse, conn, record, file)
+            if file.table_id is not None and file.returned is not None:
+                restore_filled(conn, file.table_id, file.returned.filled)
+            elif file.table_id is not None and record.plan_id is not None:
+                store.pending.settle(conn, record.plan_id, [file.table_id])
 
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -142,18 +146,6 @@ def _changes(
             swaps.append(Swap(swap.ref, TABLE, table.location, after, updates=updates))
             written.append((after, encode_metadata(moved)))
     return swaps, written
-
-
-def _say_filled(
-    lakehouse: Lakehouse, connection: Connection, record: PublicationRecord, file: PublishedFile
-) -> None:
-    """Let the state say what a table holds, once its pointer is where a publication puts it."""
-    if file.table_id is None:
-        return
-    if file.returned is not None:
-        restore_filled(connection, file.table_id, file.returned.filled)
-    elif record.plan_id is not None:
-        lakehouse.store.pending.settle(connection, record.plan_id, [file.table_id])
 
 
 def _record_what_moved(lakehouse: Lakehouse) -> bool:

@@ -140,7 +140,10 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     """Work out a publication's changes and the content of its files; writes nothing."""
     catalog = lakehouse.catalog
     if not catalog.form.keeps_pointers:
-        publication = _without_views(publication)
+        # Tables in place of views are refused below.
+        tables_alone = tuple(view for view in publication.views if view.shows is not None)
+        holders = tuple(replace(one, views=()) for one in publication.holding)
+        publication = replace(publication, views=tables_alone, dropped=(), holding=holders)
     environment = publication.environment.name
     with lakehouse.store.database.reading() as conn:
         dropped = list(publication.dropped)
@@ -192,13 +195,6 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         holding=tuple(holding),
         sources=dict(one.source for one in made if one.source and one.source[0] not in moved_to),
     )
-
-
-def _without_views(publication: Publication) -> Publication:
-    # Tables in place of views are refused below.
-    tables = tuple(view for view in publication.views if view.shows is not None)
-    holding = tuple(replace(one, views=()) for one in publication.holding)
-    return replace(publication, views=tables, dropped=(), holding=holding)
 
 
 def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved]) -> PreparedPins:

@@ -7,7 +7,7 @@
    turn pending intervals into filled ones, and decide the publication.
 
 On a catalog that takes no part in the state's transaction, the third step compares and decides,
-and the pointers follow; see `settle`.
+and the pointers follow; see `finish_publication`.
 
 Files are removed only when the transaction is known to be rolled back. A commit whose answer was
 lost is decided through the publication's row, never guessed.

@@ -223,7 +223,7 @@ class Database:
         self.clock: Clock = clock or own
         self.effects: Effects = effects or NoEffects()
         self.origin = ""
-        """Who writes, among those who have to know their own work again; see `state.outbox`."""
+        """Who writes, among those who have to know their own work again; see `state.db.outbox`."""
 
     @property
     def is_sqlite(self) -> bool:

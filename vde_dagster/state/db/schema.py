@@ -156,7 +156,7 @@ entries = Table(
     ),
 )
 
-# What is known of the metadata file that a table's pointer named; see `state.pins`.
+# What is known of the metadata file that a table's pointer named; see `state.environments.pins`.
 heads = Table(
     "vde_heads",
     metadata,
@@ -235,7 +235,7 @@ pending = Table(
     Column("lacks", Text),
 )
 
-# What has to be computed again by work that begins after `since`; see `state.outdated`.
+# What has to be computed again by work that begins after `since`; see `state.fills.outdated`.
 outdated = Table(
     "vde_outdated",
     metadata,
@@ -276,7 +276,7 @@ audit_results = Table(
     Column("version", Integer),
 )
 
-# `seq` is given when a row is written, `number` when it is read first: see `state.outbox`.
+# `seq` is given when a row is written, `number` when it is read first: see `state.db.outbox`.
 outbox = Table(
     "vde_news",
     metadata,
@@ -379,7 +379,7 @@ mirrored_views = Table(
     Column("failure", String(1000)),
 )
 
-# One row, once something was published; see `state.project`.
+# One row, once something was published; see `state.store`.
 project = Table(
     "vde_project",
     metadata,

@@ -78,7 +78,7 @@ class Pin:
     """The snapshot of one table that a version of an environment shows.
 
     Args:
-        filled: What counted as filled, as `pinned_fills` writes it; None when not known.
+        filled: What counted as filled, as `dump_filled` writes it; None when not known.
     """
 
     table_id: str
