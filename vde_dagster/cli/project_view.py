@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.snapshots.column_lineage import Flow
+from vde_dagster.planning.snapshots.snapshot import Flow
 from vde_dagster.project.dag import Models, children, parents
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.planning.changes.columns import ViewColumn, column_events, pair_columns
-from vde_dagster.planning.changes.commits import ByLineage, Leg, read_by
+from vde_dagster.planning.changes.query import ByLineage, Leg, read_by
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 COLUMNS: dict[str, tuple[str, str, list[str]]] = {

@@ -250,7 +250,7 @@ def lineage(workspace: Workspace, output: Output, of: Column, down: Down = False
     vde lineage marts.daily; vde lineage raw.orders.amount --down
     """
     from vde_dagster.cli.project_view import lineage_json, lineage_lines
-    from vde_dagster.planning.snapshots.column_lineage import require_column, trace, trace_down
+    from vde_dagster.planning.snapshots.snapshot import require_column, trace, trace_down
     from vde_dagster.project.selection import model_and_column, no_model
 
     models = workspace.project.models

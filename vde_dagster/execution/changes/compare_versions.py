@@ -22,9 +22,10 @@ from vde_dagster.planning.changes.columns import (
     column_events,
     pair_columns,
 )
-from vde_dagster.planning.changes.commits import ByLineage, Leg, read_by
 from vde_dagster.planning.changes.query import (
     MARKS,
+    ByLineage,
+    Leg,
     Step,
     changes_query,
     is_comparable,
@@ -32,6 +33,7 @@ from vde_dagster.planning.changes.query import (
     of_commits,
     of_lineage,
     of_versions,
+    read_by,
 )
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
