@@ -17,7 +17,7 @@ Write = Callable[[Mapping[str, str]], Path]
 
 def read(root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Read both as the environment `dev` runs them."""
-    settings = read_all(root).settings
+    settings = read_all(root)[0]
     return environment_statements(settings, "dev", schemas=["a__dev"], views=["a__dev.m"])
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -51,23 +50,14 @@ _HINTS = {
 """What to do about a wrong value, where its type does not say it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """Settings, and what decided them beside `pyproject.toml` and the environment's `VDE_…`.
-
-    Args:
-        seen: Files and environment variables that a configuration file has read.
-    """
-
-    settings: Settings
-    seen: Seen
-
-
-def read_all(root: Path) -> ReadSettings:
+def read_all(root: Path) -> tuple[Settings, Seen]:
     """Read a project's settings; a folder without `pyproject.toml` has the defaults.
 
     SQLMesh's configuration files count too; where both say something, `[tool.vde]` wins, key by
     key. Environment variables win over all: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
+
+    Returns:
+        The settings, and what a configuration file has read to decide them.
     """
     root = root.resolve()
     text, tools = read_tools(root)
@@ -95,7 +85,7 @@ def read_all(root: Path) -> ReadSettings:
         root=root, **values, config_file=config_file, config_warnings=warnings, named=named
     )
     _check_values(settings, places)
-    return ReadSettings(settings, seen)
+    return settings, seen
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:

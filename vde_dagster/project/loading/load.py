@@ -117,16 +117,16 @@ class ProjectLoad:
             return replace(from_plain(Settings, known["values"]), root=self.root)
         from vde_dagster.project.configuration.settings_source import read_all
 
-        read = read_all(self.root)
-        if not overridden and not read.seen.unrepeatable:
+        settings, seen = read_all(self.root)
+        if not overridden and not seen.unrepeatable:
             made = {
-                "values": to_plain(read.settings),
-                "uses": sorted(read.seen.relative_paths(self.root)),
-                "variables": sorted(read.seen.variables),
+                "values": to_plain(settings),
+                "uses": sorted(seen.relative_paths(self.root)),
+                "variables": sorted(seen.variables),
             }
             self.cache.settings = {**made, "key": self._settings_key(made)}
             self._index_changed = True
-        return read.settings
+        return settings
 
     def _settings_key(self, read: Mapping[str, Any]) -> str:
         """Hash all that decides what settings say: files, and variables of the environment."""
