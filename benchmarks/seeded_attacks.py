@@ -17,10 +17,13 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from vde_dagster_tests.execution import folder_search
+from vde_dagster_tests.execution import damage_search, folder_search
 
 Attack = Callable[[Path, int], Counter[str]]
-ATTACKS: dict[str, Attack] = {"folders": folder_search.attack}
+ATTACKS: dict[str, Attack] = {
+    "damaged_files": damage_search.attack,
+    "folders": folder_search.attack,
+}
 
 
 def main() -> int:

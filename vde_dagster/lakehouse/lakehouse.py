@@ -11,7 +11,7 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
 from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
-from vde_dagster.lakehouse.io.manifests import whole_avro
+from vde_dagster.lakehouse.io.manifests import parse_table, whole_avro
 from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.metadata.view_metadata import view_columns
 from vde_dagster.lakehouse.publishing.finish_publication import recover
@@ -72,10 +72,9 @@ class Lakehouse:
         """Return a table as PyIceberg has it, for reading."""
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
-        from pyiceberg.table.metadata import TableMetadataUtil
 
         location, metadata = self._read_table(ref)
-        loaded = TableMetadataUtil.parse_obj(metadata)
+        loaded = parse_table(metadata, location, str(ref))
         io = whole_avro(self.files.file_io(location))
         name = (ref.namespace, ref.name)
         return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))

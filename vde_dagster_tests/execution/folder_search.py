@@ -253,7 +253,6 @@ def attack(root: Path, seed: int, steps: int = 12) -> Counter[str]:
             refused = _refused(world, folder, command, views)
             if refused:
                 assert code == 2, f"{story}\nnot refused, although it is {refused}"
-            if code == 2:
                 assert world.look() == before, f"{story}\nrefused, and something was changed"
             if not _models(folder):
                 assert _listed(folder) == listed, f"{story}\nsomething was left there"

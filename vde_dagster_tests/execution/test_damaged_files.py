@@ -1,12 +1,12 @@
 """Files that are lost or damaged: what fsck, the janitor, rollback, queries and `vde serve` say.
 
 The project's tables are written by PyIceberg, with real data files and manifests. Each case
-damages one file, asks everybody, and puts the file back.
+damages one file, asks everybody, and puts the file back. The search damages random files of random
+projects; its seeds are in the test's names.
 """
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import os
@@ -27,6 +27,7 @@ from vde_dagster.lakehouse.maintenance.fsck import Finding, fsck
 from vde_dagster.lakehouse.maintenance.fsck_files import check_files
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.plugins.serve.app import make_app
+from vde_dagster_tests.execution.damage_search import asked, attack, place
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.shops import opened, publish_twice, run
 
@@ -142,11 +143,6 @@ class Shop:
         os.utime(self.stray, (0, 0))
 
 
-def place(location: str | None) -> Path:
-    assert location is not None
-    return Path(location.removeprefix("file://"))
-
-
 def table_of(workspace: Workspace, name: str) -> TableRef:
     environment = workspace.store.environments.get("prod")
     assert environment is not None
@@ -163,35 +159,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return Shop.new(tmp_path_factory.mktemp("damage") / "shop")
 
 
-def asked(workspace: Workspace, path: str) -> tuple[int, str]:
-    """Ask the application of `vde serve` as a client of this machine does."""
-    app = make_app(workspace, may_be_open=True, log=io.StringIO())
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
-        "root_path": "",
-    }
-    asyncio.run(app(scope, receive, send))
-    body = b"".join(one.get("body", b"") for one in sent)
-    return int(sent[0]["status"]), body.decode()
-
-
 def told_by(who: str, workspace: Workspace, kind: Kind) -> str:
     """Return what somebody says of the damaged warehouse."""
     try:
@@ -206,7 +173,8 @@ def told_by(who: str, workspace: Workspace, kind: Kind) -> str:
         elif who == "read":
             workspace.queries.read("prod", "marts.daily")
         elif who == "serve":
-            status, body = asked(workspace, "/data/prod/marts.daily")
+            app = make_app(workspace, may_be_open=True, log=io.StringIO())
+            status, body = asked(app, "/data/prod/marts.daily")
             assert status in (200, 500)
             return body
     except VdeError as error:
@@ -363,6 +331,42 @@ def test_a_finding_is_plain_json() -> None:
     finding = Finding("missing_manifest", "db.t", "a manifest", "restore it", "file:///m.avro")
     assert json.loads(json.dumps(finding.to_json()))["file"] == "file:///m.avro"
     assert DamagedFileError("the file", "file:///m", "is empty").exit_code == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_damage_is_found_and_nothing_is_lost(tmp_path: Path, seed: int) -> None:
+    assert attack(tmp_path, seed, 3)
+
+
+def test_a_database_that_is_cut_is_damaged_and_not_empty(shop: Shop, state: Path) -> None:
+    for beside in state.parent.glob("vde.db-*"):
+        beside.unlink()
+    os.truncate(state, os.path.getsize(state) // 2)
+    with pytest.raises(StoreError, match=r"is damaged: it has .* of .* bytes"):
+        opened(shop.folder)
+
+
+def test_an_empty_state_beside_the_tables_of_a_full_one_is_said(shop: Shop, state: Path) -> None:
+    for beside in state.parent.glob("vde.db*"):
+        beside.write_bytes(b"")
+    with opened(shop.folder) as workspace:
+        (found,) = workspace.maintenance.fsck()
+    assert (found.problem, found.is_damage) == ("new_state", False)
+
+
+def test_a_folder_in_place_of_a_file_is_named(shop: Shop) -> None:
+    file, _ = shop.files["manifest"]
+    whole = file.read_bytes()
+    file.unlink()
+    file.mkdir()
+    try:
+        with opened(shop.folder) as workspace:
+            (found,) = [one for one in workspace.maintenance.fsck() if one.is_damage]
+    finally:
+        file.rmdir()
+        file.write_bytes(whole)
+    assert found.file == f"file://{file}"
+    assert "cannot be read (Is a directory)" in found.detail
 
 
 def test_there_are_at_least_26_kinds_of_damage() -> None:

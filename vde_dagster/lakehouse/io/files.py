@@ -73,7 +73,7 @@ class MetadataFiles:
         """
         from pydantic_core import from_json  # several times as fast as the standard library's
 
-        data = self._read(location)
+        data = self._read(location, "the metadata file")
         try:
             parsed = from_json(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         except (ValueError, EOFError, OSError, zlib.error) as error:
@@ -88,7 +88,7 @@ class MetadataFiles:
     def read_whole(self, location: str, what: str) -> bytes:
         """Read a file that has to be there."""
         try:
-            return self._read(location)
+            return self._read(location, what)
         except FileNotFoundError as error:
             raise DamagedFileError(what, location, MISSING) from error
 
@@ -105,7 +105,7 @@ class MetadataFiles:
             return None
         path = local_path(location)
         if path is not None:
-            return os.path.getsize(path)
+            return os.path.getsize(path) if os.path.isfile(path) else None
         return len(self.file_io(location).new_input(location))
 
     def list_files(self, folder: str) -> Iterator[StoredFile]:
@@ -203,14 +203,24 @@ class MetadataFiles:
         io = PyArrowFileIO(dict(self._properties))
         return io.fs_by_scheme(scheme, netloc), path
 
-    def _read(self, location: str) -> bytes:
+    def _read(self, location: str, what: str) -> bytes:
+        """Read a file.
+
+        Raises:
+            FileNotFoundError: There is none.
+            DamagedFileError: There is a folder in its place, or it may not be read.
+        """
         path = local_path(location)
-        if path is not None:
-            with open(path, "rb", buffering=0) as file:
-                return file.read()
-        with self.file_io(location).new_input(location).open() as stream:
-            data: bytes = stream.read()
-        return data
+        try:
+            if path is not None:
+                with open(path, "rb", buffering=0) as file:
+                    return file.read()
+            with self.file_io(location).new_input(location).open() as stream:
+                data: bytes = stream.read()
+            return data
+        except (IsADirectoryError, PermissionError) as error:
+            damage = f"cannot be read ({error.strerror or error})"
+            raise DamagedFileError(what, location, damage) from error
 
     def _write_local(self, path: str, data: bytes, point: str) -> None:
         with self._effects.at(point, path):

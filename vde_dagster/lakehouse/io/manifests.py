@@ -11,6 +11,7 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-file
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,12 @@ from vde_dagster.lakehouse.io.files import MetadataFiles
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO, InputFile
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table.metadata import TableMetadata
 
 
 _SYNC = 16
+_LIST = re.compile(r"/snap-([0-9]+)-[^/]*$")
+"""A manifest list, whose name says of which Iceberg snapshot it is."""
 
 
 class _InMemory:
@@ -37,6 +41,21 @@ class _InMemory:
 
     def open(self, seekable: bool = True) -> io.BytesIO:
         return io.BytesIO(self._data)
+
+
+def parse_table(metadata: dict[str, Any], location: str, what: str) -> TableMetadata:
+    """Return a table's metadata as PyIceberg has it.
+
+    Raises:
+        DamagedFileError: It is not that of a table.
+    """
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    try:
+        return TableMetadataUtil.parse_obj(metadata)
+    except Exception as error:  # a damaged file breaks PyIceberg's reader in many ways
+        damage = _unreadable(error)
+        raise DamagedFileError(f"the metadata file of {what}", location, damage) from error
 
 
 def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) -> list[ManifestFile]:
@@ -160,7 +179,10 @@ class _WholeAvro:
                 data = stream.read()
         except FileNotFoundError as error:
             raise DamagedFileError(what, location, MISSING) from error
-        _header(data, what, location)
+        own = _header(data, what, location).get("snapshot-id", b"").decode(errors="replace")
+        named = _LIST.search(location)
+        if named is not None and own.isdigit() and own != named[1]:
+            raise DamagedFileError(what, location, "belongs to another commit")
         return io.BytesIO(data)
 
 

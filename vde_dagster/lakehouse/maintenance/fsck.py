@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Problem = Literal[
     "damaged_state",
+    "new_state",
     "missing_metadata_file",
     "damaged_metadata_file",
     "missing_manifest_list",
@@ -74,7 +75,7 @@ class Finding:
     @property
     def is_damage(self) -> bool:
         """Whether somebody cannot read what was published; the rest only takes space."""
-        return self.problem not in ("stranger", "orphans")
+        return self.problem not in ("new_state", "stranger", "orphans")
 
     def to_json(self) -> dict[str, str | None]:
         """Return plain JSON data."""
@@ -151,6 +152,7 @@ def fsck(
             still = {_key(one) for one, _ in _all(lakehouse, again, refs, deep)}
             found = [(one, ref) for one, ref in found if _key(one) in still]
         findings += [one for one, _ in found]
+        findings += _new_beside_old(lakehouse)
         findings += _strangers(state.pointers, state.by_ref)
         grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
         findings += _orphans(lakehouse, state.tables.values(), state.pointers, grace)
@@ -206,6 +208,17 @@ def _database(lakehouse: Lakehouse) -> list[Finding]:
     if told == ["ok"]:
         return []
     return [Finding("damaged_state", file, f"{file}: {'; '.join(told)}", advice, file)]
+
+
+def _new_beside_old(lakehouse: Lakehouse) -> list[Finding]:
+    if not lakehouse.store.project.is_new() or not (others := lakehouse.left_by_others()):
+        return []
+    detail = f"nothing is in it, but the warehouse has tables and views (in {', '.join(others)})"
+    advice = (
+        "if they are this project's, the state is the wrong one: look at state_url and "
+        "VDE_STATE_URL, restore it from a backup, or import what `vde state export` wrote"
+    )
+    return [Finding("new_state", "the state", detail, advice)]
 
 
 def _published(connection: Connection, catalog: str) -> dict[TableRef, str]:

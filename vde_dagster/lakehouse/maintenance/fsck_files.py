@@ -15,7 +15,12 @@ from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Pointer
 from vde_dagster.lakehouse.io.files import MetadataFiles, local_path, place_of, read_metadata
 from vde_dagster.lakehouse.io.locations import is_views_own
-from vde_dagster.lakehouse.io.manifests import check_footer, read_entries, read_manifests
+from vde_dagster.lakehouse.io.manifests import (
+    check_footer,
+    parse_table,
+    read_entries,
+    read_manifests,
+)
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.tables.table import TableRef
 
@@ -163,6 +168,8 @@ class _Looking:
             metadata = read_metadata(self.files, one.pointer.location, str(one.ref), one.table_id)
             if one.pointer.kind == VIEW:
                 return self._view(one, metadata)
+            if self.deep and "view-uuid" not in metadata:
+                parse_table(metadata, one.pointer.location, str(one.ref))
         except DamagedFileError as error:
             return error
         if "view-uuid" in metadata:

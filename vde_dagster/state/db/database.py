@@ -14,6 +14,7 @@ matters; the statements pass as well because code runs between them, and code ca
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sqlite3
@@ -149,6 +150,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
+        _require_all_pages(url)
         connection.isolation_level = None  # BEGIN is ours to write, below
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
@@ -167,12 +169,39 @@ def _sqlite_engine(url: URL) -> Engine:
     return engine
 
 
+def _require_all_pages(url: URL) -> None:
+    """Make sure that a database file has all pages: SQLite may read those cut off as empty.
+
+    Source: https://www.sqlite.org/fileformat2.html#the_database_header.
+
+    Raises:
+        StoreError: It is cut short.
+    """
+    file, log = Path(str(url.database)), Path(f"{url.database}-wal")
+    try:
+        with file.open("rb") as stream:
+            header = stream.read(100)
+            there = os.fstat(stream.fileno()).st_size
+    except OSError:
+        return  # SQLite says why.
+    size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    wanted = pages * (0x10000 if size == 1 else size)
+    is_counted = header[24:28] == header[92:96]
+    # While there is a log, its pages may be those of the file's end.
+    if is_counted and there < wanted and not (log.exists() and log.stat().st_size):
+        raise _damaged(url, f"it has {there:,} of {wanted:,} bytes")
+
+
 def _raise_damaged(url: URL, error: BaseException) -> None:
     if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
-        raise StoreError(
-            f"the state database {url.database} is damaged: {error}",
-            hint="stop everything that uses it and restore it from a backup; `vde fsck` says more",
-        ) from error
+        raise _damaged(url, error) from error
+
+
+def _damaged(url: URL, damage: object) -> StoreError:
+    return StoreError(
+        f"the state database {url.database} is damaged: {damage}",
+        hint="stop everything that uses it and restore it from a backup; `vde fsck` says more",
+    )
 
 
 def is_transient(error: BaseException) -> bool:
