@@ -179,19 +179,16 @@ def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True)
     return None
 
 
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+
+
 def _comment_end(source: SourceText, start: int, stop: int) -> int:
     """Find the end of a block comment; they nest, as in Spark."""
-    depth, position = 0, start
-    while position < stop:
-        pair = source.text[position : position + 2]
-        if pair == "/*":
-            depth, position = depth + 1, position + 2
-        elif pair == "*/":
-            depth, position = depth - 1, position + 2
-            if depth == 0:
-                return position
-        else:
-            position += 1
+    depth = 0
+    for mark in _COMMENT_MARK.finditer(source.text, start, stop):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
     raise source.error("this comment is not closed", start, "end it with */")
 
 
