@@ -11,7 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import names_a_day, relative_instant
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Kind
-from vde_dagster.sql.expanded import Runs, place_in
+from vde_dagster.sql.edits import Runs, place_in
 from vde_dagster.sql.scanner import SourceText
 
 

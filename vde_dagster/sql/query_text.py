@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vde_dagster.sql.expanded import Expanded
+from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.trees import restore_parameter_text
 
 if TYPE_CHECKING:

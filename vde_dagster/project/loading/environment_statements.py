@@ -15,7 +15,7 @@ from vde_dagster.project.reading.rendering import render_last_statement
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder
-from vde_dagster.sql.expanded import Expanded
+from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import split_top_level, tokens_of
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.trees import ParsedQueries

@@ -34,8 +34,7 @@ from vde_dagster.project.macros.variables import (
     bare,
     template,
 )
-from vde_dagster.sql.edits import NOTHING
-from vde_dagster.sql.expanded import Expanded
+from vde_dagster.sql.edits import NOTHING, Expanded
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     CLOSING,

@@ -21,8 +21,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import AS_TEXT, NUMBERS, STAGE, TIME_VARIABLES
-from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.expanded import Expanded, ExpandedSource
+from vde_dagster.sql.edits import Edit, Expanded, ExpandedSource, apply_edits
 from vde_dagster.sql.scanner import SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
 

@@ -15,8 +15,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, placed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare
 from vde_dagster.project.properties.header import Header, Value, parse_header
-from vde_dagster.sql.edits import NOTHING
-from vde_dagster.sql.expanded import Expanded, ExpandedSource
+from vde_dagster.sql.edits import NOTHING, Expanded, ExpandedSource
 from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching, scan, unquote
 from vde_dagster.sql.trees import has_placeholder
 

@@ -24,8 +24,7 @@ from vde_dagster.project.reading.columns import (
     needs_columns,
 )
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import NOTHING, Edit, without_nothing
-from vde_dagster.sql.expanded import Expanded, Runs
+from vde_dagster.sql.edits import NOTHING, Edit, Expanded, Runs, without_nothing
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters

@@ -14,31 +14,15 @@ from vde_dagster.base.texts import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.macros.variables import (
-    KIND_NAME,
-    PROMOTING,
-    TABLE_PARTS,
-    sql_literal,
-)
+from vde_dagster.project.macros.variables import KIND_NAME, PROMOTING, TABLE_PARTS, sql_literal
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
-from vde_dagster.project.reading.audits import (
-    read_audit,
-    read_audits,
-    read_call,
-    read_signals,
-)
+from vde_dagster.project.reading.audits import read_audit, read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import FileContext, completed, name_of, read_name
-from vde_dagster.project.reading.model_defaults import (
-    default_statements,
-)
-from vde_dagster.project.reading.rendering import (
-    render,
-    render_last_statement,
-    render_statement,
-)
+from vde_dagster.project.reading.model_defaults import default_statements
+from vde_dagster.project.reading.rendering import render, render_last_statement, render_statement
 from vde_dagster.project.reading.statements import (
     JINJA_QUERY,
     JINJA_STATEMENT,
@@ -47,7 +31,7 @@ from vde_dagster.project.reading.statements import (
     split_blocks,
 )
 from vde_dagster.project.reading.temporary_views import with_temporary_views
-from vde_dagster.sql.expanded import Expanded, ExpandedSource
+from vde_dagster.sql.edits import Expanded, ExpandedSource
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, tokens_of
 from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder

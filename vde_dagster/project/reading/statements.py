@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.properties.header import Header, parse_header
-from vde_dagster.sql.expanded import Expanded
+from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     SourceText,

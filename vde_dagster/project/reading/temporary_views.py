@@ -16,7 +16,7 @@ from vde_dagster.errors import SourceLocation
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.rendering import checked_query, render, render_statement
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.expanded import Expanded
+from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import Token, unquote
 from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temporary_view
 

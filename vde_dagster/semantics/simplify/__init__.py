@@ -14,10 +14,11 @@ from vde_dagster.semantics.simplify.existence import (
 )
 from vde_dagster.semantics.simplify.expressions import simplify_expressions
 from vde_dagster.semantics.simplify.filters import move_filters, put_constants, use_presence
-from vde_dagster.semantics.simplify.groupings import drop_groupings, drop_groupings_of_sets
 from vde_dagster.semantics.simplify.joins import merge_readings, strengthen_joins, weaken_full_joins
 from vde_dagster.semantics.simplify.nested_queries import (
     ask_without_limits,
+    drop_groupings,
+    drop_groupings_of_sets,
     flatten_set_operations,
     merge_limits,
 )

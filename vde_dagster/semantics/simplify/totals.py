@@ -25,7 +25,12 @@ from vde_dagster.semantics.algebra.nodes import (
 from vde_dagster.semantics.simplify.booleans import true_where
 from vde_dagster.semantics.simplify.choices import choose
 from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
-from vde_dagster.semantics.simplify.groupings import OF_A_SET, is_exact, of_a_set, shows_grouping
+from vde_dagster.semantics.simplify.nested_queries import (
+    OF_A_SET,
+    is_exact,
+    of_a_set,
+    shows_grouping,
+)
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 _SAME_FOR_DISTINCT = OF_A_SET | {"collect_set"}
