@@ -206,13 +206,7 @@ def _damaged(url: URL, damage: object) -> StoreError:
 
 def is_transient(error: BaseException) -> bool:
     """Say whether the transaction was rolled back for a reason that may be gone next time."""
-    if not isinstance(error, DBAPIError):
-        return False
-    state = getattr(error.orig, "sqlstate", None)
-    if state is not None:
-        return state in _POSTGRES_ROLLED_BACK
-    text = str(error.orig)
-    return any(phrase in text for phrase in _SQLITE_TRANSIENT)
+    return _says(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT)
 
 
 def is_disconnect(error: BaseException) -> bool:
@@ -221,24 +215,35 @@ def is_disconnect(error: BaseException) -> bool:
         return False
     if error.connection_invalidated:
         return True
-    state = getattr(error.orig, "sqlstate", None)
+    state = _state(error)
     if state is None:
         kind = type(error.orig).__module__.split(".")[0]
         return kind == "psycopg" and type(error.orig).__name__ == "OperationalError"
-    return bool(state.startswith(("08", "57P"))) or state in _POSTGRES_IDLE
+    return state.startswith(("08", "57P")) or state in _POSTGRES_IDLE
 
 
 def is_fault(error: BaseException) -> bool:
     """Say whether the database or its server is at fault, and no statement of ours."""
+    return isinstance(error, DBAPIError) and (
+        is_disconnect(error)
+        or is_transient(error)
+        or is_no_space(error)
+        or _says(error, _POSTGRES_FAULTS, _SQLITE_FAULTS)
+    )
+
+
+def _says(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
+    """Say whether an SQL state begins, or SQLite's text has, one of these."""
     if not isinstance(error, DBAPIError):
         return False
-    if is_disconnect(error) or is_transient(error) or is_no_space(error):
-        return True
-    state = getattr(error.orig, "sqlstate", None)
+    state = _state(error)
     if state is not None:
-        return bool(state.startswith(_POSTGRES_FAULTS))
-    text = str(error.orig)
-    return any(phrase in text for phrase in _SQLITE_FAULTS)
+        return state.startswith(states)
+    return any(phrase in str(error.orig) for phrase in phrases)
+
+
+def _state(error: BaseException) -> str | None:
+    return getattr(getattr(error, "orig", None), "sqlstate", None)
 
 
 class Database:
@@ -409,7 +414,7 @@ class Database:
         """Return the error that says the database cannot be used, without its password."""
         url = self.engine.url.render_as_string(hide_password=True)
         cause = str(getattr(error, "orig", None) or error).strip()
-        state = getattr(getattr(error, "orig", None), "sqlstate", None)
+        state = _state(error)
         what, hint = "cannot be used", "check that it is reachable, then try again"
         if is_no_space(error):
             what, hint = "has no space left", NO_SPACE_HINT
@@ -440,7 +445,7 @@ def _is_refused(error: BaseException) -> bool:
     """Say whether a database answered that it did not commit."""
     if is_transient(error) or is_no_space(error):
         return True
-    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    state = _state(error)
     return state is not None and (state in _POSTGRES_IDLE or not is_disconnect(error))
 
 

@@ -10,6 +10,8 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -91,20 +93,12 @@ def _check_header(path: Path) -> None:
 
 def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
     tables = {table.name: table for table in transferred_tables()}
-    batch: list[dict[str, Any]] = []
-    current: Table | None = None
     with gzip.open(path, "rt", encoding="utf-8") as file:
         next(file)
-        for line in file:
-            name, values = json.loads(line)
+        for name, lines in groupby(map(json.loads, file), key=itemgetter(0)):
             table = tables[name]
-            if current is not None and batch and (table is not current or len(batch) >= _BATCH):
-                yield current, batch
-                batch = []
-            current = table
-            batch.append(_with_forms(table, values, True))
-    if current is not None and batch:
-        yield current, batch
+            while rows := [_with_forms(table, row, True) for _, row in islice(lines, _BATCH)]:
+                yield table, rows
 
 
 _FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {

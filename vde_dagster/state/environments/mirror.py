@@ -89,13 +89,11 @@ class MirrorStore:
         rows = []
         for view in views:
             before = known.get(view.ref)
-            if before is None and view.hash is None:
+            of_other = before is not None and before.wanted.environment != environment
+            if view.hash is None and (before is None or of_other):
                 continue
-            if before is not None and before.wanted.environment != environment:
-                if view.hash is None:
-                    continue
-                if before.wanted.hash is not None:
-                    raise view_of_another(view.ref, before.wanted.environment)
+            if before is not None and of_other and before.wanted.hash is not None:
+                raise view_of_another(view.ref, before.wanted.environment)
             if before is not None and before.wanted.hash == view.hash:
                 continue
             since = before.behind_since if before is not None else None

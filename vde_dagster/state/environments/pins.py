@@ -131,16 +131,8 @@ class PinStore:
 
     def note(self, connection: Connection, heads: Iterable[Head]) -> None:
         """Note what metadata files say that are current once the transaction commits."""
-        rows = [
-            {
-                "table_id": head.table_id,
-                "metadata_location": head.location,
-                "iceberg_snapshot_id": head.snapshot_id,
-                "schema_id": head.schema_id,
-                "row_count": head.rows,
-            }
-            for head in sorted(heads, key=lambda head: head.table_id)
-        ]
+        ordered = sorted(heads, key=lambda head: head.table_id)
+        rows = [{**_row(head), "metadata_location": head.location} for head in ordered]
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
 
     def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
@@ -176,10 +168,15 @@ class PinStore:
             at = {"of": environment, "at": version}
             connection.execute(CLOSE, [{**at, "table": table_id} for table_id in closed])
         if opened:
-            new = [
-                _row(environment, version, head, pinned.get(table_id), growths.get(table_id))
-                for table_id, head in opened.items()
-            ]
+            new = []
+            for table_id, head in opened.items():
+                before, growth = pinned.get(table_id), growths.get(table_id)
+                # What it adds is known where it follows the pin before.
+                if before is None or growth is None or growth.before != before.snapshot_id:
+                    growth = Growth(None, None, None)
+                added = {"rows_added": growth.added, "rows_removed": growth.removed}
+                place = {"environment": environment, "valid_from": version, "valid_to": None}
+                new.append({**_row(head), **place, **added})
             connection.execute(insert(schema.pins), new)
 
     def at(self, environment: str, version: int) -> dict[str, Pin]:
@@ -202,19 +199,10 @@ def _pin(row: Any) -> Pin:
     return made_of(Pin, row, **said)
 
 
-def _row(
-    environment: str, version: int, head: Head, before: Pin | None, growth: Growth | None
-) -> dict[str, Any]:
-    """Make the row of a new pin; what it adds is known where it follows the pin before."""
-    follows = growth is not None and before is not None and growth.before == before.snapshot_id
+def _row(head: Head) -> dict[str, Any]:
     return {
-        "environment": environment,
         "table_id": head.table_id,
-        "valid_from": version,
-        "valid_to": None,
         "iceberg_snapshot_id": head.snapshot_id,
         "schema_id": head.schema_id,
         "row_count": head.rows,
-        "rows_added": growth.added if growth is not None and follows else None,
-        "rows_removed": growth.removed if growth is not None and follows else None,
     }

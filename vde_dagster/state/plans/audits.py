@@ -66,27 +66,22 @@ class AuditStore:
     ) -> None:
         """Keep what an audit found; a repetition for the same plan and range replaces it."""
         table = schema.audit_results
+        key = {
+            "plan_id": task.plan_id,
+            "model_namespace": task.model.namespace,
+            "model_name": task.model.name,
+            "audit": task.audit,
+            "start_at": task.interval.start,
+            "end_at": task.interval.end,
+        }
 
         def work(conn: Connection) -> None:
-            conn.execute(
-                table.delete().where(
-                    table.c.plan_id == task.plan_id,
-                    is_model(table, task.model),
-                    table.c.audit == task.audit,
-                    table.c.start_at == task.interval.start,
-                    table.c.end_at == task.interval.end,
-                )
-            )
+            conn.execute(table.delete().where(*(table.c[name] == key[name] for name in key)))
             conn.execute(
                 insert(table).values(
-                    plan_id=task.plan_id,
+                    **key,
                     table_id=table_id,
-                    model_namespace=task.model.namespace,
-                    model_name=task.model.name,
-                    audit=task.audit,
                     blocking=task.blocking,
-                    start_at=task.interval.start,
-                    end_at=task.interval.end,
                     failed_rows=result.failed_rows,
                     sample=json.dumps(list(result.sample)),
                     seconds=result.seconds,
@@ -100,16 +95,9 @@ class AuditStore:
 
     def finish(self, run: AuditRun) -> None:
         """Record the end of audits that ran by themselves."""
+        about = {"run": run.id, "environment": run.environment, "version": run.version}
         self.database.run_transaction(
-            lambda conn: tell(
-                self.database,
-                conn,
-                "audit",
-                run=run.id,
-                environment=run.environment,
-                version=run.version,
-            ),
-            name="state.finish_audits",
+            lambda conn: tell(self.database, conn, "audit", **about), name="state.finish_audits"
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
