@@ -44,28 +44,28 @@ def environments(workspace: Workspace, output: Output) -> None:
     found = workspace.store.environments.summaries()
     mirrors = workspace.store.mirror.standings()
     now = workspace.store.database.clock.now()
-    ended = {name: mirrors[name] for name in mirrors if name not in {e.name for e in found}}
-    columns = ["environment", "version", "models", "published (UTC)", "by", "expires (UTC)"]
+    headers = (
+        *("environment", "version", "models", "published (UTC)", "by", "expires (UTC)"),
+        *("shows", "mirror"),
+    )
     rows = [
         (
-            environment.name,
-            environment.version,
-            environment.models,
-            short_time(environment.published_at),
-            environment.published_by,
-            short_time(environment.expires_at) or "never",
-            _standing(environment),
+            one.name,
+            one.version,
+            one.models,
+            short_time(one.published_at),
+            one.published_by,
+            short_time(one.expires_at) or "never",
+            _standing(one),
+            mirror_text(mirrors.get(one.name), now),
         )
-        for environment in found
+        for one in found
     ]
-    if any(row[-1] for row in rows):
-        columns.append("shows")
-    lines = [row[: len(columns)] for row in rows]
-    if mirrors:
-        columns.append("mirror")
-        texts = (mirror_text(mirrors.get(environment.name), now) for environment in found)
-        lines = [(*line, text) for line, text in zip(lines, texts, strict=True)]
-    table = simple_table(tuple(columns), lines)
+    # The last two are empty for most projects.
+    shown = [i for i in range(len(headers)) if i < 6 or any(row[i] for row in rows)]
+    table = simple_table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])
+    names = {one.name for one in found}
+    ended = {name: standing for name, standing in mirrors.items() if name not in names}
     listed = [
         {**environment_json(one), "mirror": mirror_json(mirrors.get(one.name), now)}
         for one in found
