@@ -87,17 +87,16 @@ class WarehouseState:
         def rest(environment: Environment | None) -> Environment | None:
             if environment is None:
                 return None
-            left = environment.entries.keys() - lost(environment).keys()
-            entries = {name: e for name, e in environment.entries.items() if name in left}
+            gone = lost(environment)
+            entries = {name: e for name, e in environment.entries.items() if name not in gone}
             return replace(environment, entries=entries)
 
-        shown = (entry.table_id for entry in lost(self.production).values())
         return replace(
             self,
             target=rest(self.target),
             production=rest(self.production),
             left_out=lost(self.base),
-            guarded=frozenset(table for table in shown if table is not None),
+            guarded=frozenset(e.table_id for e in lost(self.production).values() if e.table_id),
         )
 
     def resolver(self, environment: Environment) -> Resolver:

@@ -143,14 +143,12 @@ class ForwardOnly:
         shown = self.state.production.entries.values()
         sharing = [e.name for e in shown if e.table_id == table.id and e.name != plain.name]
         if sharing:
-            self.mistakes.append(
-                ProjectError(
-                    f"{plain.name} cannot change forward-only: {', '.join(map(str, sharing))} "
-                    "shows the same table in production, as it meant the same",
-                    hint="give this one a physical_version and publish it, which makes it a table "
-                    "of its own",
-                    location=plain.model.location,
-                )
+            self._refuse(
+                plain,
+                f"{plain.name} cannot change forward-only: {', '.join(map(str, sharing))} shows "
+                "the same table in production, as it meant the same",
+                "give this one a physical_version and publish it, which makes it a table of its "
+                "own",
             )
             return plain
         return self._extend(plain, base, table, columns, changes)
@@ -158,13 +156,11 @@ class ForwardOnly:
     def _say_anew(self, plain: Snapshot, why: str) -> None:
         policy, pin = plain.model.kind.in_place, plain.model.physical_version
         if pin is not None:
-            self.mistakes.append(
-                ProjectError(
-                    f"{plain.name} cannot go on with its table of physical_version {pin}: {why}, "
-                    "which no table takes in place",
-                    hint="give it another physical_version, which makes another table",
-                    location=plain.model.location,
-                )
+            self._refuse(
+                plain,
+                f"{plain.name} cannot go on with its table of physical_version {pin}: {why}, "
+                "which no table takes in place",
+                "give it another physical_version, which makes another table",
             )
         elif policy is not None and policy.forward_only:
             self.warnings.append(
@@ -277,14 +273,15 @@ class ForwardOnly:
             if said == "warn":
                 self.warnings.append(text)
                 continue
-            self.mistakes.append(
-                ProjectError(
-                    f"{text}: a {what} change, which its policy on_{what}_change refuses",
-                    hint=f"--allow-{what}-model {plain.name} allows it this once, "
-                    f"on_{what}_change allow in its kind for ever",
-                    location=plain.model.location,
-                )
+            self._refuse(
+                plain,
+                f"{text}: a {what} change, which its policy on_{what}_change refuses",
+                f"--allow-{what}-model {plain.name} allows it this once, "
+                f"on_{what}_change allow in its kind for ever",
             )
+
+    def _refuse(self, plain: Snapshot, message: str, hint: str) -> None:
+        self.mistakes.append(ProjectError(message, hint=hint, location=plain.model.location))
 
 
 def _goes_on(plain: Snapshot, base: Snapshot) -> bool:

@@ -128,7 +128,7 @@ def require_no_gaps(
     Raises:
         UsageError: It does not; names each model with what would be gone.
     """
-    gone = dict(gaps(plan, current, tables))
+    gone = dict(_gaps(plan, current, tables))
     if gone:
         said = "; ".join(
             f"{name}, {range_text(ranges.ranges[0].start, ranges.ranges[-1].end)}"
@@ -141,7 +141,7 @@ def require_no_gaps(
         )
 
 
-def gaps(
+def _gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
     """Yield the ranges that are filled now and would not be, by model.
