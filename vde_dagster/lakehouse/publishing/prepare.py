@@ -67,10 +67,9 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences between definitions and the catalog."""
+    """Differences between definitions and the catalog, each with the pointer that is there."""
 
-    created: tuple[ViewDefinition, ...]
-    replaced: tuple[tuple[ViewDefinition, Pointer], ...]
+    changed: tuple[tuple[ViewDefinition, Pointer | None], ...]
     dropped: tuple[tuple[TableRef, Pointer | None], ...]
     hashes: dict[TableRef, str]
 
@@ -91,7 +90,6 @@ def differences(
 
     Args:
         dropped: Views that are not; those that no publication made are left alone.
-        environment: Whose views they are; None when that does not matter.
 
     Raises:
         ConflictError: A name is taken by a table, by a view that no publication made, or by
@@ -102,12 +100,11 @@ def differences(
     refs = [*wanted, *dropped]
     pointers = catalog.pointers(refs, connection)
     ledger = published_views(connection, catalog.name, refs=refs)
-    created: list[ViewDefinition] = []
-    replaced: list[tuple[ViewDefinition, Pointer]] = []
+    changed: list[tuple[ViewDefinition, Pointer | None]] = []
     for ref, definition in wanted.items():
         pointer, known = pointers.get(ref), ledger.get(ref)
         if pointer is None:
-            created.append(definition)
+            changed.append((definition, None))
             continue
         if known is None or _ours(pointer, known) is None:
             raise ConflictError(
@@ -119,13 +116,13 @@ def differences(
             raise view_of_another(ref, known.environment)
         current = known.metadata_location == pointer.location and pointer.kind == VIEW
         if not current or known.definition_hash != hashes[ref]:
-            replaced.append((definition, pointer))
+            changed.append((definition, pointer))
     gone = [
         (ref, _ours(pointers.get(ref), ledger[ref]))
         for ref in dict.fromkeys(dropped)
         if ref not in wanted and ref in ledger and ledger[ref].environment == environment
     ]
-    return Differences(tuple(created), tuple(replaced), tuple(gone), hashes)
+    return Differences(tuple(changed), tuple(gone), hashes)
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
@@ -223,17 +220,13 @@ def made_views(
     now_ms: int,
 ) -> list[Made]:
     """Make the metadata of views that differ from the catalog; writes nothing."""
-    items: list[tuple[ViewDefinition, Pointer | None]] = [
-        *((definition, None) for definition in found.created),
-        *found.replaced,
-    ]
     before = lakehouse.files.each(
-        lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), items
+        lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), found.changed
     )
     # One folder per publication: folders are what takes time when there are many new views.
     folder = lakehouse.views_folder(publication_id)
     made = []
-    for (definition, pointer), previous in zip(items, before, strict=True):
+    for (definition, pointer), previous in zip(found.changed, before, strict=True):
         ref = ref_of(definition)
         base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
         try:

@@ -361,9 +361,7 @@ def replace_views(
             else:
                 free.append(view)
         found = differences(catalog, conn, free, dropped, environment.name)
-    changed = [ref_of(view) for view in found.created]
-    changed += [ref_of(view) for view, _ in found.replaced]
-    changed += [ref for ref, _ in found.dropped]
+    changed = [*(ref_of(view) for view, _ in found.changed), *(ref for ref, _ in found.dropped)]
     if not changed:
         return (), taken
     now_ms = int(store.database.clock.now().timestamp() * 1000)
