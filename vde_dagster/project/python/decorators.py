@@ -60,23 +60,28 @@ def read_parts(
         given: The decorator's arguments.
         dialect: SQLGlot dialect of all texts.
     """
+    text = None if function is None else _call(function, location, context, dialect)
     with placed(location):
         expanded = {
             key: [
-                _expanded(text, location, context, dialect, key)
-                for text in _listed(key, given.get(key))
+                _expanded(one, location, context, dialect, key)
+                for one in _listed(key, given.get(key))
             ]
             for key in STATEMENTS
         }
         later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
-    if function is not None:
-        text = _call(function, location, context, dialect)
-        with placed(location):
-            return _of_query(text, expanded, later, location, context, dialect)
-    before: list[str] = []
-    reads: dict[ModelName, SourceLocation] = {}
-    hidden: set[ModelName] = set()
-    with placed(location):
+        if text is not None:
+            expander, query = _expanded(text, location, context, dialect)
+            pre = [one for _, one in expanded["pre_statements"]]
+            post = [one for _, one in expanded["post_statements"]]
+            around = with_temporary_views(expander, context.names, pre, query, post)
+            rendered = render(expander, around.query, context.names)
+            context.parsed.keep(rendered.sql, rendered.tree)
+            reads = dict.fromkeys(rendered.reads, location)
+            return Parts(rendered.sql, reads, frozenset(), around.before, around.after, later)
+        before: list[str] = []
+        reads = {}
+        hidden: set[ModelName] = set()
         for expander, one in expanded["pre_statements"]:
             made, read, names = session_statements(expander, context.names, [one])
             before += made
@@ -84,28 +89,6 @@ def read_parts(
             hidden |= names
         after = tuple(render_statement(*one) for one in expanded["post_statements"])
     return Parts(None, reads, frozenset(hidden), tuple(before), after, later)
-
-
-def _of_query(
-    text: str,
-    expanded: Mapping[str, list[tuple[Expander, Expanded]]],
-    later: tuple[str, ...],
-    location: SourceLocation,
-    context: FileContext,
-    dialect: str,
-) -> Parts:
-    expander, query = _expanded(text, location, context, dialect)
-    around = with_temporary_views(
-        expander,
-        context.names,
-        [one for _, one in expanded["pre_statements"]],
-        query,
-        [one for _, one in expanded["post_statements"]],
-    )
-    rendered = render(expander, around.query, context.names)
-    context.parsed.keep(rendered.sql, rendered.tree)
-    reads = dict.fromkeys(rendered.reads, location)
-    return Parts(rendered.sql, reads, frozenset(), around.before, around.after, later)
 
 
 def _call(
@@ -161,7 +144,11 @@ def python_blueprints(
     if given is None:
         return [{}]
     if isinstance(given, str):
-        return _of_macro(given, location, context)
+        with placed(location):
+            text = Expander(SourceText(location.path, given), context.scope("spark")).expand().text
+            made = SourceText(location.path, text)
+            read = read_blueprints(Value(made, "blueprints", tuple(scan(made)), 0))
+        return [{key: bare(own) for key, own in one.items()} for one in read]
     listed = given if isinstance(given, Sequence) else ()
     if not listed or not all(isinstance(one, Mapping) and one for one in listed):
         raise ProjectError(
@@ -227,11 +214,3 @@ def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
         key: sql_literal(own) if isinstance(own, bool | list | Mapping) else str(own)
         for key, own in variables.items()
     }
-
-
-def _of_macro(text: str, location: SourceLocation, context: FileContext) -> list[dict[str, Any]]:
-    with placed(location):
-        expander = Expander(SourceText(location.path, text), context.scope("spark"))
-        made = SourceText(location.path, expander.expand().text)
-        value = Value(made, "blueprints", tuple(scan(made)), 0)
-        return [{key: bare(own) for key, own in one.items()} for one in read_blueprints(value)]
