@@ -17,6 +17,7 @@ from pathlib import Path
 
 BUILTINS = frozenset(dir(builtins))
 Import = ast.Import | ast.ImportFrom
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(eq=False)
@@ -163,9 +164,9 @@ class Modules:
 
 def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
     """Yield the imports in a statement; those in functions' bodies only if they are asked for."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
+    if isinstance(node, Import):
         yield node
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not functions:
+    if isinstance(node, Function) and not functions:
         return
     for child in ast.iter_child_nodes(node):
         yield from imports_within(child, functions=functions)
@@ -174,11 +175,11 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 def bound_names(statement: ast.stmt) -> set[str]:
     """Return the names that a top-level statement binds, in ifs and tries or by `global` too."""
     names: set[str] = set()
-    is_definition = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    is_definition = isinstance(statement, Function | ast.ClassDef)
     for node in [statement] if is_definition else ast.walk(statement):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, Function | ast.ClassDef):
             names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        elif isinstance(node, Import):
             names |= {(a.asname or a.name).split(".")[0] for a in node.names if a.name != "*"}
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)

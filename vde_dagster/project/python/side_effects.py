@@ -14,7 +14,14 @@ from collections.abc import Collection
 from enum import IntEnum
 from functools import cache
 
-from vde_dagster.project.python.module_texts import BUILTINS, Module, Modules, is_own_name
+from vde_dagster.project.python.module_texts import (
+    BUILTINS,
+    Function,
+    Import,
+    Module,
+    Modules,
+    is_own_name,
+)
 
 
 class Effect(IntEnum):
@@ -40,7 +47,7 @@ class Inertness:
     def _effect(self, module: Module, index: int) -> Effect:
         """The side effect of a statement when its module is imported."""
         statement = module.statements[index]
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        if isinstance(statement, Import):
             return self.import_effect(module, index)
         return Effect.NONE if self._is_inert(module, statement) else Effect.ANY
 
@@ -51,7 +58,7 @@ class Inertness:
         while waiting:
             where, number = waiting.pop()
             statement = where.statements[number]
-            if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            if not isinstance(statement, Import):
                 if not self._is_inert(where, statement):
                     return Effect.ANY
                 continue
@@ -75,7 +82,7 @@ class Inertness:
         Args:
             of_class: Names of the functions of the class whose body it stands in, if it does.
         """
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(statement, Function):
             special = of_class is None and _is_special(statement.name)
             return not special and self._is_inert_function(module, statement, of_class or ())
         if isinstance(statement, ast.ClassDef):
@@ -97,10 +104,7 @@ class Inertness:
         return is_text or isinstance(statement, ast.Pass)
 
     def _is_inert_function(
-        self,
-        module: Module,
-        node: ast.FunctionDef | ast.AsyncFunctionDef,
-        properties: Collection[str],
+        self, module: Module, node: Function, properties: Collection[str]
     ) -> bool:
         defaults = (d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None)
         named = (a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg))
@@ -125,7 +129,7 @@ class Inertness:
         """Say whether a class, and each of `children` as a class made from it, only binds names."""
         if node in children or _is_special(node.name):
             return False
-        functions = [f for f in node.body if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        functions = [f for f in node.body if isinstance(f, Function)]
         names = {f.name for f in functions}
         if children and names & {"__init_subclass__", "__class_getitem__"}:
             return False
@@ -244,7 +248,7 @@ class Inertness:
         if node.id not in module.bindings:
             return ".".join(["builtins", node.id, *parts]) if node.id in BUILTINS else None
         statement = module.sole(node.id)
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        if not isinstance(statement, Import):
             return None
         if self._modules.executed(statement, module) or not is_harmless(statement):
             return None
@@ -304,7 +308,7 @@ CALLS = frozenset(
 PURE_MODULES = ("pyspark.sql.types.",)
 
 
-def is_harmless(statement: ast.Import | ast.ImportFrom) -> bool:
+def is_harmless(statement: Import) -> bool:
     """Say whether an import from outside the project changes nothing for other code."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level:

@@ -21,6 +21,7 @@ from vde_dagster.base.hashing import digest_all, digest_values
 from vde_dagster.base.outside import mentioned
 from vde_dagster.project.python.module_texts import (
     BUILTINS,
+    Function,
     Import,
     Module,
     Modules,
@@ -136,7 +137,7 @@ def _hash(reach: _Reach, module: Module) -> bytes:
 
 def _dump(reach: _Reach, module: Module, index: int) -> str:
     statement = module.statements[index]
-    if isinstance(statement, (ast.Import, ast.ImportFrom)) and index not in reach.named[module]:
+    if isinstance(statement, Import) and index not in reach.named[module]:
         # What it binds is not used: it only runs the modules.
         names = [m.name for m in reach.modules.executed(statement, module)]
         base = module.base(statement) if isinstance(statement, ast.ImportFrom) else ""
@@ -149,7 +150,7 @@ class _Bare(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, Function | ast.ClassDef):
             body = node.body
             if body and is_docstring(body[0]):
                 node.body = body[1:] or [ast.Pass()]
@@ -216,7 +217,7 @@ class _Reach:
             if effect is not Effect.NONE:
                 self.run[module].add(index)
                 self._keep(module, index)
-            if effect is Effect.ANY or isinstance(statement, (ast.Import, ast.ImportFrom)):
+            if effect is Effect.ANY or isinstance(statement, Import):
                 for node in imports_within(statement, functions=False):
                     self._execute_imported(module, node)
 
@@ -252,7 +253,7 @@ class _Reach:
         if (module, index, rest) in self._used:
             return
         self._used.add((module, index, rest))
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        if isinstance(statement, Import):
             self.named[module].add(index)
             self._follow(module, statement, rest)
 
@@ -313,7 +314,7 @@ class _Reach:
         self._anywhere |= found.anywhere or self._changes_outside(module, statement)
         if found.here:
             self._take_whole(module)
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        if isinstance(statement, Import):
             if statement.names[0].name == "*":
                 self._take_whole(module)
                 for target in self.modules.executed(statement, module):
@@ -340,7 +341,7 @@ class _Reach:
             if isinstance(base, ast.Name):
                 places = module.bindings.get(base.id, ())
                 bound = (module.statements[place] for place in places)
-                if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in bound):
+                if any(isinstance(s, Import) for s in bound):
                     return True
         return False
 
@@ -349,7 +350,7 @@ def _attributes(
     statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
     """Return the attributes that a statement uses of its inner imports."""
-    local = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and not any(
+    local = isinstance(statement, Function) and not any(
         isinstance(inner, ast.Global) for inner in ast.walk(statement)
     )
     bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
