@@ -180,9 +180,7 @@ def _python_text(python: PythonSource) -> str:
     module, function, _ = python.place
     from vde_dagster.project.python.versions import python_version
 
-    text = python_version(
-        module, function, "/project", files=python.files, outside=python.outside
-    ).text
+    text = python_version(module, function, python.files, python.outside)
     if python.variables:
         text = digest("blueprint", text, *_parts(python.variables))
     if python.settings or python.sqlmesh_dialect:

@@ -167,9 +167,7 @@ class CustomMeaning(IncrementalMeaning):
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version
 
-        code = python_version(
-            path, function, "/project", files=dict(kind.code), outside=dict(kind.outside)
-        ).text
+        code = python_version(path, function, dict(kind.code), dict(kind.outside))
         told = repr(kind.materialization_properties)
         columns = (part for pair in version.columns.items() for part in pair)
         return digest("custom", version.rows, code, told, *columns)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 BUILTINS = frozenset(dir(builtins))
 Import = ast.Import | ast.ImportFrom
@@ -31,19 +29,14 @@ class Module:
     """
 
     name: str
-    path: Path
-    text: str
+    path: str
     package: str
     statements: list[ast.stmt]
     bindings: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def is_package(self) -> bool:
-        return self.path.name == "__init__.py"
-
-    @cached_property
-    def folder(self) -> str:
-        return str(self.path.parent)
+        return self.path.rpartition("/")[2] == "__init__.py"
 
     @cached_property
     def futures(self) -> frozenset[str]:
@@ -69,40 +62,31 @@ class Module:
 
 
 class Modules:
-    """Finds and parses modules below a project's root.
+    """Finds and parses modules of a project.
 
     Args:
-        files: The modules' texts by path relative to the root, if none are to be read from disk.
+        files: Their texts, by path relative to the project's root.
     """
 
-    def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
-        self.root = root
-        self._files = None if files is None else {f"{root}/{path}": files[path] for path in files}
-        self._loaded: dict[Path, Module] = {}
-        self._found: dict[tuple[str, Path], Module | None] = {}
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.files = files
+        self._loaded: dict[str, Module] = {}
+        self._found: dict[tuple[str, str], Module | None] = {}
 
-    def load(self, path: Path, source: str | None = None) -> Module:
+    def load(self, path: str) -> Module:
         """Parse a file.
 
         Raises:
             SyntaxError: It is not valid Python.
         """
-        known = self._loaded.get(path)
-        if known is not None:
-            return known
-        if source is not None:
-            text = source
-        elif self._files is not None:
-            text = self._files[str(path)]
-        else:
-            text = path.read_text(encoding="utf-8")
-        below = self.root in path.parents
-        parts = list((path.relative_to(self.root) if below else path).with_suffix("").parts)
+        if path in self._loaded:
+            return self._loaded[path]
+        parts = path.removesuffix(".py").split("/")
         package = ".".join(parts[:-1])
-        if parts and parts[-1] == "__init__":
+        if parts[-1] == "__init__":
             parts.pop()
-        statements = list(_split(ast.parse(text, filename=str(path)).body))
-        module = Module(".".join(parts), path, text, package, statements)
+        statements = list(_split(ast.parse(self.files[path], filename=path).body))
+        module = Module(".".join(parts), path, package, statements)
         for index, statement in enumerate(statements):
             for name in bound_names(statement):
                 module.bindings.setdefault(name, []).append(index)
@@ -115,22 +99,16 @@ class Modules:
             return None
         key = (dotted, where.path)
         if key not in self._found:
-            self._found[key] = self._find(dotted, where)
+            base = dotted.replace(".", "/")
+            folder = where.path.rpartition("/")[0]
+            candidates = (
+                f"{inside}{base}{end}"
+                for inside in ("", "src/", f"{folder}/" if folder else "")
+                for end in (".py", "/__init__.py")
+            )
+            found = next((path for path in candidates if path in self.files), None)
+            self._found[key] = None if found is None else self.load(found)
         return self._found[key]
-
-    def _find(self, dotted: str, where: Module) -> Module | None:
-        relative = dotted.replace(".", "/")
-        # Texts are kept by strings: making and comparing paths would be most of the work.
-        for base in (str(self.root), f"{self.root}/src", where.folder):
-            for candidate in (f"{base}/{relative}.py", f"{base}/{relative}/__init__.py"):
-                if self._files is not None:
-                    if candidate in self._files:
-                        return self.load(Path(candidate))
-                elif os.path.isfile(candidate):
-                    found = Path(candidate).resolve()
-                    if self.root in found.parents:
-                        return self.load(found)
-        return None
 
     def packages(self, dotted: str, where: Module) -> Iterator[Module]:
         """Yield every module that importing a dotted name executes: its packages, and itself."""
@@ -149,17 +127,6 @@ class Modules:
             names = [base, *(f"{base}.{a.name}" if base else a.name for a in node.names)]
         found = (module for name in names if name for module in self.packages(name, where))
         return list({module.path: module for module in found}.values())
-
-    def texts(self) -> dict[str, str]:
-        """Return the text of every file by its path: all that were given, or all that were read."""
-        if self._files is not None:
-            return dict(self._files)
-        return {str(path): module.text for path, module in self._loaded.items()}
-
-    def relative(self, module: Module) -> str:
-        """Return a module's path relative to the root, with forward slashes."""
-        below = self.root in module.path.parents
-        return module.path.relative_to(self.root).as_posix() if below else module.path.name
 
 
 def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:

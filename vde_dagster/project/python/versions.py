@@ -14,8 +14,6 @@ import ast
 from collections import defaultdict
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from pathlib import Path
 
 from vde_dagster.base.hashing import digest_all, digest_values
 from vde_dagster.base.outside import mentioned
@@ -32,42 +30,14 @@ from vde_dagster.project.python.module_texts import (
 from vde_dagster.project.python.side_effects import Effect, Inertness
 
 
-@dataclass(frozen=True, slots=True)
-class PythonVersion:
-    """The version of a Python model, with the code, files and variables it covers.
-
-    Args:
-        text: Canonical text for `opaque_version`: the version of all code below, as hex.
-        definitions: The definitions taken in as ``module:name`` (``module:*`` for whole modules).
-        modules: The files taken in, relative to the project's root, in order.
-        imports: Modules outside of the project that the code mentions.
-        outside: The files and environment variables that it mentions, of those offered.
-    """
-
-    text: str
-    definitions: tuple[str, ...]
-    modules: tuple[str, ...]
-    imports: tuple[str, ...]
-    outside: tuple[str, ...] = ()
-
-
 def python_version(
-    module: str | Path,
-    function: str,
-    project_root: str | Path,
-    *,
-    source: str | None = None,
-    files: Mapping[str, str] | None = None,
-    outside: Mapping[str, str] | None = None,
-) -> PythonVersion:
-    """The version of a function's code.
+    module: str, function: str, files: Mapping[str, str], outside: Mapping[str, str]
+) -> str:
+    """The version of a function's code and of all that it can reach, as hex.
 
     Args:
-        module: The file that defines the function, absolute or relative to the root.
-        project_root: Only modules below it are followed.
-        source: The module's text, if it is not to be read from the file.
-        files: The texts of all of the project's modules, by path relative to the root, if nothing
-            at all is to be read from files.
+        module: Path of the file that defines the function at its top level.
+        files: The texts of the project's modules, by path relative to its root.
         outside: Hashes of what the code may read when it runs, see `base.outside`; those whose
             names stand in the code taken in are part of the version.
 
@@ -75,45 +45,23 @@ def python_version(
         SyntaxError: A file that is reached is not valid Python.
         LookupError: The module defines no such function.
     """
-    root = Path(project_root).resolve()
-    path = (root / module).resolve()
-    reach = _Reach(root, files)
-    start = reach.modules.load(path, source)
+    reach = _Reach(files)
+    start = reach.modules.load(module)
     if function not in start.bindings:
-        raise LookupError(f"{path.name} defines no {function}")
+        raise LookupError(f"{module} defines no {function}")
     reach.start(start, function)
-    return _version(reach, outside or {})
-
-
-def _version(reach: _Reach, outside: Mapping[str, str]) -> PythonVersion:
     taken = [module for module in reach.executed if reach.kept[module]]
-    taken.sort(key=lambda module: module.path)
-    read = mentioned(outside, reach.texts)
+    taken.sort(key=lambda module: module.path.split("/"))
     parts: list[bytes | str | None] = []
-    for module in taken:
-        parts += [module.name, reach.modules.relative(module), _hash(reach, module)]
+    for one in taken:
+        parts += [one.name, one.path, _hash(reach, one)]
     if reach.by_text:
         # A module's name at run time is made of all texts, see `project.python.files`.
-        root = str(reach.modules.root)
-        texts = sorted(reach.modules.texts().items())
-        parts += [part for path, text in texts for part in (path.removeprefix(root), text)]
+        parts += [part for path, text in sorted(files.items()) for part in (f"/{path}", text)]
     parts += ["imports", *sorted(reach.foreign), "outside"]
-    parts += [text for name in read for text in (name, outside[name])]
-    return PythonVersion(
-        text=digest_all("python", parts).hex(),
-        definitions=tuple(sorted(d for module in taken for d in _definitions(reach, module))),
-        modules=tuple(sorted(reach.modules.relative(module) for module in taken)),
-        imports=tuple(sorted(reach.foreign)),
-        outside=tuple(read),
-    )
-
-
-def _definitions(reach: _Reach, module: Module) -> set[str]:
-    if module in reach.whole:
-        return {f"{module.name}:*"}
-    kept = reach.kept[module]
-    names = (name for name, places in module.bindings.items() if kept & set(places))
-    return {f"{module.name}:{name}" for name in names}
+    for name in mentioned(outside, reach.texts):
+        parts += [name, outside[name]]
+    return digest_all("python", parts).hex()
 
 
 def _hash(reach: _Reach, module: Module) -> bytes:
@@ -160,8 +108,8 @@ class _Bare(ast.NodeTransformer):
 class _Reach:
     """Follows names from a function, and imports from its module, until nothing new is found."""
 
-    def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
-        self.modules = Modules(root, files)
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.modules = Modules(files)
         self.executed: dict[Module, None] = {}
         """Every module that is imported."""
         self.kept: dict[Module, set[int]] = defaultdict(set)
