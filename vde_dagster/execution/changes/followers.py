@@ -31,7 +31,8 @@ def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = Fa
     if environment != PRODUCTION:
         return
     try:
-        if not _concerned(warehouse):
+        wanted = warehouse.settings.change_views
+        if not (wanted or warehouse.lakehouse.views_ending(PRODUCTION, SUFFIX)):
             return
         from vde_dagster.execution.changes.views import refresh_change_views
 
@@ -49,10 +50,3 @@ def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = Fa
     else:
         for name, why in found.without:
             _LOG.warning("there is no view of the changes of %s: %s", name, why)
-
-
-def _concerned(warehouse: Warehouse) -> bool:
-    """Say whether there are such views, or should be."""
-    return bool(
-        warehouse.settings.change_views or warehouse.lakehouse.views_ending(PRODUCTION, SUFFIX)
-    )

@@ -22,7 +22,6 @@ from vde_dagster.execution.published_version import (
 from vde_dagster.execution.warehouse import current_user
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
-from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.rendering.views import virtual_update
 from vde_dagster.state.db.leases import environment_lease, table_lease
 
@@ -129,6 +128,7 @@ class Environments:
             ConflictError: The version was forgotten meanwhile, or somebody makes the same name.
         """
         from vde_dagster.execution.apply.publish import define_views
+        from vde_dagster.execution.pinned_reads import with_held
 
         warehouse, store = self.warehouse, self.warehouse.store
         name, who = environment_name(name), who or current_user()
@@ -169,7 +169,11 @@ class Environments:
                 )
             production = store.environments.get(PRODUCTION)
             frozen.views.require_free(entries, production.entries if production else entries)
-            resolver = _pinned(warehouse, state.resolver(frozen), version)
+            try:
+                resolver = with_held(warehouse, state.resolver(frozen))
+            except UsageError as error:
+                message = f"{version} cannot be frozen: {error.message}"
+                raise UsageError(message, hint=error.hint) from None
             published = warehouse.lakehouse.publish(
                 Publication(
                     environment=frozen,
@@ -249,16 +253,6 @@ def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]
         name: replace(entry, held=pins[entry.table_id].held) if entry.table_id else entry
         for name, entry in shown.entries.items()
     }
-
-
-def _pinned(warehouse: Warehouse, resolver: Resolver, version: str) -> Resolver:
-    from vde_dagster.execution.pinned_reads import with_held
-
-    try:
-        return with_held(warehouse, resolver)
-    except UsageError as error:
-        message = f"{version} cannot be frozen: {error.message}"
-        raise UsageError(message, hint=error.hint) from None
 
 
 def _live(
