@@ -49,7 +49,7 @@ def workspace(
     def again(_: Path) -> Iterator[Workspace]:
         yield opened
 
-    monkeypatch.setattr("vde_dagster.cli.options.opened", again)
+    monkeypatch.setattr("vde_dagster.execution.workspace.Workspace.open", again)
     opened.apply(opened.plan("prod"))
     yield opened
     opened.close()

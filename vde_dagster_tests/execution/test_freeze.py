@@ -358,7 +358,7 @@ def vde(
     def again(_: Path) -> Iterator[Workspace]:
         yield shop.workspace
 
-    monkeypatch.setattr("vde_dagster.cli.options.opened", again)
+    monkeypatch.setattr("vde_dagster.execution.workspace.Workspace.open", again)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()
