@@ -10,15 +10,16 @@ from pydantic import Field, create_model
 
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
 
-
-def _concurrency() -> Any:
-    said = "Models and batches worked on at once; the project's setting when empty."
-    return Field(default=None, ge=1, description=said)
-
-
-def _skip_tests() -> Any:
-    said = "Publish without running the unit tests of the models that changed."
-    return Field(default=False, description=said)
+_CONCURRENCY: Any = Field(
+    default=None,
+    ge=1,
+    description="Models and batches worked on at once; the project's setting when empty.",
+)
+_SKIP_TESTS: Any = Field(
+    default=False,
+    description="Publish without running the unit tests of the models that changed.",
+)
+_ENVIRONMENT = "The environment to bring to the project's state; it need not exist yet."
 
 
 def _plan(verb: str) -> Any:
@@ -30,10 +31,7 @@ def _plan(verb: str) -> Any:
 
 
 class _Target(dg.Config):
-    environment: str = Field(
-        default="prod",
-        description="The environment to bring to the project's state; it need not exist yet.",
-    )
+    environment: str = Field(default="prod", description=_ENVIRONMENT)
     create: bool = Field(
         default=False,
         description="Make a new environment, although its name is one letter from that of another.",
@@ -65,11 +63,7 @@ class PlanConfig(_Asked):
     """What to plan."""
 
     def options(self) -> PlanOptions:
-        """What the form says of the plan, read.
-
-        Raises:
-            UsageError: A time is none, or two choices do not go together.
-        """
+        """Return what the form says of the plan; raises as `PlanOptions.read` does."""
         typed = {name: getattr(self, name) for name in _ASKED if hasattr(self, name)}
         return PlanOptions.read(typed, datetime.now(timezone.utc), "the config's {}".format)
 
@@ -78,12 +72,12 @@ class ApplyConfig(dg.Config):
     """How to apply a plan."""
 
     plan: str | None = _plan("approve")
-    concurrency: int | None = _concurrency()
+    concurrency: int | None = _CONCURRENCY
     who: str | None = Field(
         default=None,
         description="Who is to stand in the environment's history; the system user when empty.",
     )
-    skip_tests: bool = _skip_tests()
+    skip_tests: bool = _SKIP_TESTS
 
 
 class RejectConfig(dg.Config):
@@ -100,17 +94,15 @@ class RejectConfig(dg.Config):
 class PlanAndApplyConfig(PlanConfig):
     """What to plan and how to apply it."""
 
-    environment: str = Field(
-        description="The environment to bring to the project's state; it need not exist yet."
-    )
+    environment: str = Field(description=_ENVIRONMENT)
     accept_breaks: bool = Field(
         default=False,
         description="Apply it although columns that are published go or change their type, in "
         "production and in environments that the setting `protected` lists.",
     )
 
-    concurrency: int | None = _concurrency()
-    skip_tests: bool = _skip_tests()
+    concurrency: int | None = _CONCURRENCY
+    skip_tests: bool = _SKIP_TESTS
 
 
 class FillConfig(dg.Config):
@@ -129,11 +121,8 @@ class RunConfig(dg.Config):
     environment: str = Field(
         default="prod", description="The environment whose due intervals are computed."
     )
-    full: bool = Field(
-        default=False,
-        description=_ASKED["full"].help,
-    )
-    concurrency: int | None = _concurrency()
+    full: bool = Field(default=False, description=_ASKED["full"].help)
+    concurrency: int | None = _CONCURRENCY
 
 
 class RollbackConfig(dg.Config):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
@@ -46,15 +47,12 @@ def vde_definitions(
         `defs = vde_definitions(Path(__file__).parent)`
 
     Args:
-        project_root: The project's folder.
         translator: Customises how models look; see `VdeTranslator`.
         assets: Your own assets that write tables which models read, or read models: they take
-            the place of the external tables of the same key. Assets that share no key with
-            the project can as well be merged later with `Definitions.merge`.
-        spark: Your own resource of dagster-pyspark, if you have one: models run in its JVM. Its
-            session needs the project's catalog, see `spark_config`. By default your assets get
-            the project's session; either way it is the resource `pyspark`, after the prefix if
-            the project has one.
+            the place of the external tables of the same key.
+        spark: Your own resource of dagster-pyspark: models run in its JVM. Its session needs the
+            project's catalog, see `spark_config`. By default your assets get the project's
+            session; either way it is the resource `pyspark`, after the prefix if there is one.
         notify: Called when a job of the project succeeds or fails.
         executor: Runs everything in one process by default, so that one Spark session serves a
             whole run; None leaves the choice to definitions that this is merged with.
@@ -62,8 +60,6 @@ def vde_definitions(
     Raises:
         ProjectError: The project's settings are wrong. Mistakes in model files do not raise.
     """
-    from vde_dagster.execution.workspace import Workspace
-
     root = Path(project_root).resolve()
     with Workspace.open(root) as workspace:
         settings = workspace.settings
@@ -71,31 +67,26 @@ def vde_definitions(
         looks = (translator or VdeTranslator(root, settings.catalog)).of_project(names)
         catalog = load_catalog(workspace, looks)
 
+    pyspark = names.named("pyspark")
     hooks = notification_hooks(notify) if notify else frozenset()
     by_partition = asset_jobs(names, hooks)
     others = op_jobs(catalog, hooks)
     jobs = {job.name: job for job in others}
     run, janitor = (jobs[names.named(name)] for name in ("vde_run", "vde_janitor"))
     return dg.Definitions(
-        assets=[*_assets(catalog, _keys(assets), settings), *assets],
+        assets=[*_assets(catalog, assets, settings), *assets],
         jobs=[*by_partition, *others],
         schedules=schedules(root, names, settings, run, janitor),
         sensors=[
             code_sensor(names, root, settings, by_partition),
             outbox_sensor(root, settings, looks),
         ],
-        resources=_resources(names, root, spark),
+        resources={
+            names.resource: workspace_resource(root, spark=pyspark if spark else None),
+            pyspark: spark or _project_session(names),
+        },
         executor=executor,
     )
-
-
-def _resources(
-    names: Names, root: Path, spark: PySparkResource | LazyPySparkResource | None
-) -> dict[str, Any]:
-    pyspark = names.named("pyspark")
-    if spark is None:
-        return {names.resource: workspace_resource(root), pyspark: _project_session(names)}
-    return {names.resource: workspace_resource(root, spark=pyspark), pyspark: spark}
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
@@ -117,9 +108,14 @@ def _project_session(names: Names) -> dg.ResourceDefinition:
     return pyspark
 
 
-def _assets(
-    catalog: AssetCatalog, taken: frozenset[dg.AssetKey], settings: Settings
-) -> Iterable[Any]:
+def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) -> Iterable[Any]:
+    taken = {
+        key
+        for asset in others
+        for key in (
+            asset.keys if isinstance(asset, dg.AssetsDefinition) else [getattr(asset, "key", None)]
+        )
+    }
     yield plan_asset(catalog, check_queries=settings.dagster.check_queries)
     yield apply_asset(catalog)
     yield reject_asset(catalog)
@@ -131,13 +127,3 @@ def _assets(
             checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
             if checks is not None:
                 yield checks
-
-
-def _keys(assets: Sequence[Any]) -> frozenset[dg.AssetKey]:
-    keys: set[dg.AssetKey] = set()
-    for asset in assets:
-        if isinstance(asset, dg.AssetsDefinition):
-            keys |= set(asset.keys)
-        elif hasattr(asset, "key"):
-            keys.add(asset.key)
-    return frozenset(keys)

@@ -59,9 +59,6 @@ _OWN_LOCATION = "vde_dagster.orchestration.location"
 def workspace_file(root: Path) -> Path | None:
     """Return the workspace file for a project, written into Dagster's home where it has none.
 
-    Args:
-        root: The project's folder, absolute.
-
     Returns:
         None where the project's `pyproject.toml` says what its code locations are.
 
@@ -80,18 +77,7 @@ def workspace_file(root: Path) -> Path | None:
 
 
 def made_for(root: Path) -> str | None:
-    """Return the text of a workspace file with a project as its one code location.
-
-    Args:
-        root: The project's folder, absolute.
-
-    Returns:
-        None where the project's `pyproject.toml` says what its code locations are.
-
-    Raises:
-        UsageError: There is no such folder, or it has no models.
-        ProjectError: The project's settings are wrong.
-    """
+    """Return the text of a workspace file with a project as its one code location, or None."""
     _, tools = read_tools(root)
     if "dagster" in tools or "dg" in tools:
         return None
@@ -107,15 +93,7 @@ def made_for(root: Path) -> str | None:
 
 
 def only_location(root: Path) -> CodeLocationOrigin | None:
-    """Return where Dagster loads a project from, or None where that is not one place.
-
-    Args:
-        root: The project's folder, absolute.
-
-    Raises:
-        UsageError: There is no such folder, or it has no models.
-        ProjectError: The project's settings are wrong.
-    """
+    """Return where Dagster loads a project from, or None where that is not one place."""
     from dagster._core.workspace.load import location_origins_from_yaml_paths
 
     file = workspace_file(root)
@@ -160,9 +138,6 @@ mutation Reload($name: String!) {
 def ask_webserver(url: str, query: str, seconds: float, **variables: str) -> dict[str, Any]:
     """Return the answer of a webserver to a question in GraphQL.
 
-    Args:
-        seconds: How long it may take.
-
     Raises:
         OSError: Nobody answers.
         ValueError: It is no answer.
@@ -175,13 +150,7 @@ def ask_webserver(url: str, query: str, seconds: float, **variables: str) -> dic
 
 
 def reload_location(location: str) -> str | None:
-    """Ask the webserver to load a code location again.
-
-    Runs see new versions in any case, as each is a process of its own: the pages need this, and
-    what is launched from them.
-
-    Args:
-        location: The location's name in `workspace.yaml`.
+    """Ask the webserver to load a code location again; runs are processes that see what is new.
 
     Returns:
         None when it is done; otherwise what went wrong, and which button does it.

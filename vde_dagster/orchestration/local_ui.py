@@ -1,7 +1,6 @@
 """Dagster on one project on this machine: what `vde ui` starts, and stops again as a whole.
 
-`dagster dev` runs a webserver, a daemon and code servers. They are one process group of their own,
-so that nothing of them outlives the command, a run's Spark included.
+`dagster dev` and what it starts, a run's Spark included, are one process group.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class LocalUi:
 
     Args:
         home: The instance's folder.
-        log: The file with what its processes say.
         process: `dagster dev`, the leader of a process group.
     """
 
@@ -78,10 +76,6 @@ class LocalUi:
 @contextmanager
 def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
     """Run Dagster on a project; it answers when the block begins and is gone when it ended.
-
-    Args:
-        host: The address to listen on.
-        port: The port to listen on.
 
     Raises:
         UsageError: There is no project, the webserver is not installed, the port is taken, or

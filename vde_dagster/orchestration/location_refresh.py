@@ -1,9 +1,7 @@
 """A code location loaded again once its project has changed.
 
-A location lists models and versions as they were when it was loaded. What decides them is hashed,
-and the hash is kept beside the location's name in Dagster's own database: runs and ticks of
-the sensor alike ask for a new load when it differs, whoever changed something and in whichever
-direction, and only one of them does.
+What decides the models and versions that a location lists is hashed, and the hash of its load kept
+in Dagster's own database: runs and ticks of the sensor ask for a new load when it differs.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.instance import reload_location
 from vde_dagster.orchestration.names import Names
+from vde_dagster.project.loading.loader import project_hash
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -33,9 +32,6 @@ def refresh_after(context: Any, workspace: Workspace) -> None:
     """Load the location of a step's run again if what it shows is past.
 
     A run that no location launched, such as the main job's, has no page that could be wrong.
-
-    Args:
-        context: The step; its run's origin names the location.
     """
     origin = context.run.remote_job_origin
     if origin is not None:
@@ -45,15 +41,7 @@ def refresh_after(context: Any, workspace: Workspace) -> None:
 def refresh(
     instance: dg.DagsterInstance, log: Log, location: str, workspace: Workspace
 ) -> str | None:
-    """Load a location again if it shows a past state of its project.
-
-    Args:
-        instance: Keeps what the location was loaded with.
-        log: Takes a warning when it does not work.
-
-    Returns:
-        The warning, if there was one.
-    """
+    """Load a location again if it shows a past state of its project; return a logged warning."""
     key = f"vde/shown/{location}/{Names.of(workspace.settings).prefix}"
     kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key, "")
     known, _, failures = kept.partition(" ")
@@ -91,8 +79,6 @@ def shape_of(workspace: Workspace, plans: Sequence[str] = ()) -> str:
     Raises:
         ProjectError: The settings are wrong.
     """
-    from vde_dagster.project.loading.loader import project_hash
-
     store = workspace.store
     expired = set(store.environments.expired())
     heads = [

@@ -35,11 +35,8 @@ PROJECT_TAG = "vde/project"
 class Names:
     """The names of one project's assets, partitions, jobs, sensors, schedules and resources.
 
-    Asset keys, ops and resources are unique in a code location, partitions and run tags in a
-    whole Dagster instance: projects that share one are told apart by a prefix.
-
-    Args:
-        prefix: The setting `dagster.prefix`; empty for the short names.
+    Asset keys, ops and resources are unique in a code location, partitions and run tags in a whole
+    Dagster instance: the setting `dagster.prefix` tells projects apart that share one.
     """
 
     prefix: str = ""
@@ -115,9 +112,3 @@ class Names:
 
 SHORT = Names()
 """The names of a project that stands alone."""
-
-PLAN_KEY = SHORT.plan_key
-APPLY_KEY = SHORT.apply_key
-ENVIRONMENT_KEY = SHORT.environment_key
-PLANS = SHORT.plans
-ENVIRONMENTS = SHORT.environments

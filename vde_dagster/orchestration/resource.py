@@ -1,48 +1,29 @@
 """The workspace as a Dagster resource: opened once a run, starting Spark only when needed."""
 
 # Dagster reads the annotations of its resources, so they are not postponed here.
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import origin_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from vde_dagster.execution.workspace import Workspace
-
-
 _NOT_GIVEN: Any = None
-
-
-_LENT: dict[str, "Workspace"] = {}
-_LOCK = threading.Lock()
+_LENT: dict[Path, Workspace] = {}
 
 
 @contextmanager
-def lend(workspace: "Workspace") -> Iterator[None]:
-    """Let runs in this process use an open workspace instead of opening one of their own.
-
-    A caller that goes on working after the run keeps its Spark session.
-    """
-    key = str(workspace.root)
-    with _LOCK:
-        before = _LENT.get(key)
-        _LENT[key] = workspace
+def lend(workspace: Workspace) -> Iterator[None]:
+    """Let runs in this process use an open workspace, whose Spark session goes on after them."""
+    _LENT[workspace.root] = workspace
     try:
         yield
     finally:
-        with _LOCK:
-            if before is None:
-                del _LENT[key]
-            else:
-                _LENT[key] = before
+        del _LENT[workspace.root]
 
 
 class WorkspaceResource(dg.ConfigurableResource[Any]):
@@ -63,15 +44,14 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
         if context.run_id is not None and context.instance is not None:
             self._origin = origin_of(context.instance, context.run_id)
 
-    def get(self) -> "Workspace":
+    def get(self) -> Workspace:
         """Return the workspace; the first call of a run opens it, nothing starts a JVM yet."""
         if self._workspace is None:
-            from vde_dagster.execution.workspace import Workspace
-
-            root = Path(self.project_root).resolve()
-            lent = _LENT.get(str(root))
+            root, spark = Path(self.project_root).resolve(), self.spark
+            join = None if spark is None else lambda: spark.spark_session
+            lent = _LENT.get(root)
             self._own = lent is None
-            self._workspace = lent or Workspace.open(root, join=self._session_to_join())
+            self._workspace = lent or Workspace.open(root, join=join)
             self._workspace.work_for(self._origin)
         workspace: Workspace = self._workspace
         return workspace
@@ -84,16 +64,11 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
             self._workspace.close()
         self._workspace = None
 
-    def _session_to_join(self) -> "Callable[[], SparkSession] | None":
-        resource = self.spark
-        return None if resource is None else lambda: resource.spark_session
-
 
 def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDefinition:
     """Return the resource that is a `WorkspaceResource` in runs.
 
-    Nothing of it can be chosen, so the launchpad's forms leave it out: there the fields of a
-    `ConfigurableResource` stand in every run's configuration.
+    The fields of a `ConfigurableResource` would stand in every form of the launchpad.
 
     Args:
         spark: The key of a resource of dagster-pyspark whose session is joined.

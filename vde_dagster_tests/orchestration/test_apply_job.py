@@ -11,14 +11,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.names import (
-    APPLY_KEY,
-    ENVIRONMENT_KEY,
-    ENVIRONMENTS,
-    PLAN_KEY,
-    PLANS,
-    QUERIES_CHECK,
-)
+from vde_dagster.orchestration.names import QUERIES_CHECK, SHORT
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.orchestration.conftest import (
     apply_all,
@@ -55,7 +48,7 @@ def test_the_first_apply_fills_the_grid_and_a_second_finds_nothing_to_do(
     assert partitions_of(instance, "marts/top") == {top}
     assert partitions_of(instance, "staging/orders") == {version_of(built, "staging.orders")}
     assert partitions_of(instance, "vde/environment") == {"prod"}
-    (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
+    (plan_id,) = instance.get_dynamic_partitions(str(SHORT.plans.name))
     assert partitions_of(instance, "vde/plan") == {plan_id}
     assert partitions_of(instance, "vde/apply") == {plan_id}
 
@@ -91,7 +84,7 @@ def test_audits_are_checks_and_failing_rows_are_shown(
     )
     result = apply_all(built, instance)
     checks = {e.check_name: e for e in result.get_asset_check_evaluations()}
-    failed = [e for e in checks.values() if not e.passed and e.asset_key != PLAN_KEY]
+    failed = [e for e in checks.values() if not e.passed and e.asset_key != SHORT.plan_key]
     assert [e.asset_key for e in failed] == [dg.AssetKey(["marts", "top"])]
     assert failed[0].severity == dg.AssetCheckSeverity.WARN
     assert failed[0].metadata["vde/failed_rows"].value == 1
@@ -115,7 +108,7 @@ def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
     )
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod", author="anna")
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     for _ in range(2):
         result = run_job(built, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
         assert not result.success
@@ -138,14 +131,14 @@ def test_spark_analyses_what_a_plan_changes_before_its_approval(
     built.edit("models/marts/top.sql", "customer, revenue,", "customer, revenue + array(1) AS r,")
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod", author="anna")
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     shown = run_job(built, instance, "vde_plan_job", partition=plan.id)
     made = run_job(built, instance, "vde_new_plan", op="plan")
     assert plan.id in partitions_of(instance, "vde/plan")
     for result in (shown, made):
         checks = {e.check_name: e for e in result.get_asset_check_evaluations()}
         check = checks[QUERIES_CHECK]
-        assert (check.asset_key, check.passed) == (PLAN_KEY, False)
+        assert (check.asset_key, check.passed) == (SHORT.plan_key, False)
         assert check.severity == dg.AssetCheckSeverity.ERROR
         said = str(check.metadata["vde/mistakes"].value)
         assert said.startswith("- models/marts/top.sql:2:18: marts.top: [DATATYPE_MISMATCH.")
@@ -167,7 +160,7 @@ def test_an_unknown_and_a_stale_plan_fail_without_a_retry(
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("dev", author="anna")
     apply_all(built, instance, "dev")
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id, "dev-nothing"])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id, "dev-nothing"])
     for partition, text in ((plan.id, "has moved"), ("dev-nothing", "no plan")):
         with pytest.raises(dg.Failure, match=text) as failure:
             run_job(built, instance, "vde_apply_job", partition=partition)
@@ -178,11 +171,11 @@ def test_approving_is_materialising_the_same_partition_of_apply(
     built: ProjectFolder, instance: dg.DagsterInstance, spark_engine: SparkEngine
 ) -> None:
     run_job(built, instance, "vde_new_plan", {"environment": "dev"}, op="plan")
-    (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
+    (plan_id,) = instance.get_dynamic_partitions(str(SHORT.plans.name))
     assert partitions_of(instance, "vde/apply") == set()
     run_job(built, instance, "vde_apply_job", partition=plan_id)
     assert partitions_of(instance, "vde/apply") == {plan_id}
-    (record,) = instance.fetch_materializations(ENVIRONMENT_KEY, limit=5).records
+    (record,) = instance.fetch_materializations(SHORT.environment_key, limit=5).records
     event = record.asset_materialization
     assert event is not None
     views = event.metadata["vde/views"]
@@ -190,7 +183,7 @@ def test_approving_is_materialising_the_same_partition_of_apply(
     assert {r.data["view"] for r in views.records} >= {"marts__dev.daily", "staging__dev.orders"}
     (published,) = {r.data["since (UTC)"] for r in views.records}
     assert datetime.strptime(f"2024 {published}", "%Y %d %b %H:%M")
-    assert instance.fetch_materializations(APPLY_KEY, limit=1).records
+    assert instance.fetch_materializations(SHORT.apply_key, limit=1).records
 
 
 def test_rollback_moves_no_data_and_adds_to_the_history(
@@ -203,7 +196,7 @@ def test_rollback_moves_no_data_and_adds_to_the_history(
     run_job(built, instance, "vde_rollback", {"environment": "prod", "version": 1}, op="rollback")
     events = [
         record.asset_materialization
-        for record in instance.fetch_materializations(ENVIRONMENT_KEY, limit=5).records
+        for record in instance.fetch_materializations(SHORT.environment_key, limit=5).records
     ]
     assert [e.metadata["vde/version"].value for e in events if e] == [3, 2, 1]
     assert before < partitions_of(instance, "marts/top")
@@ -216,7 +209,7 @@ def test_an_environment_is_dropped_and_cleaned_up_and_the_run_shows_what_it_did_
 ) -> None:
     apply_all(built, instance, "dev")
     run_job(built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment")
-    instance.add_dynamic_partitions(str(PLANS.name), ["forgotten"])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), ["forgotten"])
     result = run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
     (output,) = [e.step_output_data for e in result.all_events if e.is_successful_output]
     metadata = output.metadata
@@ -224,7 +217,7 @@ def test_an_environment_is_dropped_and_cleaned_up_and_the_run_shows_what_it_did_
     assert metadata["vde/failures"].value == 0
     assert "| drop environment | dev | it expired at " in metadata["vde/report"].value
     assert {d["action"] for d in metadata["vde/decisions"].value} >= {"drop_environment"}
-    assert "forgotten" not in instance.get_dynamic_partitions(str(PLANS.name))
-    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
+    assert "forgotten" not in instance.get_dynamic_partitions(str(SHORT.plans.name))
+    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == []
     with Workspace.open(built.root) as workspace:
         assert workspace.store.environments.get("dev") is None

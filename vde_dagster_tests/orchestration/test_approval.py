@@ -23,7 +23,7 @@ from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
@@ -93,7 +93,7 @@ def status(folder: ProjectFolder, plan: Plan) -> str:
     return record.status
 
 
-@pytest.mark.parametrize("key", [APPLY_KEY, REJECT_KEY])
+@pytest.mark.parametrize("key", [SHORT.apply_key, REJECT_KEY])
 def test_materialize_all_decides_about_no_plan(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan, key: dg.AssetKey
 ) -> None:
@@ -102,7 +102,7 @@ def test_materialize_all_decides_about_no_plan(
         backfill_id="all",
         asset_graph=graph,
         partition_names=None,
-        asset_selection=[PLAN_KEY, APPLY_KEY, REJECT_KEY],
+        asset_selection=[SHORT.plan_key, SHORT.apply_key, REJECT_KEY],
         backfill_timestamp=time.time(),
         tags={},
         dynamic_partitions_store=instance,
@@ -124,7 +124,7 @@ def test_materialize_all_begins_although_a_rejected_plan_has_no_page_any_more(
     with Workspace.open(shop.root) as workspace:
         workspace.plans.reject(plan.id, "not now")
         sync(workspace, instance)
-    assert plan.id not in instance.get_dynamic_partitions(str(PLANS.name))
+    assert plan.id not in instance.get_dynamic_partitions(str(SHORT.plans.name))
     graph = vde_definitions(shop.root).get_repository_def().asset_graph
     view = AssetGraphView(
         temporal_context=TemporalContext(
@@ -135,7 +135,7 @@ def test_materialize_all_begins_although_a_rejected_plan_has_no_page_any_more(
     )
     rejections = view.get_full_subset(key=REJECT_KEY)
     _, missing = view.compute_parent_subset_and_required_but_nonexistent_subset(
-        PLAN_KEY, rejections
+        SHORT.plan_key, rejections
     )
     assert rejections.expensively_compute_partition_keys() == {plan.id}
     assert missing.is_empty, "or Dagster refuses every backfill of this asset"
@@ -144,7 +144,7 @@ def test_materialize_all_begins_although_a_rejected_plan_has_no_page_any_more(
 def test_a_run_with_other_assets_decides_about_no_plan(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:
-    assert materialize(shop, instance, plan.id, PLAN_KEY, APPLY_KEY).success
+    assert materialize(shop, instance, plan.id, SHORT.plan_key, SHORT.apply_key).success
     assert partitions_of(instance, "vde/plan") == {plan.id}
     assert partitions_of(instance, "vde/apply") == set(), "it still waits"
     assert (version(shop), status(shop, plan)) == (1, "planned")
@@ -153,7 +153,7 @@ def test_a_run_with_other_assets_decides_about_no_plan(
 def test_a_backfill_of_several_plans_approves_none_and_says_how(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:
-    result = materialize(shop, instance, plan.id, APPLY_KEY, tags={"dagster/backfill": "abc"})
+    result = materialize(shop, instance, plan.id, SHORT.apply_key, tags={"dagster/backfill": "abc"})
     assert "several plans were chosen at once" in refusal(result)
     assert "choose one plan in the partitions of vde/apply" in refusal(result)
     assert (version(shop), status(shop, plan)) == (1, "planned")
@@ -162,7 +162,7 @@ def test_a_backfill_of_several_plans_approves_none_and_says_how(
 def test_a_plan_that_is_chosen_by_itself_is_approved(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:
-    assert materialize(shop, instance, plan.id, APPLY_KEY).success
+    assert materialize(shop, instance, plan.id, SHORT.apply_key).success
     assert (version(shop), status(shop, plan)) == (2, "applied")
     assert partitions_of(instance, "vde/apply") == {plan.id}
 
@@ -172,7 +172,7 @@ def test_a_plans_id_in_the_config_approves_it_with_whatever_is_beside_it(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan, tags: dict[str, str] | None
 ) -> None:
     config = {"vde__apply": {"config": {"plan": plan.id}}}
-    keys = (APPLY_KEY, PLAN_KEY)
+    keys = (SHORT.apply_key, SHORT.plan_key)
     assert materialize(shop, instance, plan.id, *keys, config=config, tags=tags).success
     assert (version(shop), status(shop, plan)) == (2, "applied")
 
@@ -181,7 +181,7 @@ def test_another_plans_id_in_the_config_approves_nothing(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:
     config = {"vde__apply": {"config": {"plan": "prod-other"}}}
-    result = materialize(shop, instance, plan.id, APPLY_KEY, config=config)
+    result = materialize(shop, instance, plan.id, SHORT.apply_key, config=config)
     assert "the config's plan is prod-other" in refusal(result)
     assert version(shop) == 1
 
@@ -197,18 +197,20 @@ def test_rejecting_is_materialising_the_partition_of_reject(
     told = str(event.metadata["rejected"].value)
     assert told == f"The plan {plan.id} was rejected by anna: the office needs it."
     assert isinstance(event.metadata["vde/at"], dg.TimestampMetadataValue)
-    assert instance.get_dynamic_partitions(str(PLANS.name)) == [], "nothing is left to approve"
+    assert instance.get_dynamic_partitions(str(SHORT.plans.name)) == [], (
+        "nothing is left to approve"
+    )
     assert rejectable(instance) == [plan.id], "filled: one of one"
     with open_fake(shop.root) as workspace:
         waiting = workspace.plan("prod", author="anna")
-        instance.add_dynamic_partitions(str(PLANS.name), [waiting.id])
+        instance.add_dynamic_partitions(str(SHORT.plans.name), [waiting.id])
         forget_past_plans(workspace, instance)
         assert rejectable(instance) == sorted([plan.id, waiting.id])
         workspace.apply(waiting)
         forget_past_plans(workspace, instance)
         assert rejectable(instance) == [plan.id], "what was published is nobody's to reject"
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
-    result = materialize(shop, instance, plan.id, APPLY_KEY)
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
+    result = materialize(shop, instance, plan.id, SHORT.apply_key)
     assert "was rejected by anna: the office needs it (" in refusal(result)
     assert version(shop) == 2
 
@@ -252,7 +254,7 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
         workspace.plans.reject(plan_id, "not now", who="ben")
     second = tick(shop, instance, first.cursor)
     assert requested(second) == []
-    assert instance.get_dynamic_partitions(str(PLANS.name)) == []
+    assert instance.get_dynamic_partitions(str(SHORT.plans.name)) == []
     assert rejectable(instance) == [plan_id], "filled: it was rejected"
     (event,) = rejections(instance)
     assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
@@ -273,13 +275,13 @@ def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dags
         made = workspace.plan("prod", author="anna")
         if looked == "before its rejection":
             cursor = news(None)
-            assert made.id in instance.get_dynamic_partitions(str(PLANS.name))
+            assert made.id in instance.get_dynamic_partitions(str(SHORT.plans.name))
         workspace.plans.reject(made.id, "not now", who="ben")
         cursor = news(str(cursor) if cursor else None)
         (event,) = rejections(instance)
         assert event.partition == made.id
         assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
-        assert made.id not in instance.get_dynamic_partitions(str(PLANS.name))
+        assert made.id not in instance.get_dynamic_partitions(str(SHORT.plans.name))
         assert isinstance(news(str(cursor)), dg.SkipReason)
         assert sync(workspace, instance).is_empty
     assert len(rejections(instance)) == 1
@@ -299,11 +301,11 @@ def test_a_rejected_plan_comes_back_with_an_edit_or_when_it_is_asked_for(
     undone = tick(shop, instance, edited.cursor)
     assert requested(undone) == [], "these files were rejected"
     assert str(undone.skip_reason.skip_message) == "the plan of these files was rejected"
-    assert next_id not in instance.get_dynamic_partitions(str(PLANS.name))
+    assert next_id not in instance.get_dynamic_partitions(str(SHORT.plans.name))
     assert isinstance(evaluate(shop.root, undone.cursor, instance), dg.SkipReason)
     assert requested(tick(shop, instance)) == [], "not even when the cursor is lost"
     run_job(shop, instance, "vde_new_plan")
-    (asked,) = instance.get_dynamic_partitions(str(PLANS.name))
+    (asked,) = instance.get_dynamic_partitions(str(SHORT.plans.name))
     with Workspace.open(shop.root) as workspace:
         workspace.store.plans.require_open(asked)
 
@@ -410,18 +412,18 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
         workspace.plan("prod")
         made = workspace.plan("prod", author="anna")
     assert re.fullmatch(r"prod-\d\d[A-Z][a-z]{2}-\d{4}-top-[0-9a-f]{10}", made.id)
-    for key in (APPLY_KEY, PLAN_KEY):
+    for key in (SHORT.apply_key, SHORT.plan_key):
         (line,) = listed(key).splitlines()
         assert line.startswith("- **prod: `marts.top` changed**")
         assert f"partition={made.id}" in line
         assert "by anna, made " in line
         assert "breaks: marts.top.revenue goes" in line
-    instance.add_dynamic_partitions(str(PLANS.name), [made.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [made.id])
     config = {"vde__apply": {"config": {"who": "ben"}}}
-    assert materialize(shop, instance, made.id, APPLY_KEY, config=config).success
-    assert "No plan waits" in str(vde_definitions(shop.root).get_assets_def(APPLY_KEY).specs)
+    assert materialize(shop, instance, made.id, SHORT.apply_key, config=config).success
+    assert "No plan waits" in str(vde_definitions(shop.root).get_assets_def(SHORT.apply_key).specs)
     # The page of the plan says by whom and when it was published.
-    (page,) = instance.fetch_materializations(PLAN_KEY, limit=5).records
+    (page,) = instance.fetch_materializations(SHORT.plan_key, limit=5).records
     assert page.asset_materialization is not None
     said = str(page.asset_materialization.metadata["published"].value)
     assert re.match(r"\*\*Published\*\* by ben on 2\d{3}-\d\d-\d\d \d\d:\d\d UTC, as \[", said)
@@ -430,7 +432,9 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
 def test_who_launches_a_run_stands_in_the_environments_history(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:
-    assert materialize(shop, instance, plan.id, APPLY_KEY, tags={"user": "carla@firm"}).success
+    assert materialize(
+        shop, instance, plan.id, SHORT.apply_key, tags={"user": "carla@firm"}
+    ).success
     with Workspace.open(shop.root) as workspace:
         published = workspace.store.environments.get("prod")
     assert published is not None

@@ -15,7 +15,7 @@ from vde_dagster.execution.events import Event, ModelStarted
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import watching
-from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
@@ -40,7 +40,7 @@ def test_an_interrupt_stops_the_spark_jobs_of_the_plan(
     built.write("models/marts/slow.sql", SLOW)
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod", author="anna")
-        instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+        instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
         job = vde_definitions(built.root).resolve_job_def("vde_apply_job")
 
         def interrupt() -> None:

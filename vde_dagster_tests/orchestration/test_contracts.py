@@ -10,7 +10,7 @@ import pytest
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PLANS, SHORT
+from vde_dagster.orchestration.names import BREAKING_CHECK, SHORT
 from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import asset_readers, breaking_check
 from vde_dagster.reports.plan import plan_report
@@ -102,7 +102,7 @@ def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(
     rename(shop)
     with Workspace.open(shop.root) as workspace:
         plan = workspace.plan("prod", author="anna")
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     result = (
         vde_definitions(shop.root)
         .resolve_job_def("vde_plan_job")
@@ -113,7 +113,7 @@ def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(
     broken = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue)"
     assert broken in str(check.metadata["vde/risks"].value)
     (event,) = result.asset_materializations_for_node("vde__plan")
-    assert event.asset_key == PLAN_KEY
+    assert event.asset_key == SHORT.plan_key
     assert next(iter(event.metadata)) == "summary"
     for label in ("summary", "plan"):
         text = str(event.metadata[label].value)
@@ -134,7 +134,7 @@ def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: Projec
     assert f"- marts.customers.revenue {said}" in text, "and vde/environment is none of them"
     assert "- column revenue is renamed to turnover\n" in text
     said = said.strip()
-    assert said in str(breaking_check(plan, readers, PLAN_KEY).metadata["vde/risks"].value)
+    assert said in str(breaking_check(plan, readers, SHORT.plan_key).metadata["vde/risks"].value)
 
 
 def test_a_plan_made_from_the_launchpad_names_it_too(

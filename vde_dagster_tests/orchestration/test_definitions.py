@@ -14,7 +14,7 @@ import vde_dagster
 from vde_dagster.errors import ProjectError
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.instance import INSTANCE_CONFIG
-from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENT_KEY, PLAN_KEY
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster_tests.projects import ProjectFolder
 
 
@@ -114,8 +114,8 @@ def test_parents_are_edges_and_external_tables_are_nodes(days: ProjectFolder) ->
         dg.AssetKey(["finance", "rates"])
     }
     assert graph.get(dg.AssetKey(["finance", "rates"])).is_external
-    assert graph.get(ENVIRONMENT_KEY).is_external
-    assert graph.get(APPLY_KEY).parent_keys == {PLAN_KEY}
+    assert graph.get(SHORT.environment_key).is_external
+    assert graph.get(SHORT.apply_key).parent_keys == {SHORT.plan_key}
 
 
 def test_a_users_own_asset_takes_the_place_of_an_external_table(days: ProjectFolder) -> None:
@@ -147,7 +147,7 @@ def test_a_broken_file_leaves_the_rest_of_the_location_alive(days: ProjectFolder
     dg.Definitions.validate_loadable(definitions)
     assert "marts/daily" in keys(definitions)
     assert "marts/broken" not in keys(definitions)
-    said = definitions.resolve_asset_graph().get(PLAN_KEY).description or ""
+    said = definitions.resolve_asset_graph().get(SHORT.plan_key).description or ""
     assert "models/marts/broken.sql" in said
 
 
@@ -155,7 +155,7 @@ def test_an_unknown_column_takes_only_its_model_and_its_readers_away(days: Proje
     days.edit("models/marts/customers.sql", "sum(amount)", "sum(amuont)")
     definitions = vde_definitions(days.root)
     found = keys(definitions)
-    said = definitions.resolve_asset_graph().get(PLAN_KEY).description or ""
+    said = definitions.resolve_asset_graph().get(SHORT.plan_key).description or ""
     assert "Did you mean 'amount'?" in said
     assert "marts/customers" not in found
     assert "marts/top" not in found

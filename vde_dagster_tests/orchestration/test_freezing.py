@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.names import ENVIRONMENTS
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import FILES
@@ -55,7 +55,7 @@ def freeze(
 
 
 def environments(instance: dg.DagsterInstance) -> set[str]:
-    return set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name)))
+    return set(instance.get_dynamic_partitions(str(SHORT.environments.name)))
 
 
 def test_a_frozen_environment_has_a_page_and_leaves_the_models_as_they_are(

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -37,7 +37,7 @@ def test_a_wrong_date_is_refused_with_what_to_write_and_changes_nothing(
     said = refusal(result)
     assert said.startswith(f"the config's {field} '{text}' is not a time")
     assert "write a date or an instant (UTC): 2013-02-01" in said
-    assert instance.get_dynamic_partitions(str(PLANS.name)) == []
+    assert instance.get_dynamic_partitions(str(SHORT.plans.name)) == []
     with Workspace.open(built.root) as workspace:
         assert workspace.store.environments.all() == []
         assert workspace.store.plans.recent() == []
@@ -57,7 +57,7 @@ def test_dates_limit_what_is_filled_the_last_day_included(
     built.write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
     config = {"start": "2024-01-02", "end": "2024-01-03"}
     run_job(built, instance, "vde_new_plan", config, op="plan")
-    (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
+    (plan_id,) = instance.get_dynamic_partitions(str(SHORT.plans.name))
     with Workspace.open(built.root) as workspace:
         plan = workspace.store.plans.load(plan_id)
     (daily,) = [model for model in plan.builds if str(model.name) == "marts.daily"]

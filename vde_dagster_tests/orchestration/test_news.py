@@ -23,7 +23,7 @@ from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import ENVIRONMENTS, PLANS, SHORT
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.state.db.effects import NoEffects
@@ -107,8 +107,8 @@ def seen(instance: dg.DagsterInstance) -> dict[str, object]:
         **{asset: Counter(map(name, events_of(instance, asset))) for asset in ASSETS},
         "checks": len(evaluations(instance)),
         "observations": [len(observations_of(instance, asset)) for asset in ASSETS],
-        "environments": set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name))),
-        "plans": set(instance.get_dynamic_partitions(str(PLANS.name))),
+        "environments": set(instance.get_dynamic_partitions(str(SHORT.environments.name))),
+        "plans": set(instance.get_dynamic_partitions(str(SHORT.plans.name))),
     }
 
 
@@ -209,7 +209,7 @@ def test_plans_rollbacks_drops_and_other_environments_are_told(
         for event in events_of(instance, "vde/environment")
     ]
     assert versions == [("prod", 1), ("dev", 1), ("prod", 2), ("prod", 3)]
-    plans = set(instance.get_dynamic_partitions(str(PLANS.name)))
+    plans = set(instance.get_dynamic_partitions(str(SHORT.plans.name)))
     assert plans - partitions_of(instance, "vde/apply") == {waiting.id}
     assert plans == partitions_of(instance, "vde/plan")
     # The check follows what production shows; a rollback shows what was there before.
@@ -217,13 +217,13 @@ def test_plans_rollbacks_drops_and_other_environments_are_told(
 
     outside.store.plans.reject(waiting.id, "anna", "not now")
     cursor = must(tick(folder, instance, cursor))
-    assert waiting.id not in set(instance.get_dynamic_partitions(str(PLANS.name)))
+    assert waiting.id not in set(instance.get_dynamic_partitions(str(SHORT.plans.name)))
     assert partitions_of(instance, "vde/reject") == {waiting.id}
 
     outside.environments.drop("dev")
     outside.maintenance.janitor()
     must(tick(folder, instance, cursor))
-    assert set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name))) == {"prod"}
+    assert set(instance.get_dynamic_partitions(str(SHORT.environments.name))) == {"prod"}
 
 
 def test_what_a_run_of_dagster_did_is_not_told_again(
@@ -266,7 +266,7 @@ def test_a_run_that_works_is_left_alone_and_looked_through_when_it_died(
     instance.add_run(run)
     outside.work_for(origin_of(instance, run.run_id))
     plan = outside.plan("prod")
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     outside.apply(plan)
     outside.work_for("")
     nothing = seen(instance)
@@ -311,7 +311,7 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     assert found.metadata["vde/plan"].value == plan.id
     assert found.metadata["vde/environment"].value == "dev"
     assert found.metadata["vde/failed_rows"].value == 1
-    assert plan.id in set(instance.get_dynamic_partitions(str(PLANS.name)))
+    assert plan.id in set(instance.get_dynamic_partitions(str(SHORT.plans.name)))
     (failed,) = observations_of(instance, "vde/apply")
     assert failed.partition == plan.id
     # The plan, and the partition that the audit has rejected, are red, by a run that says why.

@@ -18,7 +18,7 @@ from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.location_refresh import shape_of
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENTS, PLANS
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import wait_for_applies
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.plan.plan import Plan
@@ -57,7 +57,7 @@ def payloads(workspace: Workspace) -> list[bytes]:
 
 
 def shown(instance: dg.DagsterInstance) -> set[str]:
-    return set(instance.get_dynamic_partitions(str(PLANS.name)))
+    return set(instance.get_dynamic_partitions(str(SHORT.plans.name)))
 
 
 def tick(
@@ -71,10 +71,10 @@ def tick(
     assert isinstance(result, dg.SensorResult), result
     for request in result.dynamic_partitions_requests or ():
         if isinstance(request, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(str(PLANS.name), list(request.partition_keys))
+            instance.add_dynamic_partitions(str(SHORT.plans.name), list(request.partition_keys))
         else:
             for key in request.partition_keys:
-                instance.delete_dynamic_partition(str(PLANS.name), key)
+                instance.delete_dynamic_partition(str(SHORT.plans.name), key)
     if jobs is not None:
         assert [request.job_name for request in result.run_requests or ()] == list(jobs)
     assert result.cursor is not None
@@ -96,7 +96,7 @@ def test_an_applied_plan_stays_and_those_it_left_behind_go(
     left = propose(workspace)
     chosen, other = propose(workspace), propose(workspace, "dev")
     keys = [left.id, chosen.id, other.id]
-    instance.add_dynamic_partitions(str(PLANS.name), keys)
+    instance.add_dynamic_partitions(str(SHORT.plans.name), keys)
     with lend(workspace):
         run_job(folder, instance, "vde_apply_job", partition=chosen.id)
     assert shown(instance) == {chosen.id, other.id}
@@ -112,7 +112,7 @@ def test_a_rollback_leaves_waiting_plans_behind(
     folder.edit(TOP, "min", "sum")
     workspace.reload()
     waiting = propose(workspace)
-    instance.add_dynamic_partitions(str(PLANS.name), [waiting.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [waiting.id])
     with lend(workspace):
         run_job(
             folder, instance, "vde_rollback", {"environment": "prod", "version": 1}, op="rollback"
@@ -125,7 +125,7 @@ def test_a_plan_that_a_run_works_on_keeps_its_partition_for_now(
 ) -> None:
     first, second = propose(workspace), propose(workspace)
     workspace.apply(workspace.plan("prod"))
-    instance.add_dynamic_partitions(str(PLANS.name), [first.id, second.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [first.id, second.id])
     start_run(instance, first.id)
     assert forget_past_plans(workspace, instance) == [second.id]
     assert shown(instance) == {first.id}
@@ -141,12 +141,12 @@ def test_sync_shows_plans_that_can_be_approved_or_were(
     waiting = propose(workspace)
     sync(workspace, instance)
     assert shown(instance) == {applied.id, waiting.id}
-    approved = instance.get_materialized_partitions(APPLY_KEY)
+    approved = instance.get_materialized_partitions(SHORT.apply_key)
     assert set(approved) == {applied.id}
     workspace.apply(waiting)
     sync(workspace, instance)
     assert shown(instance) == {applied.id, waiting.id}
-    assert set(instance.get_materialized_partitions(APPLY_KEY)) == {applied.id, waiting.id}
+    assert set(instance.get_materialized_partitions(SHORT.apply_key)) == {applied.id, waiting.id}
 
 
 def test_an_edit_withdraws_the_plan_of_the_edit_before_it(
@@ -187,7 +187,7 @@ def test_an_edit_withdraws_plans_that_were_made_by_hand_too(
 ) -> None:
     cursor = tick(folder.root, instance)
     mine = propose(workspace, "dev")
-    instance.add_dynamic_partitions(str(PLANS.name), [mine.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [mine.id])
     folder.edit(TOP, "max", "min")
     tick(folder.root, instance, cursor)
     assert mine.id not in shown(instance)
@@ -200,7 +200,7 @@ def test_a_plan_that_was_only_looked_at_waits_for_no_approval(
     looked, proposed = workspace.plan("prod"), propose(workspace)
     sync(workspace, instance)
     assert shown(instance) == {proposed.id}
-    instance.add_dynamic_partitions(str(PLANS.name), [looked.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [looked.id])
     with lend(workspace):
         job = run_job(folder, instance, "vde_apply_job", partition=looked.id, raise_on_error=False)
     assert f"the plan {looked.id} was not made to be approved" in refusal(job)
@@ -313,11 +313,11 @@ def test_an_environment_that_is_dropped_leaves_the_page_at_once(
 ) -> None:
     workspace.apply(workspace.plan("dev"))
     sync(workspace, instance)
-    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == ["dev"]
+    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["dev"]
     config = {"environment": "dev"}
     with lend(workspace):
         run_job(folder, instance, "vde_drop_environment", config, op="drop_environment")
-    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
+    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == []
 
 
 def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
@@ -334,7 +334,10 @@ def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
     result = evaluate(folder.root, cursor, instance)
     assert isinstance(result, dg.SensorResult)
     (request,) = result.dynamic_partitions_requests or ()
-    assert (request.partitions_def_name, request.partition_keys) == (ENVIRONMENTS.name, ["dev"])
-    instance.delete_dynamic_partition(str(ENVIRONMENTS.name), "dev")
+    assert (request.partitions_def_name, request.partition_keys) == (
+        SHORT.environments.name,
+        ["dev"],
+    )
+    instance.delete_dynamic_partition(str(SHORT.environments.name), "dev")
     sync(workspace, instance)
-    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == ["prod"]
+    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]

@@ -15,7 +15,7 @@ from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.state.db.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -57,9 +57,9 @@ def seen(instance: dg.DagsterInstance) -> dict[str, object]:
     """What Dagster shows: partitions with how often they were written, environments and plans."""
     return {
         **{asset: partitions_of(instance, asset) for asset in ASSETS},
-        "versions": len(instance.fetch_materializations(ENVIRONMENT_KEY, limit=99).records),
-        "environments": set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name))),
-        "plans": set(instance.get_dynamic_partitions(str(PLANS.name))),
+        "versions": len(instance.fetch_materializations(SHORT.environment_key, limit=99).records),
+        "environments": set(instance.get_dynamic_partitions(str(SHORT.environments.name))),
+        "plans": set(instance.get_dynamic_partitions(str(SHORT.plans.name))),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.names import PLANS, SHORT
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster_tests.projects import ProjectFolder
 
 
@@ -27,7 +27,7 @@ def test_the_first_tick_plans_and_asks_for_the_plans_page(built: ProjectFolder) 
     assert request.job_name == "vde_plan_job"
     assert request.run_key == request.partition_key
     assert {(one.partitions_def_name, *one.partition_keys) for one in asked} == {
-        (one.name, request.partition_key) for one in (PLANS, SHORT.rejections)
+        (one.name, request.partition_key) for one in (SHORT.plans, SHORT.rejections)
     }
     with Workspace.open(built.root) as workspace:
         assert workspace.store.plans.load(request.partition_key).environment == "prod"

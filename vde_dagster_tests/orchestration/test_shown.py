@@ -23,7 +23,7 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.publication import environment_event
 from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.location_refresh import ATTEMPTS, refresh
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY, Names
+from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.orchestration.pages.markdown import MAX_LINE, MAX_NAME, folded, short_name
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -383,7 +383,7 @@ def test_the_page_of_an_environment_says_what_each_version_changed(
     whose = {record.data["view"]: record.data["whose"] for record in pages[3]["vde/views"].records}
     assert whose["db__close.base"] == "held"
     description = (
-        vde_definitions(folder.root).resolve_asset_graph().get(ENVIRONMENT_KEY).description
+        vde_definitions(folder.root).resolve_asset_graph().get(SHORT.environment_key).description
     )
     assert description is not None
     assert (
@@ -398,7 +398,7 @@ def test_the_lineage_shows_an_environment_after_the_models_that_it_shows(
     workspace.apply(workspace.plan("prod"))
     folder.write("models/new.sql", "MODEL (name db.new, kind FULL); SELECT 1 AS n")
     graph = vde_definitions(folder.root).resolve_asset_graph()
-    assert graph.get(ENVIRONMENT_KEY).parent_keys == {
+    assert graph.get(SHORT.environment_key).parent_keys == {
         dg.AssetKey(["db", "base"]),
         dg.AssetKey(["db", "top"]),
     }

@@ -8,7 +8,7 @@ import pytest
 from vde_dagster.base.times import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of
 from vde_dagster_tests.orchestration.graphql import open_location
@@ -64,7 +64,7 @@ def test_an_empty_instance_gets_what_the_state_store_knows_and_nothing_twice(
     rows, sizes = zip(*figures_of(instance).values(), strict=True)
     assert rows == (1, 0, 1, 0, 1)
     assert [bool(size) for size in sizes] == [True, False, True, False, True]
-    assert len(empty.fetch_materializations(ENVIRONMENT_KEY, limit=9).records) == 2
+    assert len(empty.fetch_materializations(SHORT.environment_key, limit=9).records) == 2
     versions = versions_of(built)
     with open_location(built.root, empty, monkeypatch) as location:
         keys = [f"{versions['marts.running']}|{day}" for day in DAYS]

@@ -20,7 +20,7 @@ from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_names
 from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import APPLY_KEY, PLANS
+from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
@@ -101,7 +101,7 @@ def test_a_failed_one_fails_the_plan_and_shows_the_rows(
     folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
 ) -> None:
     plan = wrong.plan("prod", author="anna")
-    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     result = run_job(folder, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
     assert not result.success
     (found,) = evaluations(result)
@@ -136,7 +136,7 @@ def test_a_plan_can_be_applied_without_them(
 def test_only_so_many_rows_are_shown(folder: ProjectFolder, instance: dg.DagsterInstance) -> None:
     with open_fake(folder.root, AnsweringSpark(right=False, rows=30)) as wrong, lend(wrong):
         plan = wrong.plan("prod", author="anna")
-        instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+        instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
         result = run_job(folder, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
     (found,) = evaluations(result)
     assert found.metadata["vde/missing_rows"].value == 30
@@ -317,9 +317,9 @@ def test_a_plan_that_failed_is_red_with_its_reason_whichever_job_applied_it(
         op="plan_and_apply",
         raise_on_error=False,
     )
-    (plan,) = instance.get_dynamic_partitions(str(PLANS.name))
+    (plan,) = instance.get_dynamic_partitions(str(SHORT.plans.name))
     assert reds(instance, "vde/apply", [plan]) == {plan}
-    (record,) = instance.fetch_observations(APPLY_KEY, limit=5).records
+    (record,) = instance.fetch_observations(SHORT.apply_key, limit=5).records
     said = record.asset_observation
     assert said is not None
     assert said.partition == plan
@@ -334,11 +334,11 @@ def test_they_run_with_the_plan_before_anybody_is_asked_and_an_apply_repeats_non
     with open_fake(folder.root, AnsweringSpark(right=False)) as workspace, lend(workspace):
         if how == "the sensor":
             plan = workspace.plan("prod", author="anna").id
-            instance.add_dynamic_partitions(str(PLANS.name), [plan])
+            instance.add_dynamic_partitions(str(SHORT.plans.name), [plan])
             job = run_job(folder, instance, "vde_plan_job", partition=plan)
         else:
             job = run_job(folder, instance, "vde_new_plan", op="plan")
-        (plan,) = instance.get_dynamic_partitions(str(PLANS.name))
+        (plan,) = instance.get_dynamic_partitions(str(SHORT.plans.name))
         found = {e.check_name: e for e in job.get_asset_check_evaluations()}["unit_tests_pass"]
         assert not found.passed
         assert "test_doubles of db.double: rows missing: 1, unexpected: 1" in str(found.description)

@@ -13,7 +13,7 @@ import dagster as dg
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.models.live import LiveModel, LiveProject
+from vde_dagster.orchestration.models.live import LiveModel, LiveProject, LiveVersion
 from vde_dagster.orchestration.models.translator import VdeTranslator, safe_name
 from vde_dagster.orchestration.names import SNAPSHOT, TIME, Names
 from vde_dagster.planning.intervals.cadence import IntervalUnit
@@ -27,9 +27,8 @@ class AssetCatalog:
     """Names and partitions of everything in a code location.
 
     Args:
-        live: The models with their live versions.
-        specs: What the translator made of each model, by name.
-        partitions: Partitions by model; None for models that are never filled.
+        specs: What the translator made of each model.
+        partitions: By model; None for models that are never filled.
         translator: For tables that are no models.
     """
 
@@ -58,8 +57,6 @@ class AssetCatalog:
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
             return self.partitions.get(snapshot.name)
         if snapshot.id not in self._more:
-            from vde_dagster.orchestration.models.live import LiveVersion
-
             version = LiveVersion(snapshot.table_version, snapshot, None, (), {})
             model = LiveModel(snapshot.name, snapshot, (version,))
             now = datetime.now(timezone.utc)
@@ -68,11 +65,7 @@ class AssetCatalog:
 
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
-    """Give every live model its spec and its partitions.
-
-    Args:
-        now: The present (UTC).
-    """
+    """Give every live model its spec and its partitions."""
     specs = {name: translator.get_asset_spec(model) for name, model in live.models.items()}
     partitions = {
         name: model_partitions(model, live.starts.get(name), now)
@@ -116,7 +109,6 @@ def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> Interval
     """Return the unit that a model's time is shown in: its own, or a coarser one.
 
     Args:
-        start: First instant of its data (UTC).
         now: The present, or the end of its data (UTC).
     """
     units = list(IntervalUnit)
@@ -151,7 +143,6 @@ def model_partitions(
 
     Args:
         start: First instant of its data (UTC); the latest complete interval when not known.
-        now: The present (UTC).
 
     Returns:
         None for external and embedded models, which are never filled.
@@ -172,10 +163,6 @@ def partition_keys(
     partitions: dg.PartitionsDefinition | None, version: str, intervals: Iterable[Interval]
 ) -> Iterator[tuple[str, Interval]]:
     """List the partitions of a version that lie wholly in ranges, each with its range.
-
-    Args:
-        version: The partition key of the version.
-        intervals: The ranges (UTC).
 
     Yields:
         (partition key, its range); for a model without intervals one, with the last range.
@@ -217,20 +204,15 @@ def touched_keys(
     partition, which is filled when the table holds all of it.
 
     Args:
-        version: The partition key of the version.
-        interval: The fill's range (UTC).
         holds: Returns what the table holds with the fill.
     """
     unit = time_unit(partitions)
     ranges: Iterable[Interval] = (interval,)
-    if unit is not None and not _is_whole(unit, interval):
+    if unit is not None:
         around = Interval(unit.floor(interval.start), unit.ceil(interval.end))
-        ranges = IntervalSet((around,)) & holds()
+        if around != interval:
+            ranges = IntervalSet((around,)) & holds()
     return list(partition_keys(partitions, version, ranges))
-
-
-def _is_whole(unit: IntervalUnit, interval: Interval) -> bool:
-    return unit.floor(interval.start) == interval.start and unit.floor(interval.end) == interval.end
 
 
 def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[str, IntervalSet]:
@@ -242,7 +224,7 @@ def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[
             assert isinstance(times, dg.TimeWindowPartitionsDefinition)
             parts = partitions.get_partition_key_from_str(key).keys_by_dimension
             window = times.time_window_for_partition_key(parts[TIME])
-            interval = Interval(_utc(window.start), _utc(window.end))
+            interval = Interval(*(end.astimezone(timezone.utc) for end in window))
             ranges.setdefault(parts[SNAPSHOT], []).append(interval)
         else:
             ranges.setdefault(key, [])
@@ -270,42 +252,27 @@ def partition_mapping(
         if read in listed:
             pairs.setdefault(read, set()).add(version.key)
     versions = dg.StaticPartitionMapping({read: sorted(keys) for read, keys in pairs.items()})
-    both = (
-        isinstance(upstream, dg.MultiPartitionsDefinition),
-        isinstance(downstream, dg.MultiPartitionsDefinition),
-    )
+    with_times = isinstance(downstream, dg.MultiPartitionsDefinition)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if both == (True, True):
+        if not isinstance(upstream, dg.MultiPartitionsDefinition):
+            found = dg.SpecificPartitionsPartitionMapping(sorted(pairs))
+            return found if with_times else versions
+        if with_times:
+            same = dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
             return dg.MultiPartitionMapping(
                 {
                     SNAPSHOT: dg.DimensionPartitionMapping(SNAPSHOT, versions),
-                    TIME: dg.DimensionPartitionMapping(
-                        TIME,
-                        dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True),
-                    ),
+                    TIME: dg.DimensionPartitionMapping(TIME, same),
                 }
             )
-        if both == (False, False):
-            return versions
-        if both == (False, True):
-            return dg.SpecificPartitionsPartitionMapping(sorted(pairs))
-        return _all_times(upstream, sorted(pairs))
-
-
-def _all_times(upstream: dg.PartitionsDefinition, read: list[str]) -> dg.PartitionMapping:
-    assert isinstance(upstream, dg.MultiPartitionsDefinition)
-    times = upstream.get_partitions_def_for_dimension(TIME)
-    if not read or times.get_num_partitions() * len(read) >= MAX_LISTED:
-        return dg.AllPartitionMapping()
-    return dg.SpecificPartitionsPartitionMapping(
-        [
-            dg.MultiPartitionKey({SNAPSHOT: version, TIME: time})
-            for version in read
-            for time in times.get_partition_keys()
-        ]
-    )
-
-
-def _utc(value: datetime) -> datetime:
-    return value.astimezone(timezone.utc)
+        times = upstream.get_partitions_def_for_dimension(TIME)
+        if not pairs or times.get_num_partitions() * len(pairs) >= MAX_LISTED:
+            return dg.AllPartitionMapping()
+        return dg.SpecificPartitionsPartitionMapping(
+            [
+                dg.MultiPartitionKey({SNAPSHOT: version, TIME: time})
+                for version in sorted(pairs)
+                for time in times.get_partition_keys()
+            ]
+        )

@@ -1,13 +1,11 @@
 """Live versions of models: those that environments and the working copy refer to.
 
-Pure functions and values; nothing here knows Dagster.
-
 A view shows what its parents hold at once: its own events never tell that rows have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
@@ -36,10 +34,9 @@ class LiveVersion:
 
     Args:
         key: Its partition key.
-        snapshot: The definition, as its first reader below has it.
+        snapshot: The definition, as its first reader has it.
         table: The table that holds it; None for views and for what was not built yet.
-        readers: Environments that refer to it, production first; the working copy
-            (`WORKING_COPY`) comes last.
+        readers: Environments that refer to it, production first; `WORKING_COPY` comes last.
         parents: The version of each parent that the first reader combines it with, by name, and of
             each table behind a view.
         building: Environments that will show it, as an approved plan of theirs says.
@@ -99,9 +96,8 @@ class LiveModel:
     def listed(self) -> tuple[LiveVersion, ...]:
         """The versions that are partitions: those that an environment shows or is being built for.
 
-        An edit that waits for its approval is none of them, or production would look half
-        filled for as long as somebody types. A model that nobody shows yet lists what its file
-        says, which is missing indeed.
+        An edit that waits for its approval is none of them, or production would look half filled.
+        A model that nobody shows yet lists what its file says.
         """
         found = tuple(v for v in self.versions if v.environments or v.building)
         return found or self.versions[:1]
@@ -117,10 +113,8 @@ class LiveProject:
 
     Args:
         models: By name, parents first.
-        environments: The environments as they are published, by name.
         starts: First instant of data by model (UTC).
         errors: Mistakes in files that belong to no known model.
-        tests: Unit tests by model, as the files have them.
         waiting: Plans that wait for an approval, oldest first.
         read_at: When this was read (UTC).
     """
@@ -151,12 +145,7 @@ class Combination:
         snapshots: Mapping[str, Snapshot],
         tables: Mapping[str, PhysicalTable],
     ) -> Combination:
-        """Return what entries refer to, as far as it is known.
-
-        Args:
-            snapshots: By their ids.
-            tables: By their ids.
-        """
+        """Return what entries refer to, as far as it is known."""
         return cls(
             {
                 name: (snapshots[entry.snapshot_id], tables.get(entry.table_id or ""))
@@ -178,8 +167,26 @@ class Combination:
         return version_key(*self.served[name]) if name in self.served else None
 
     def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
-        """Return the tables that a model reads through the views that are here."""
-        return behind_views(snapshot, self.definition)
+        """Return the tables that a model reads only through views and embedded models, sorted.
+
+        A model without a table holds no rows that could be out of date: of it there are none.
+        """
+        seen: set[ModelName] = {snapshot.name, *snapshot.model.depends_on}
+
+        def through(view: Snapshot | None) -> Iterator[ModelName]:
+            if view is None or view.has_table:
+                return
+            for parent in view.model.depends_on:
+                if parent not in seen:
+                    seen.add(parent)
+                    known = self.definition(parent)
+                    if known is None or known.has_table or known.model.kind.is_external:
+                        yield parent
+                    else:
+                        yield from through(known)
+
+        direct = snapshot.model.depends_on if snapshot.has_table else ()
+        return tuple(sorted({name for read in direct for name in through(self.definition(read))}))
 
 
 def live_models(
@@ -190,110 +197,61 @@ def live_models(
     errors: Mapping[ModelName, str] | None = None,
     approved: Iterable[Plan] = (),
 ) -> dict[ModelName, LiveModel]:
-    """Collect the live versions of every model.
+    """Collect the live versions of every model, parents first.
 
     Args:
         project: The working copy's snapshots; models whose files are wrong are missing.
-        environments: The environments as they are published.
         stored: The snapshots that environments refer to, by id.
         tables: Tables that environments refer to or that may serve the working copy, by id.
-        errors: What is wrong, by model.
         approved: Plans that are being applied, or failed and wait to be tried again.
-
-    Returns:
-        The models, parents first.
     """
     ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
-    targets = [_Target(e.name, Combination.of(e.entries, stored, tables)) for e in ordered]
-    for plan in approved:
-        planned = Combination.of(plan.entries, plan.snapshots, plan.tables)
-        targets.append(_Target(plan.environment, planned, building=True))
-    targets.append(_Target(WORKING_COPY, _working_copy(project, tables)))
-    return _collect(project, targets, errors or {})
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What an environment, an approved plan or the files combine."""
-
-    reader: str
-    combination: Combination
-    building: bool = False
-
-
-def _working_copy(
-    project: Mapping[ModelName, Snapshot], tables: Mapping[str, PhysicalTable]
-) -> Combination:
     known = TablesByContent(tables.values())
-    served = {
-        name: choose_table(snapshot, known, lambda table: True) if snapshot.has_table else None
+    files = {
+        name: (
+            snapshot,
+            choose_table(snapshot, known, lambda table: True) if snapshot.has_table else None,
+        )
         for name, snapshot in project.items()
     }
-    return Combination({name: (snapshot, served[name]) for name, snapshot in project.items()})
-
-
-def _collect(
-    project: Mapping[ModelName, Snapshot],
-    targets: list[_Target],
-    errors: Mapping[ModelName, str],
-) -> dict[ModelName, LiveModel]:
-    keys = [
-        {name: version_key(*served) for name, served in target.combination.served.items()}
-        for target in targets
+    # Each with its reader, and whether that is only being built.
+    targets = [
+        *((env.name, Combination.of(env.entries, stored, tables), False) for env in ordered),
+        *(
+            (plan.environment, Combination.of(plan.entries, plan.snapshots, plan.tables), True)
+            for plan in approved
+        ),
+        (WORKING_COPY, Combination(files), False),
     ]
     found: dict[ModelName, dict[str, LiveVersion]] = {}
-    for target, known in zip(targets, keys, strict=True):
-        readers = () if target.building else (target.reader,)
-        building = (target.reader,) if target.building else ()
-        for name, (snapshot, table) in target.combination.served.items():
+    for reader, combination, is_building in targets:
+        for name, (snapshot, table) in combination.served.items():
             versions = found.setdefault(name, {})
             if snapshot.model.kind.is_external:
                 continue
-            key = known[name]
+            key = version_key(snapshot, table)
             version = versions.get(key)
             if version is None:
-                behind = target.combination.behind(snapshot)
-                read = (*snapshot.parents, *behind)
-                parents = {parent: known[parent] for parent in read if parent in known}
-                versions[key] = LiveVersion(
-                    key, snapshot, table, readers, parents, building, behind
+                behind = combination.behind(snapshot)
+                read = (
+                    (parent, combination.key(parent)) for parent in (*snapshot.parents, *behind)
                 )
-            else:
-                shown = set(building) <= set(version.readers)
-                versions[key] = replace(
-                    version,
-                    table=version.table or table,
-                    readers=(*version.readers, *readers),
-                    building=version.building if shown else (*version.building, *building),
-                )
+                parents = {parent: own for parent, own in read if own is not None}
+                version = LiveVersion(key, snapshot, table, (), parents, behind=behind)
+            if not is_building:
+                version = replace(version, readers=(*version.readers, reader))
+            elif reader not in version.readers:
+                version = replace(version, building=(*version.building, reader))
+            versions[key] = replace(version, table=version.table or table)
     models: dict[ModelName, LiveModel] = {}
-    for target, known in reversed(list(zip(targets, keys, strict=True))):
-        for name, (snapshot, _) in target.combination.served.items():
-            if name in models:
-                continue
-            first = known[name]
-            ordered = sorted(found[name].values(), key=lambda version: version.key != first)
-            models[name] = LiveModel(
-                name, snapshot, tuple(ordered), name in project, errors.get(name)
-            )
+    for _, combination, _ in reversed(targets):
+        for name, served in combination.served.items():
+            if name not in models:
+                first = version_key(*served)
+                own = sorted(found[name].values(), key=lambda version: version.key != first)
+                error = (errors or {}).get(name)
+                models[name] = LiveModel(name, served[0], tuple(own), name in project, error)
     return models
-
-
-Find = Callable[[ModelName], Snapshot | None]
-"""Returns a model's definition; None for what nobody declares."""
-
-
-def behind_views(snapshot: Snapshot, find: Find) -> tuple[ModelName, ...]:
-    """Return the tables that a model reads only through views and embedded models, sorted.
-
-    Args:
-        snapshot: The model; one without a table holds no rows that could be out of date.
-    """
-    if not snapshot.has_table:
-        return ()
-    direct = snapshot.model.depends_on
-    seen: set[ModelName] = {snapshot.name, *direct}
-    return tuple(sorted({found for parent in direct for found in _tables(parent, find, seen)}))
 
 
 def without_circles(
@@ -301,13 +259,8 @@ def without_circles(
 ) -> dict[ModelName, tuple[ModelName, ...]]:
     """Leave out tables behind views by which a model would depend on itself.
 
-    What a model reads directly is what its file says, what is behind views is what production
-    shows: a view that no longer reads a table, and the table that now reads what is made of the
-    view, would close a circle, and Dagster would load nothing.
-
-    Args:
-        direct: What each model reads.
-        behind: The tables that it reads through views.
+    What a model reads is what its file says, what is behind views is what production shows: they
+    may close a circle, with which Dagster loads nothing.
 
     >>> a, b = ModelName("db", "a"), ModelName("db", "b")
     >>> without_circles({a: [b], b: []}, {b: [a]})[b]
@@ -326,18 +279,3 @@ def without_circles(
             if closing:
                 continue
         return kept
-
-
-def _tables(name: ModelName, find: Find, seen: set[ModelName]) -> Iterator[ModelName]:
-    snapshot = find(name)
-    if snapshot is None or snapshot.has_table:
-        return
-    for parent in snapshot.model.depends_on:
-        if parent in seen:
-            continue
-        seen.add(parent)
-        known = find(parent)
-        if known is None or known.has_table or known.model.kind.is_external:
-            yield parent
-        else:
-            yield from _tables(parent, find, seen)

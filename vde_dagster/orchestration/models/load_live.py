@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
 from vde_dagster.execution.plans.gather_state import beside_production
 from vde_dagster.orchestration.models.live import LiveModel, LiveProject, live_models
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Model, UnitTest
@@ -25,12 +26,7 @@ if TYPE_CHECKING:
 
 
 def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
-    """Read what a code location shows now.
-
-    Raises:
-        ProjectError: The settings are wrong.
-        StoreError: The state store cannot be used.
-    """
+    """Read what a code location shows now; raises as `load_live` does."""
     from vde_dagster.orchestration.models.catalog import build_catalog
 
     now = datetime.now(timezone.utc)
@@ -42,9 +38,6 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
 
     Mistakes in files break nothing: a model whose file is wrong keeps its last published
     definition, with the mistake said beside it.
-
-    Args:
-        now: The present (UTC), for models without a start.
 
     Raises:
         ProjectError: The settings are wrong.
@@ -68,8 +61,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
             errors[name] = str(problem)
         if not names:
             loose.append(str(problem))
-    if project.problems:
-        _restore(models, published, errors)
+    models |= {name: published[name].model for name in errors if name in published}
     snapshots = _build(workspace, models, published, errors)
 
     live = versions_in(store, snapshots, environments, stored, errors)
@@ -100,22 +92,17 @@ def versions_in(
     """Collect the live versions of every model, with the tables that hold them.
 
     Args:
-        environments: The environments as they are published.
-        stored: Their snapshots, by id.
-        errors: What is wrong, by model.
+        stored: The environments' snapshots, by id.
     """
     fills = {s.fill_version for s in snapshots.values() if s.has_table}
     tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
     named = {e.table_id for env in environments for e in env.entries.values() if e.table_id}
     tables.update(store.tables.load(sorted(named - tables.keys())))
-    return live_models(snapshots, environments, stored, tables, errors, approved_plans(store))
+    return live_models(snapshots, environments, stored, tables, errors, _approved_plans(store))
 
 
-def approved_plans(store: StateStore) -> list[Plan]:
-    """Return the plans that are being applied, and those that failed with work done.
-
-    One that failed before it began any table, by a unit test say, has nothing to show.
-    """
+def _approved_plans(store: StateStore) -> list[Plan]:
+    """Return the plans that are being applied, and those that failed after they began a table."""
     found = []
     for record in store.plans.approved():
         try:
@@ -133,7 +120,7 @@ def _published(
 ) -> dict[ModelName, Snapshot]:
     """Return each model's definition in the first environment that has it, production first."""
     found: dict[ModelName, Snapshot] = {}
-    for environment in sorted(environments, key=lambda env: (env.name != "prod", env.name)):
+    for environment in sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name)):
         for name, entry in environment.entries.items():
             found.setdefault(name, stored[entry.snapshot_id])
     return found
@@ -154,17 +141,6 @@ def _names_of(
         for name, model in {**known, **models}.items()
         if model.location.path == path and not model.kind.is_external
     ]
-
-
-def _restore(
-    models: dict[ModelName, Model],
-    published: Mapping[ModelName, Snapshot],
-    errors: Mapping[ModelName, str],
-) -> None:
-    """Put the published definition in the place of models whose files are wrong."""
-    for name in errors:
-        if name in published:
-            models[name] = published[name].model
 
 
 def _build(

@@ -95,8 +95,13 @@ class VdeTranslator:
             parts.append("*Removed from the project; an environment still has it.*")
         elif model.published is None and model.versions:
             parts.append("*No environment shows it yet.*")
-        if model.versions and (shown := shown_by(model)):
-            parts.append(shown)
+        shown = [
+            f"Snapshot `{version.key}` is shown by {', '.join(version.environments)}."
+            for version in model.versions
+            if version.environments
+        ]
+        if shown:
+            parts.append(" ".join(shown))
         if definition.description:
             parts.append(definition.description)
         if definition.source:
@@ -121,12 +126,15 @@ class VdeTranslator:
         snapshot = model.published or model.snapshot
         definition = snapshot.model
         metadata: dict[str, Any] = {
-            **(self._table(model.name) if definition.kind.is_read else {}),
             "vde/kind": definition.kind.name,
             "vde/cron": definition.cron,
             **({"vde/version": model.current.key} if model.current else {}),
         }
-        types = _built_types(model)
+        if definition.kind.is_read:
+            metadata["dagster/table_name"] = f"{self.catalog}.{model.name}"
+            metadata["dagster/storage_kind"] = "iceberg"
+        built = (version.table for version in model.versions if version.table is not None)
+        types = {column.version: column.type for table in built for column in table.columns}
         if snapshot.columns:
             metadata["dagster/column_schema"] = dg.TableSchema(
                 [
@@ -150,9 +158,6 @@ class VdeTranslator:
             metadata["vde/error"] = model.error
         metadata.update(self._source(definition))
         return metadata
-
-    def _table(self, name: ModelName) -> dict[str, Any]:
-        return {"dagster/table_name": f"{self.catalog}.{name}", "dagster/storage_kind": "iceberg"}
 
     def _lineage(self, model: LiveModel) -> dict[str, Any]:
         columns: dict[str, list[dg.TableColumnDep]] = {}
@@ -180,30 +185,9 @@ class VdeTranslator:
         path = model.location.path
         file = str(path if path.is_absolute() else self.root / path)
         with warnings.catch_warnings():
-            # Code references are beta in Dagster; links to files are worth it.
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # Code references are beta in Dagster.
             reference = dg.LocalFileCodeReference(
                 file_path=file, line_number=model.location.line or 1, label=str(path)
             )
             references = dg.CodeReferencesMetadataValue(code_references=[reference])
         return {"dagster/code_references": references}
-
-
-def shown_by(model: LiveModel) -> str:
-    """Say which partitions environments show: `Snapshot a1b2 is shown by prod, dev.`"""
-    return " ".join(
-        f"Snapshot `{version.key}` is shown by {', '.join(version.environments)}."
-        for version in model.versions
-        if version.environments
-    )
-
-
-def _built_types(model: LiveModel) -> dict[str, str]:
-    """Return the types that columns really have in the model's tables, by their version."""
-    return {
-        column.version: column.type
-        for version in model.versions
-        if version.table is not None
-        for column in version.table.columns
-        if column.type
-    }
