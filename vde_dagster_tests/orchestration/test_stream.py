@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.events import ModelFailed
-from vde_dagster.orchestration.events.applying import Streamed, stream_events
+from vde_dagster.orchestration.events.applying import stream_events
 
 LOCATION = SourceLocation(Path("models/a.sql"))
 
@@ -23,7 +24,7 @@ def event(name: str) -> ModelFailed:
 
 
 def test_events_come_in_order_in_the_callers_thread_and_the_result_last() -> None:
-    result: Streamed[str] = Streamed()
+    result: Future[str] = Future()
 
     def work(put: Callable[[Any], None]) -> str:
         assert threading.current_thread() is not threading.main_thread()
@@ -33,7 +34,7 @@ def test_events_come_in_order_in_the_callers_thread_and_the_result_last() -> Non
 
     found = [e.name.name for e in stream_events(work, lambda: None, result)]  # type: ignore[union-attr]
     assert found == ["one", "two"]
-    assert result.value == "done"
+    assert result.result() == "done"
 
 
 def test_an_error_is_raised_after_the_last_event() -> None:
@@ -41,7 +42,7 @@ def test_an_error_is_raised_after_the_last_event() -> None:
         put(event("one"))
         raise ValueError("no")
 
-    stream = stream_events(work, lambda: None, Streamed())
+    stream = stream_events(work, lambda: None, Future())
     assert next(stream).name.name == "one"  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="no"):
         next(stream)
@@ -62,7 +63,7 @@ def test_an_interrupt_cancels_until_the_work_has_ended() -> None:
         if begun.is_set():
             stop.set()
 
-    stream = stream_events(work, cancel, Streamed())
+    stream = stream_events(work, cancel, Future())
     start = time.monotonic()
     next(stream)
     stream.close()

@@ -6,8 +6,9 @@ from typing import Any
 
 import dagster as dg
 
+from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
-from vde_dagster.orchestration.events.applying import USER_TAG, Work, person_of
+from vde_dagster.orchestration.events.applying import USER_TAG, Work, as_failure, person_of
 from vde_dagster.orchestration.events.plans import (
     forget_past_plans,
     page_events,
@@ -16,7 +17,6 @@ from vde_dagster.orchestration.events.plans import (
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import delete_partition
-from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
@@ -62,9 +62,7 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset that shows stored plans.
-
-    Mistakes in files of which no model is known are said in its description, for all to see.
+    """Return the asset that shows stored plans, and mistakes in files that are of no known model.
 
     Args:
         check_queries: Whether Spark analyses what a plan changes, once its page is there.
@@ -78,6 +76,15 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
     )
 
     names = catalog.names
+    checks = {
+        BREAKING_CHECK: "Warns when columns go or change their type, and when existing rows or "
+        "values change.",
+        TESTS_CHECK: "Fails when a unit test of what the plan changes does: an apply would publish "
+        "nothing.",
+    }
+    if check_queries:
+        said = "Fails when Spark cannot run a query or an audit that the plan changes."
+        checks[QUERIES_CHECK] = said
 
     @dg.asset(
         key=names.plan_key,
@@ -85,19 +92,8 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
         group_name=names.group,
         description=text,
         check_specs=[
-            dg.AssetCheckSpec(
-                BREAKING_CHECK,
-                asset=names.plan_key,
-                description="Warns when columns go or change their type, and when existing "
-                "rows or values change.",
-            ),
-            dg.AssetCheckSpec(
-                TESTS_CHECK,
-                asset=names.plan_key,
-                description="Fails when a unit test of what the plan changes does: an apply would "
-                "publish nothing.",
-            ),
-            *([_queries_spec(names.plan_key)] if check_queries else []),
+            dg.AssetCheckSpec(name, asset=names.plan_key, description=said)
+            for name, said in checks.items()
         ],
         required_resource_keys={names.resource},
     )
@@ -115,14 +111,6 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
             yield check_result(check)
 
     return vde__plan
-
-
-def _queries_spec(key: dg.AssetKey) -> dg.AssetCheckSpec:
-    return dg.AssetCheckSpec(
-        QUERIES_CHECK,
-        asset=key,
-        description="Fails when Spark cannot run a query or an audit that the plan changes.",
-    )
 
 
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
@@ -190,36 +178,27 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     return vde__reject
 
 
-def _listed(catalog: AssetCatalog) -> list[str]:
-    """Link to what the versions of each environment changed."""
-    key, lines = catalog.names.environment_key, []
-    for name, environment in list(catalog.live.environments.items())[:_LISTED]:
+def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
+    """Return the external asset that shows environments."""
+    names, live = catalog.names, catalog.live
+    key, lines = names.environment_key, []
+    for name, environment in list(live.environments.items())[:_LISTED]:
         what = f"version {environment.version}"
         if environment.frozen is not None:
             what = f"frozen {environment.frozen}"
         elif environment.held:
-            count = len(environment.held)
-            what += f", {count} table{'' if count == 1 else 's'} as before"
+            what += f", {count(len(environment.held), 'table')} as before"
         lines.append(f"- {partition_link(key, name, name)}: {what}")
-    return ["\n".join(lines)] if lines else []
-
-
-def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
-    """Return the external asset that shows environments."""
-    names = catalog.names
+    shown = dict.fromkeys(name for one in live.environments.values() for name in one.entries)
     return dg.AssetSpec(
-        key=names.environment_key,
+        key=key,
         partitions_def=names.environments,
         group_name=names.group,
-        description="\n\n".join([_ENVIRONMENT_TEXT, *_listed(catalog)]),
+        description="\n\n".join([_ENVIRONMENT_TEXT, *(["\n".join(lines)] if lines else [])]),
         deps=[
             dg.AssetDep(catalog.key(name), partition_mapping=dg.AllPartitionMapping())
-            for name in dict.fromkeys(
-                name
-                for environment in catalog.live.environments.values()
-                for name in environment.entries
-            )
-            if catalog.live.models[name].versions
+            for name in shown
+            if live.models[name].versions
         ],
     )
 
@@ -244,9 +223,6 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
 
     It is when the plan's id stands in its config, or when the plan was chosen by itself: this
     asset, one partition, nothing else. What a bulk materialisation brings along is left alone.
-
-    Args:
-        plan_id: The plan's id in the step's config, if it is there.
 
     Raises:
         Failure: The id is another plan's, or several plans were chosen on the asset's own page.

@@ -2,16 +2,17 @@
 
 # Dagster reads the annotations of its functions, so they are not postponed here.
 import warnings
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
-from vde_dagster.orchestration.events.applying import Work
+from vde_dagster.orchestration.events.applying import Work, as_failure
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
@@ -24,7 +25,6 @@ from vde_dagster.orchestration.events.unit_test_checks import (
     unit_test_evaluation,
     unit_test_names,
 )
-from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import (
     AssetCatalog,
     check_names,
@@ -33,7 +33,6 @@ from vde_dagster.orchestration.models.catalog import (
 )
 from vde_dagster.orchestration.models.live import (
     Combination,
-    LiveModel,
     LiveVersion,
     without_circles,
 )
@@ -42,6 +41,7 @@ from vde_dagster.orchestration.names import POOL, VERSION_TAG
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import spans
 
@@ -52,11 +52,7 @@ if TYPE_CHECKING:
 def model_specs(
     catalog: AssetCatalog, *, virtual_views: bool = False
 ) -> dict[ModelName, dg.AssetSpec]:
-    """Complete the translator's specs with parents, partitions and code versions.
-
-    Args:
-        virtual_views: Whether assets of VIEW models are virtual.
-    """
+    """Complete the translator's specs with parents, partitions and code versions."""
     out = {}
     models = catalog.live.models
     direct = {
@@ -69,8 +65,13 @@ def model_specs(
     for name, model in models.items():
         spec = catalog.specs[name]
         current = model.current
+        deps = []
+        for parent in (*direct[name], *behind.get(name, ())):
+            known = models.get(parent)
+            mapping = partition_mapping(model, known, catalog.partitions) if known else None
+            deps.append(dg.AssetDep(catalog.key(parent), partition_mapping=mapping))
         out[name] = spec.replace_attributes(
-            deps=[*spec.deps, *_deps(catalog, model, (*direct[name], *behind.get(name, ())))],
+            deps=[*spec.deps, *deps],
             partitions_def=catalog.partitions[name],
             code_version=current.key if current else None,
         )
@@ -82,20 +83,11 @@ def model_specs(
     return out
 
 
-def _deps(
-    catalog: AssetCatalog, model: LiveModel, parents: Iterable[ModelName]
-) -> Iterator[dg.AssetDep]:
-    for parent in parents:
-        known = catalog.live.models.get(parent)
-        mapping = partition_mapping(model, known, catalog.partitions) if known else None
-        yield dg.AssetDep(catalog.key(parent), partition_mapping=mapping)
-
-
 def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
     """Return the asset of a model: one that can be materialised where there is data to fill.
 
-    The decorators of Dagster look at the function's signature anew for each of a thousand
-    models, which takes seconds; here one function serves them all.
+    Dagster's decorators would look at a function's signature for each of a thousand models, which
+    takes seconds.
     """
     if spec.partitions_def is None:
         return spec
@@ -155,9 +147,6 @@ def fill_model(
 
     The work is that of the version's stored definition, whatever the files say now, and the
     event carries the version's own code version: Dagster would write the working copy's.
-
-    Args:
-        config: Whether filled partitions are computed again.
     """
     model = catalog.live.models[name]
     partitions = catalog.partitions[name]
@@ -240,11 +229,7 @@ def execute_checks(
     name: ModelName,
     chosen: Set[str],
 ) -> Iterator[dg.AssetCheckResult]:
-    """Run a model's chosen checks, and yield what they found.
-
-    Args:
-        chosen: The checks' names.
-    """
+    """Run a model's checks of the chosen names, and yield what they found."""
     audits = _audits(context, workspace, catalog, name, chosen)
     for evaluation in (*audits, *_unit_tests(workspace, catalog, name, chosen)):
         yield check_result(evaluation)
@@ -329,8 +314,6 @@ def _unit_tests(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Run unit tests of the files as they are now."""
     from vde_dagster.execution.unit_testing.run_test import check_test, run_test
-    from vde_dagster.execution.unit_testing.test_report import ToldTest
-    from vde_dagster.project.loading.loader import with_variables
 
     if not any(check.startswith("test_") for check in chosen):
         return  # an audit of what is published asks no file
@@ -343,6 +326,5 @@ def _unit_tests(
                 check_test(test, snapshots)
                 test = with_variables(test, workspace.root, workspace.project.models)
                 result = run_test(test, snapshots, workspace.engine())
-                yield unit_test_evaluation(
-                    catalog, ToldTest.of(snapshots[name], result), snapshots[name]
-                )
+                told = ToldTest.of(snapshots[name], result)
+                yield unit_test_evaluation(catalog, told, snapshots[name])

@@ -1,7 +1,7 @@
 """Work of a run, told from inside it: applies, fills, rollbacks, each in its run's own events.
 
-What is recorded of the work is in the state's outbox at once; the run reads it there as it goes on
-and hands the projector's events to its step, so that its page shows them.
+The run reads from the state's outbox what is recorded of its work, and hands the projector's events
+to its step, so that its page shows them.
 
 Dagster's log and its interrupts belong to the main thread; Spark must be started off it, since
 PySpark replaces the SIGINT handler of whichever process starts it from its main thread.
@@ -13,14 +13,23 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 from dagster._core.storage.tags import SENSOR_NAME_TAG
 
-from vde_dagster.errors import VdeError
+from vde_dagster.errors import (
+    AuditFailedError,
+    ConflictError,
+    ExecutionError,
+    ProjectError,
+    UnitTestFailedError,
+    UsageError,
+    VdeError,
+)
 from vde_dagster.execution.events import (
     ApplyStarted,
     AuditFinished,
@@ -46,9 +55,9 @@ from vde_dagster.orchestration.events.records import (
     Reporter,
     passing_events,
 )
-from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
@@ -142,8 +151,8 @@ class Work:
     def tell(self) -> Iterator[AssetEvent]:
         """Yield what Dagster is to store of what the run has recorded since the last time."""
         store = self.workspace.store
-        store.outbox.number()
-        for record in store.outbox.by(store.database.origin, self._number):
+        newest = store.outbox.number().newest
+        for record in store.outbox.by(store.database.origin, self._number, newest):
             for told in self.projector.project(record, is_own=True):
                 if isinstance(told, FailedWork):
                     self.reporter.turn_red(self.context.run, told)
@@ -160,7 +169,7 @@ class Work:
     def _stream(
         self, work: Callable[[Callable[[Event], None]], ApplyResult], plan_id: str | None = None
     ) -> Generator[AssetEvent, None, ApplyResult]:
-        result: Streamed[ApplyResult] = Streamed()
+        result: Future[ApplyResult] = Future()
 
         def cancel() -> None:
             if plan_id is not None:
@@ -169,7 +178,8 @@ class Work:
         with as_failure():
             try:
                 for event in stream_events(work, cancel, result):
-                    show_watchers(event)
+                    for watcher in list(_WATCHERS):
+                        watcher(event)
                     if isinstance(event, ApplyStarted):
                         plan_id = event.plan.id
                         # From now on the versions that the plan builds are listed.
@@ -188,8 +198,7 @@ class Work:
                 yield from self.tell()
                 raise
         yield from self.tell()
-        assert result.value is not None
-        return result.value
+        return result.result()
 
 
 def log_event(log: dg.DagsterLogManager, event: Event) -> None:
@@ -251,38 +260,26 @@ POLL_SECONDS = 0.2
 STOP_SECONDS = 120.0
 
 
-@dataclass
-class Streamed(Generic[T]):
-    """The result of streamed work, there once all its events were taken."""
-
-    value: T | None = None
-
-
 def stream_events(
-    work: Callable[[Callable[[Event], None]], T],
-    cancel: Callable[[], None],
-    result: Streamed[T],
+    work: Callable[[Callable[[Event], None]], T], cancel: Callable[[], None], result: Future[T]
 ) -> Iterator[Event]:
-    """Run work in a thread and yield its events as they come.
+    """Run work in a thread, and yield its events in order in the calling thread.
 
     Args:
         work: Called in a thread with a function that takes events.
         cancel: Called in this thread when it is interrupted, until the work has ended.
-
-    Yields:
-        The events, in order, in the calling thread.
+        result: Gets what the work returns.
 
     Raises:
         Exception: Whatever the work raised, after its last event.
     """
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-    failure: list[BaseException] = []
 
     def run() -> None:
         try:
-            result.value = work(events.put)
+            result.set_result(work(events.put))
         except BaseException as error:
-            failure.append(error)
+            result.set_exception(error)
         finally:
             events.put(None)
 
@@ -301,18 +298,12 @@ def stream_events(
                 yield event
     finally:
         if not finished:
-            _stop(thread, cancel)
-    thread.join()
-    if failure:
-        raise failure[0]
-
-
-def _stop(thread: threading.Thread, cancel: Callable[[], None]) -> None:
-    """Ask work to end, again and again: it may not yet have begun what is to be cancelled."""
-    deadline = time.monotonic() + STOP_SECONDS
-    while thread.is_alive() and time.monotonic() < deadline:
-        cancel()
-        thread.join(POLL_SECONDS)
+            # It may not yet have begun what is to be cancelled, so it is asked again and again.
+            deadline = time.monotonic() + STOP_SECONDS
+            while thread.is_alive() and time.monotonic() < deadline:
+                cancel()
+                thread.join(POLL_SECONDS)
+    result.result()
 
 
 _WATCHERS: list[Callable[[Event], None]] = []
@@ -328,7 +319,52 @@ def watching(watcher: Callable[[Event], None]) -> Iterator[None]:
         _WATCHERS.remove(watcher)
 
 
-def show_watchers(event: Event) -> None:
-    """Show an event to those who watch."""
-    for watcher in list(_WATCHERS):
-        watcher(event)
+_FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFailedError)
+"""What fails the same way when it is tried again, and whose message says it all."""
+
+
+@contextmanager
+def as_failure() -> Iterator[None]:
+    """Turn an error that the user can act on into a failure that says what to do."""
+    try:
+        yield
+    except VdeError as error:
+        final = isinstance(error, _FINAL)
+        metadata: dict[str, Any] = {"vde/error": type(error).__name__}
+        if isinstance(error, ExecutionError):
+            metadata |= _failure_metadata(error)
+        if error.hint:
+            metadata["vde/hint"] = error.hint
+        if error.location:
+            metadata["vde/location"] = str(error.location)
+        # As on the command line, what to do next has a line of its own.
+        text = error.text("\nhint: ")
+        cause = None if final else error
+        raise dg.Failure(text, metadata=metadata, allow_retries=not final) from cause
+
+
+def _failure_metadata(error: ExecutionError) -> dict[str, Any]:
+    """Return what is shown of a failed plan, model by model; nothing of other failures."""
+    shown: dict[str, Any] = {}
+    if error.failures:
+        rows = [
+            {
+                "model": f"`{failure.model}`",
+                "where": f"`{failure.location}`" if failure.location else "",
+                "what": failure.message,
+                "skipped for it": ", ".join(map(str, failure.skipped)),
+            }
+            for failure in error.failures
+        ]
+        shown["vde/failures"] = dg.MetadataValue.md(markdown_table(rows))
+    audits = [
+        f"**{failure.model}**: {audit.audit}, {audit.rows} rows\n\n{markdown_table(audit.sample)}"
+        for failure in error.failures
+        for audit in failure.audits
+        if audit.sample
+    ]
+    if audits:
+        shown["vde/failing_rows"] = dg.MetadataValue.md("\n\n".join(audits))
+    if error.log is not None:
+        shown["vde/log"] = dg.MetadataValue.path(str(error.log))
+    return shown

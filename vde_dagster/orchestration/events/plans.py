@@ -17,12 +17,19 @@ from vde_dagster.orchestration.events.records import (
     add_partitions,
     delete_partition,
 )
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG, SHORT, Names
+from vde_dagster.orchestration.names import (
+    ENVIRONMENT_TAG,
+    EVALUATION,
+    PLAN_TAG,
+    PUBLISHED,
+    SHORT,
+    Names,
+)
+from vde_dagster.orchestration.pages.markdown import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
     estimator,
     plan_metadata,
-    published_metadata,
     rejection_metadata,
 )
 from vde_dagster.project.loading.loader import project_hash
@@ -60,7 +67,7 @@ def page_events(
     """Return the check of breaking changes and the page of a plan, which comes last.
 
     Args:
-        readers: Who reads the models besides models.
+        readers: Who reads the models besides models, see `readers_of`.
     """
     names = context.names
     estimate = estimator(context.instance, context.catalog)
@@ -76,13 +83,16 @@ def page_events(
 def published_page(
     context: ProjectionContext, plan: Plan, published: Environment
 ) -> dg.AssetMaterialization:
-    """Return the page of a plan that was published, which says by whom and when."""
-    names = context.names
+    """Return the page of a plan that was published, which begins with by whom and when."""
+    names, version = context.names, f"`{published.name}` version {published.version}"
+    link = partition_link(names.environment_key, published.name, version)
+    when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
+    said = f"**Published** by {published.published_by} on {when}, as {link}."
     shown = plan_metadata(context.store, plan, names=names)
     return dg.AssetMaterialization(
         asset_key=names.plan_key,
         partition=plan.id,
-        metadata={**published_metadata(published, names), **shown},
+        metadata={PUBLISHED: dg.MetadataValue.md(said), **shown},
         tags=plan_tags(plan),
     )
 
@@ -96,7 +106,6 @@ def applied_event(
     """Return the event that shows a plan as approved: its partition of `vde/apply`.
 
     Args:
-        published: The version that it published, when it is known.
         skipped: The models that had nothing new to compute.
     """
     record = context.store.plans.record(plan.id)
@@ -126,12 +135,9 @@ def applied_event(
 
 
 def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObservation:
-    """Say on a plan's partition of `vde/apply` that applying it failed, and why.
-
-    Args:
-        record: What is known of it; a plan that is tried again fails at another time.
-    """
+    """Say on a plan's partition of `vde/apply` that applying it failed, and why."""
     said = record.message or ""
+    # A plan that is tried again fails at another time.
     when = record.finished_at.isoformat() if record.finished_at else ""
     return dg.AssetObservation(
         asset_key=names.apply_key,
@@ -181,14 +187,10 @@ def add_plan(effects: Effects, instance: dg.DagsterInstance, names: Names, plan_
 def forget_past_plans(
     workspace: Workspace, instance: dg.DagsterInstance, names: Names = SHORT
 ) -> list[str]:
-    """Take the partitions of plans away that nobody can approve any more.
+    """Take the partitions of plans away that nobody can approve any more, and return their ids.
 
-    These are plans that the store has forgotten, those that were never published and whose
-    environment or files have moved on, and those that were made to be looked at. Plans that were
-    published keep theirs but for that of `vde/reject`, which has what waits or was rejected.
-
-    Returns:
-        The ids of plans that can be approved no more.
+    Plans that were published keep theirs but for that of `vde/reject`, which has what waits or was
+    rejected.
     """
     gone = past_plans(workspace, instance, names)
     effects = workspace.store.database.effects

@@ -22,7 +22,7 @@ from vde_dagster.orchestration.config import (
     RollbackConfig,
     RunConfig,
 )
-from vde_dagster.orchestration.events.applying import Work, person_of
+from vde_dagster.orchestration.events.applying import Work, as_failure, person_of
 from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans, page_events
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
@@ -30,7 +30,6 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
     plan_materializations,
 )
-from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names

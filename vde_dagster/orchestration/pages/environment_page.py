@@ -63,7 +63,6 @@ def environment_metadata(
     """Return the page: what changed, then which view shows which version, since when.
 
     Args:
-        shown: What it shows, by model.
         before: What the version before showed; None when there was none, or nobody knows.
         changes: What this version changed, and those before it, newest first.
         mirror: How its mirrored views stand, if it has any.
@@ -155,7 +154,7 @@ def _rows(
     for name in sorted({*shown, *before}):
         new, old = shown.get(name), before.get(name)
         if new is not None and old is not None and new.snapshot_id == old.snapshot_id:
-            if _place(new) == _place(old):
+            if (new.table and new.table.id) == (old.table and old.table.id):
                 continue
             what = "another table"
         elif new is not None and old is not None:
@@ -165,7 +164,3 @@ def _rows(
         was, now = old.version if old else "", new.version if new else ""
         rows.append({"model": short_name(name), "": what, "was": was, "is": now})
     return rows
-
-
-def _place(model: ShownModel) -> str | None:
-    return model.table.id if model.table is not None else None

@@ -20,7 +20,6 @@ from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
     EVALUATION,
-    PUBLISHED,
     QUERIES_CHECK,
     SHORT,
     TESTS_CHECK,
@@ -50,7 +49,6 @@ from vde_dagster.state.db.leases import environment_lease
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
     from vde_dagster.state.plans.plans import PlanRecord
 
@@ -70,15 +68,22 @@ def plan_metadata(
     """Return the page: Markdown first, then models' versions, figures, and the plan as JSON.
 
     Args:
-        store: For what the environment has now.
-        estimate: How long a model's work is likely to take.
         readers: Who reads the models besides models, see `readers_of`.
     """
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
     before = _versions_before(store, plan, previous)
-    records = _versions(plan, before)[:MAX_RECORDS]
+    changed = [model for model in plan.models if model.change is not Change.UNCHANGED]
+    now = {model.name: plan.version_of(model) for model in changed}
+    # A version names a partition of its model.
+    records = [
+        dg.TableRecord(
+            {"model": short_name(name), "from": before.get(name, ""), "version": version or ""}
+        )
+        for name, version in now.items()
+        if version != before.get(name)
+    ]
     report = plan_report(plan, previous, estimate, readers)
     text = report_markdown(report, names)
     shown: dict[str, Any] = {}
@@ -90,7 +95,7 @@ def plan_metadata(
     return {
         **shown,
         "plan": dg.MetadataValue.md(text),
-        "versions": dg.MetadataValue.table(records, _SCHEMA),
+        "versions": dg.MetadataValue.table(records[:MAX_RECORDS], _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.warnings),
@@ -101,15 +106,6 @@ def plan_metadata(
         ),
         "vde/views": len(plan.views.created) + len(plan.views.replaced) + len(plan.views.dropped),
     }
-
-
-def published_metadata(published: Environment, names: Names) -> dict[str, Any]:
-    """Return what the page of a plan begins with once it is published: by whom, and when."""
-    name, version = published.name, published.version
-    link = partition_link(names.environment_key, name, f"`{name}` version {version}")
-    when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
-    said = f"**Published** by {published.published_by} on {when}, as {link}."
-    return {PUBLISHED: dg.MetadataValue.md(said)}
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
@@ -154,11 +150,7 @@ def asset_readers(
 
 
 def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
-    """Return the check that warns of breaking changes, on the asset of plans.
-
-    Args:
-        readers: Who reads the models besides models.
-    """
+    """Return the check that warns of breaking changes, on the asset of plans."""
     found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
     said = [*break_sentences(plan, readers), *risks(plan)]
     return dg.AssetCheckEvaluation(
@@ -176,11 +168,7 @@ def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCh
 
 
 def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
-    """Return a function that estimates a model's work from its latest fills.
-
-    Args:
-        instance: Its events carry how long each interval took.
-    """
+    """Return a function that estimates a model's work (seconds) from its latest fills."""
 
     def estimate(model: PlannedModel) -> float | None:
         key = catalog.key(model.name)
@@ -217,30 +205,11 @@ def _versions_before(
     return {name: version_key(*served) for name, served in shown.served.items()}
 
 
-def _versions(plan: Plan, before: Mapping[ModelName, str]) -> list[dg.TableRecord]:
-    """Return the models that get another version, which names a partition of theirs."""
-    changed = [model for model in plan.models if model.change is not Change.UNCHANGED]
-    now = {model.name: plan.version_of(model) for model in changed}
-    return [
-        dg.TableRecord(
-            {"model": short_name(name), "from": before.get(name, ""), "version": version or ""}
-        )
-        for name, version in now.items()
-        if version != before.get(name)
-    ]
-
-
 _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "version")])
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until nobody applies a plan; say whether that came.
-
-    Another JVM beside an apply's would take the memory that it works with.
-
-    Args:
-        most_seconds: After how long to give up.
-    """
+    """Wait until nobody applies a plan, whose JVM needs the memory; say whether that came."""
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:
@@ -255,13 +224,7 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
 def checks_by_spark(
     workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the checks that need Spark, once nobody else works with it.
-
-    Where Spark cannot be had, they warn.
-
-    Args:
-        queries: Whether queries are analysed, too.
-    """
+    """Yield the checks that need Spark, once nobody else works with it; without Spark they warn."""
     free = wait_for_applies(workspace)
     checks = {TESTS_CHECK: ("The unit tests could not be run", _tests)}
     if queries:
@@ -318,32 +281,27 @@ def _lines(texts: Any) -> dg.MarkdownMetadataValue:
 
 def waiting_plans(catalog: AssetCatalog) -> str:
     """List the plans that wait: what each does, by whom and how old, and what it breaks."""
-    plans = catalog.live.waiting
+    plans, names = catalog.live.waiting, catalog.names
     if not plans:
         return "**No plan waits for an approval.**"
+    lines = []
+    for plan in reversed(plans):
+        read = partition_link(names.plan_key, plan.id, "read")
+        approve = partition_link(names.apply_key, plan.id, "approve")
+        author = plan.proposal.author if plan.proposal and plan.proposal.author else "somebody"
+        parts = [
+            f"- **{plan.environment}: {_title(plan)}** ({read}, {approve})",
+            f"by {author}, {_age(plan.created_at, catalog.live.read_at or plan.created_at)}",
+            f"computes {count(len(plan.computed), 'model') if plan.computed else 'nothing'}",
+        ]
+        if plan.breaks:
+            parts.append(f"**breaks: {describe_breaks(plan.breaks)}**")
+        lines.append("; ".join(parts))
     what = "1 plan waits" if len(plans) == 1 else f"{len(plans)} plans wait"
-    lines = [_line(plan, catalog) for plan in reversed(plans)]
     return "\n".join([f"**{what} for an approval:**", "", *lines])
 
 
-def _line(plan: Plan, catalog: AssetCatalog) -> str:
-    names = catalog.names
-    read, approve = (
-        partition_link(key, plan.id, text)
-        for key, text in ((names.plan_key, "read"), (names.apply_key, "approve"))
-    )
-    author = plan.proposal.author if plan.proposal and plan.proposal.author else "somebody"
-    parts = [
-        f"- **{plan.environment}: {title_in_words(plan)}** ({read}, {approve})",
-        f"by {author}, {_age(plan.created_at, catalog.live.read_at or plan.created_at)}",
-        f"computes {count(len(plan.computed), 'model') if plan.computed else 'nothing'}",
-    ]
-    if plan.breaks:
-        parts.append(f"**breaks: {describe_breaks(plan.breaks)}**")
-    return "; ".join(parts)
-
-
-def title_in_words(plan: Plan, most: int = 3) -> str:
+def _title(plan: Plan, most: int = 3) -> str:
     """Say what a plan is about: `orders changed, total added and 2 more models`."""
     if plan.kind is PlanKind.RESTATEMENT:
         names = [f"`{short_name(name)}`" for name in list(plan.restates)[:most]]

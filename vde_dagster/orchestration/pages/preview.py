@@ -34,11 +34,8 @@ def preview(
 ) -> dict[str, Any]:
     """Return the metadata that shows some rows; nothing when they cannot be read.
 
-    A commit waits on its branch until the publication: it is read by its id, wherever it is.
-
     Args:
-        workspace: The project; its settings say how many rows.
-        iceberg_snapshot_id: The commit of the fill, if there was one.
+        iceberg_snapshot_id: The commit of the fill, on whichever branch, if there was one.
         intervals: The newest partition, and the whole range that was filled.
     """
     limit = workspace.settings.dagster.preview_rows
@@ -75,11 +72,7 @@ def view_preview(
 ) -> Callable[[Snapshot], dict[str, Any]]:
     """Return what shows some rows of a view that an environment has just published.
 
-    A view's rows are computed when they are read. That is done by an engine that runs already, and
-    for as long as nobody waits for it: what has no rows says why.
-
-    Args:
-        workspace: The project; its settings say how many rows.
+    They are computed when they are read: by an engine that runs already, and for a short time.
     """
     limit = workspace.settings.dagster.preview_rows
     until = time.monotonic() + VIEW_SECONDS
