@@ -106,12 +106,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
     ] = True
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Build everything from the project's files and its state.
-
-        Raises:
-            UsageError: There is no such folder, or another component has the same names.
-            ProjectError: The project's settings are wrong.
-        """
+        """Build everything from the project's files and its state."""
         here = Path(context.path)  # the folder of a defs.yaml, a component.py itself
         root = ((here.parent if here.is_file() else here) / self.project).resolve()
         if not root.is_dir():
@@ -144,8 +139,6 @@ def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:
 
 
 class _Translated(VdeTranslator):
-    """Applies the attributes of a `defs.yaml` on top of the usual looks."""
-
     def __init__(self, root: Path, catalog: str, translation: TranslationFn[LiveModel]) -> None:
         super().__init__(root, catalog)
         self._translation = translation

@@ -39,7 +39,6 @@ class _Target(dg.Config):
 
 
 def _field(option: Asked) -> Any:
-    """Return an option of plans as Pydantic takes it."""
     least: dict[str, Any] = {"ge": 0} if option.type is int else {}
     if option.type is list:
         return list[str], Field(default_factory=list, description=option.help)

@@ -53,7 +53,6 @@ def vde_definitions(
         spark: Your own resource of dagster-pyspark: models run in its JVM. Its session needs the
             project's catalog, see `spark_config`. By default your assets get the project's
             session; either way it is the resource `pyspark`, after the prefix if there is one.
-        notify: Called when a job of the project succeeds or fails.
         executor: Runs everything in one process by default, so that one Spark session serves a
             whole run; None leaves the choice to definitions that this is merged with.
 
@@ -90,10 +89,7 @@ def vde_definitions(
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
-    """Return the resource that is a `VdePySparkResource` in runs which need it.
-
-    To import it, and PySpark with it, is half a second of every load and of every run.
-    """
+    """Return the resource; importing it, and PySpark with it, takes half a second of every load."""
 
     @dg.resource(
         config_schema={},

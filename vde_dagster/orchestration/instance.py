@@ -24,11 +24,10 @@ INSTANCE_CONFIG = Path(__file__).parent / "dagster.yaml"
 
 
 def dagster_home(root: Path) -> Path:
-    """Return the project's Dagster home, made when it is missing.
+    """Return the project's Dagster home: `DAGSTER_HOME`, or `.dagster_home` of the project.
 
-    It is the folder in `DAGSTER_HOME`, or `.dagster_home` of the project. A new one gets the
-    project's `dagster.yaml`, or the one for one machine that comes with the package; that of the
-    project is copied again when it changed, unless `DAGSTER_HOME` names the folder.
+    A new one gets the project's `dagster.yaml`, or the package's for one machine. The project's is
+    copied again when it changed, unless `DAGSTER_HOME` names the folder.
     """
     given = os.environ.get(HOME_VARIABLE)
     home = Path(given).expanduser().resolve() if given else root.resolve() / HOME_FOLDER
@@ -59,12 +58,10 @@ _OWN_LOCATION = "vde_dagster.orchestration.location"
 def workspace_file(root: Path) -> Path | None:
     """Return the workspace file for a project, written into Dagster's home where it has none.
 
-    Returns:
-        None where the project's `pyproject.toml` says what its code locations are.
+    None where the project's `pyproject.toml` says what its code locations are.
 
     Raises:
         UsageError: There is no such folder, or it has no models.
-        ProjectError: The project's settings are wrong.
     """
     if (root / _OWN).is_file():
         return root / _OWN
@@ -106,7 +103,6 @@ def require_models(root: Path) -> Project:
 
     Raises:
         UsageError: The folder does not exist, or has no models.
-        ProjectError: The project's settings are wrong.
     """
     if not root.is_dir():
         hint = "give a project's folder with --project, or make a project with `vde init`"
@@ -150,11 +146,7 @@ def ask_webserver(url: str, query: str, seconds: float, **variables: str) -> dic
 
 
 def reload_location(location: str) -> str | None:
-    """Ask the webserver to load a code location again; runs are processes that see what is new.
-
-    Returns:
-        None when it is done; otherwise what went wrong, and which button does it.
-    """
+    """Ask the webserver to load a code location again; return what went wrong and what to do."""
     url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
     try:
         answer = ask_webserver(url, _MUTATION, SECONDS, name=location)

@@ -40,12 +40,7 @@ _LOCATIONS = """
 
 @dataclass(frozen=True)
 class LocalUi:
-    """A running Dagster.
-
-    Args:
-        home: The instance's folder.
-        process: `dagster dev`, the leader of a process group.
-    """
+    """A running Dagster, whose process leads a group."""
 
     url: str
     home: Path
@@ -53,11 +48,7 @@ class LocalUi:
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
-        """Wait until it ends.
-
-        Raises:
-            ExecutionError: It ended by itself, so something is wrong.
-        """
+        """Wait until it ends by itself, which is an ExecutionError."""
         self.process.wait()
         raise ExecutionError(f"Dagster ended: {_last_line(self.log)}", hint=f"see {self.log}")
 

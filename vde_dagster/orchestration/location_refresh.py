@@ -71,14 +71,7 @@ def _shape(workspace: Workspace, instance: dg.DagsterInstance) -> str | None:
 
 
 def shape_of(workspace: Workspace, plans: Sequence[str] = ()) -> str:
-    """Hash what decides which models, versions and waiting plans a location shows.
-
-    Args:
-        plans: The plans that have a partition.
-
-    Raises:
-        ProjectError: The settings are wrong.
-    """
+    """Hash what decides which models, versions and waiting plans a location shows."""
     store = workspace.store
     expired = set(store.environments.expired())
     heads = [

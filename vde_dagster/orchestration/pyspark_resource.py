@@ -26,12 +26,7 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_session(self) -> Any:
-        """The session; the first use in a run starts Spark.
-
-        Raises:
-            UsageError: The workspace works on an engine that is not Spark.
-            StoreError: Java or Spark's packages cannot be had.
-        """
+        """The session; the first use in a run starts Spark."""
         from vde_dagster.spark import SparkEngine
 
         engine = self.vde.get().engine()
@@ -41,11 +36,7 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """The Spark context, which the process has one of.
-
-        Raises:
-            UsageError: The project runs on Spark Connect, which has none.
-        """
+        """The Spark context, of which a process has one and Spark Connect none."""
         from vde_dagster.spark.session.connect import is_remote
 
         session = self.spark_session
@@ -61,12 +52,6 @@ def spark_config(project_root: str | Path) -> dict[str, str]:
     """Return the configuration of a Spark session that a project can join.
 
     For a resource of your own: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
-
-    Args:
-        project_root: The project's folder.
-
-    Raises:
-        ProjectError: The project's settings are wrong.
     """
     from vde_dagster.project.loading.loader import read_settings
     from vde_dagster.spark import SessionSettings

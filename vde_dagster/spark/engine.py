@@ -77,20 +77,12 @@ class SparkEngine:
 
     @property
     def session(self) -> SparkSession:
-        """The engine's session; the first use starts Spark.
-
-        Raises:
-            StoreError: Java or Spark's packages cannot be had.
-        """
+        """The engine's session; the first use starts Spark."""
         return self._sessions.shared
 
     @property
     def guest_session(self) -> SparkSession:
-        """A session for code that is no model: what it changes there, no model sees.
-
-        Raises:
-            StoreError: Java or Spark's packages cannot be had.
-        """
+        """A session for code that is no model: what it changes there, no model sees."""
         return self._sessions.guest
 
     def analyze(self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()) -> Columns:
@@ -99,9 +91,6 @@ class SparkEngine:
         Args:
             before: Statements that run before it, in a session of its own.
             after: Statements that run in that session when it is understood.
-
-        Raises:
-            ExecutionError: Spark does not understand the query, or a statement failed.
         """
         if not before and not after:
             return self.prepare(sql).columns
@@ -113,11 +102,7 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyse a query, once for its columns and for the fill that follows.
-
-        Raises:
-            ExecutionError: Spark does not understand the query, or a statement failed.
-        """
+        """Analyse a query, once for its columns and for the fill that follows."""
         if before:
             return AnalysedQuery(self.analyze(sql, before))
         with _translated("the query", sql):
@@ -154,14 +139,7 @@ class SparkEngine:
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
-        """Give an existing table the layout of a snapshot, in place; twice is harmless.
-
-        Args:
-            previous: The snapshot whose layout it has.
-
-        Raises:
-            ExecutionError: Spark refuses the layout.
-        """
+        """Give an existing table the layout of a snapshot, in place; twice is harmless."""
         with _translated(f"changing the layout of {snapshot.name}"):
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
@@ -229,11 +207,7 @@ class SparkEngine:
         return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
 
     def audit(self, task: AuditTask) -> AuditResult:
-        """Count and sample the rows that fail an audit, in one Spark job.
-
-        Raises:
-            ExecutionError: The audit's query failed, or the plan was cancelled.
-        """
+        """Count and sample the rows that fail an audit, in one Spark job."""
         began = time.monotonic()
         what = f"{task.model} {task.interval.text} audit {task.audit}"
         with (
@@ -281,11 +255,7 @@ class SparkEngine:
         return frame if limit is None else frame.limit(limit)
 
     def run_statement(self, statement: str) -> None:
-        """Run a statement in a session that nothing else sees.
-
-        Raises:
-            ExecutionError: It failed.
-        """
+        """Run a statement in a session that nothing else sees."""
         with self._sessions.private(reuse=False) as session:
             _run_statements(session, (statement,))
 
@@ -302,9 +272,6 @@ class SparkEngine:
         Args:
             sources: Per parent a Spark SQL query that returns its rows.
             before: Statements that run before it, in the same session.
-
-        Raises:
-            ExecutionError: The model's code failed, or returned no declared column.
         """
         columns = {column.name: column.type or "STRING" for column in snapshot.computed_columns}
         with (

@@ -23,11 +23,7 @@ AGAIN_SECONDS = 10.0
 
 
 class Sessions:
-    """Starts Spark when it is first needed, and lends sessions out.
-
-    Args:
-        join: Starts or returns a session of somebody else, in whose JVM these are made.
-    """
+    """Starts Spark (or joins a session) when it is first needed, and lends sessions out."""
 
     def __init__(
         self, settings: SessionSettings, join: Callable[[], SparkSession] | None = None
@@ -47,11 +43,7 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for what leaves it as it was; started anew where its JVM is gone.
-
-        Raises:
-            StoreError: Spark did not start, now or for another thread a moment ago.
-        """
+        """The session for what leaves it as it was; started anew where its JVM is gone."""
         with self._lock:
             known = self._shared
             if known is not None and not self._join and not is_remote(known) and is_gone(known):

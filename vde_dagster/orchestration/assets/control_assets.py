@@ -62,11 +62,7 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset that shows stored plans, and mistakes in files that are of no known model.
-
-    Args:
-        check_queries: Whether Spark analyses what a plan changes, once its page is there.
-    """
+    """Return the asset that shows stored plans, and mistakes in files of no known model."""
     text = "\n\n".join(
         [
             waiting_plans(catalog),
@@ -223,9 +219,6 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
 
     It is when the plan's id stands in its config, or when the plan was chosen by itself: this
     asset, one partition, nothing else. What a bulk materialisation brings along is left alone.
-
-    Raises:
-        Failure: The id is another plan's, or several plans were chosen on the asset's own page.
     """
     chosen = list(context.partition_keys)
     if plan_id is not None:

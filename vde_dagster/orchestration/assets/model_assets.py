@@ -84,10 +84,9 @@ def model_specs(
 
 
 def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
-    """Return the asset of a model: one that can be materialised where there is data to fill.
+    """Return a model's asset, which can be materialised where there is data to fill.
 
-    Dagster's decorators would look at a function's signature for each of a thousand models, which
-    takes seconds.
+    Dagster's decorators would read a signature for each of a thousand models, which takes seconds.
     """
     if spec.partitions_def is None:
         return spec
@@ -254,7 +253,7 @@ def audit_checks(
 def checks_alone(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
 ) -> dg.AssetChecksDefinition | None:
-    """Return the checks of a model that is never materialised, so that they can be executed.
+    """Return the checks of a model that is never materialised.
 
     Unit tests are those of any model, audits those of what has no table of its own to fill.
     """
@@ -312,7 +311,6 @@ def _audits(
 def _unit_tests(
     workspace: "Workspace", catalog: AssetCatalog, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Run unit tests of the files as they are now."""
     from vde_dagster.execution.unit_testing.run_test import check_test, run_test
 
     if not any(check.startswith("test_") for check in chosen):

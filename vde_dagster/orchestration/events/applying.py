@@ -263,15 +263,12 @@ STOP_SECONDS = 120.0
 def stream_events(
     work: Callable[[Callable[[Event], None]], T], cancel: Callable[[], None], result: Future[T]
 ) -> Iterator[Event]:
-    """Run work in a thread, and yield its events in order in the calling thread.
+    """Run work in a thread; yield its events in the calling thread, and raise what it raised.
 
     Args:
         work: Called in a thread with a function that takes events.
         cancel: Called in this thread when it is interrupted, until the work has ended.
         result: Gets what the work returns.
-
-    Raises:
-        Exception: Whatever the work raised, after its last event.
     """
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
@@ -344,7 +341,6 @@ def as_failure() -> Iterator[None]:
 
 
 def _failure_metadata(error: ExecutionError) -> dict[str, Any]:
-    """Return what is shown of a failed plan, model by model; nothing of other failures."""
     shown: dict[str, Any] = {}
     if error.failures:
         rows = [

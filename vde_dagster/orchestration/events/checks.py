@@ -55,7 +55,6 @@ class Audited:
         environment: The environment that shows it, or was to show it.
         version: The environment's version, or None when it was not published.
         id: Of the publication, of the run of audits, or of the plan that was not published.
-        plan_id: The plan, when there is one.
     """
 
     snapshot: Snapshot
@@ -79,24 +78,19 @@ class AuditEvents:
     context: ProjectionContext
 
     def published(self, environment: Environment) -> Events:
-        """Yield what a publication says of the audits of the models that it changed or audited."""
+        """Yield the audits of the models that a publication changed or audited."""
         moved = self.context.store.versions.changed(environment.name, environment.version)
         for audited in self._shown(environment):
             if audited.records or audited.snapshot.name in moved:
                 yield from self._of(audited)
 
     def standing(self, environment: Environment) -> Events:
-        """Yield the checks of an environment's models that do not say what the state says.
-
-        Args:
-            environment: The environment as it is published.
-        """
-        for audited in self._shown(environment):
-            if self._decides(audited):
-                for audit in audited.snapshot.model.audits:
-                    for event in self.evaluation(audited, audit):
-                        if not self._is_said(event):
-                            yield event
+        """Yield the checks of an environment's models that do not say what the state says."""
+        for audited in filter(self._decides, self._shown(environment)):
+            for audit in audited.snapshot.model.audits:
+                event = self._evaluation(audited, audit)
+                if event is not None and not self._is_said(event):
+                    yield event
 
     def alone(self, run_id: str, environment: Environment) -> Events:
         """Yield what audits of an environment found that ran by themselves."""
@@ -120,11 +114,7 @@ class AuditEvents:
                 yield self.context.catalog.key(model.name), keys
 
     def _shown(self, environment: Environment, run_id: str | None = None) -> Iterator[Audited]:
-        """Yield the audited models that an environment shows, with what is new of them.
-
-        Args:
-            run_id: Audits that ran by themselves; by default what the environment's plan found.
-        """
+        """Yield an environment's audited models, with what its plan, or a run of audits, found."""
         found = self._by_model(run_id or environment.plan_id)
         for name, (snapshot, table) in self.context.combination(environment).served.items():
             if snapshot.model.audits:
@@ -139,7 +129,6 @@ class AuditEvents:
                 )
 
     def _failed(self, plan: Plan) -> Iterator[Audited]:
-        """Yield the models of a plan of which audits found rows."""
         found = self._by_model(plan.id)
         for model in plan.models:
             failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
@@ -162,16 +151,13 @@ class AuditEvents:
         return False
 
     def _of(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield the checks of a version that an environment shows, or what is to be seen of it.
-
-        Args:
-            only_new: Whether audits are left out of which nothing is new.
-        """
+        """Yield the checks of a version that an environment shows, or what is to be seen of it."""
         if self._decides(audited):
             new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:
-                if not only_new or audit.label in new:
-                    yield from self.evaluation(audited, audit)
+                event = self._evaluation(audited, audit)
+                if event is not None and (not only_new or audit.label in new):
+                    yield event
         elif audited.records:
             yield self._observation(audited)
 
@@ -192,14 +178,14 @@ class AuditEvents:
         same = audited.table is not None and shown.table_id == audited.table.id
         return same and bool(audited.records)
 
-    def evaluation(self, audited: Audited, audit: Audit) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield what an audit says of all rows of a version; nothing when it never ran."""
+    def _evaluation(self, audited: Audited, audit: Audit) -> dg.AssetCheckEvaluation | None:
+        """Return what an audit says of all rows of a version; None when it never ran."""
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
         if audited.table is not None:
             known = self.context.store.audits.audited(audited.table.id, audited.snapshot.name)
             if not own and audit.label not in known:
-                return
+                return None
             everything = self.context.store.audits.failing(audited.table.id)
             failed = [
                 record
@@ -208,7 +194,7 @@ class AuditEvents:
             ]
             plan_id = known.get(audit.label, plan_id)
         elif not own:
-            return
+            return None
         rows = sum(record.result.failed_rows for record in failed)
         metadata: dict[str, Any] = {
             "vde/audit": audit.label,
@@ -221,7 +207,7 @@ class AuditEvents:
         if own:
             metadata["vde/seconds"] = sum(record.result.seconds for record in own)
         metadata |= _failing(failed)
-        yield dg.AssetCheckEvaluation(
+        return dg.AssetCheckEvaluation(
             asset_key=self.context.catalog.key(audited.snapshot.name),
             check_name=check_names(audited.snapshot.model.audits)[audit.label],
             passed=not rows,
@@ -232,7 +218,6 @@ class AuditEvents:
         )
 
     def _observation(self, audited: Audited) -> dg.AssetObservation:
-        """Return what was found in rows that are not the published model's."""
         failed = [record for record in audited.records if record.result.failed_rows]
         results = [
             {
@@ -260,7 +245,7 @@ class AuditEvents:
         where = "" if audited.version is not None else ", so nothing was published"
         return dg.AssetObservation(
             asset_key=self.context.catalog.key(audited.snapshot.name),
-            partition=self._newest(audited, audited.records),
+            partition=next(reversed(self._keys(audited, audited.records)), None),
             description=f"{audited.environment}: {said}{where}",
             metadata=metadata,
             tags=tags,
@@ -285,23 +270,16 @@ class AuditEvents:
         ranges = IntervalSet.of(record.interval for record in records)
         return [key for key, _ in partition_keys(partitions, audited.key, ranges)]
 
-    def _newest(self, audited: Audited, records: Sequence[AuditRecord]) -> str | None:
-        keys = self._keys(audited, records)
-        return keys[-1] if keys else None
-
     def _target(
         self, audited: Audited, records: Sequence[AuditRecord]
     ) -> AssetCheckEvaluationTargetMaterializationData | None:
-        """Point to the event of the newest partition that was audited."""
-        newest = self._newest(audited, records)
-        if newest is None:
-            return None
         key = self.context.catalog.key(audited.snapshot.name)
-        wanted = dg.AssetRecordsFilter(key, asset_partitions=[newest])
-        for record in self.context.instance.fetch_materializations(wanted, limit=1).records:
-            return AssetCheckEvaluationTargetMaterializationData(
-                storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-            )
+        for newest in self._keys(audited, records)[-1:]:
+            record = self.context.latest(key, newest)
+            if record is not None:
+                return AssetCheckEvaluationTargetMaterializationData(
+                    storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+                )
         return None
 
 

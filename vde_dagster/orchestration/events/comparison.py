@@ -34,13 +34,7 @@ from vde_dagster.state.fills.fills import FillRecord
 
 
 def taken_back(store: StateStore, environment: Environment) -> set[str]:
-    """Return the tables that hold less, or other rows, since a rollback published a version.
-
-    That is what it has taken back, and what others have made of rows that are gone.
-
-    Args:
-        environment: The version that the rollback published.
-    """
+    """Return the tables that hold less, or other rows, since a rollback published a version."""
     begun = store.pin_history.begun(environment.name, environment.version)
     tables = (begun & environment.tables) - environment.held.keys()
     return tables | store.outdated.after(environment.published_at) if tables else set()
@@ -64,11 +58,7 @@ class Comparison:
                 yield from self.model(name, wipe=True)
 
     def model(self, name: ModelName, *, wipe: bool) -> Iterator[Projected]:
-        """Yield the events of a model's versions that Dagster does not show as they are.
-
-        Args:
-            wipe: Whether the asset is forgotten when it shows partitions that no table holds.
-        """
+        """Yield a model's events that Dagster lacks; wipe it of partitions that no table holds."""
         context, catalog = self.context, self.context.catalog
         shown = [version for version in catalog.live.models[name].versions if version.environments]
         served, held = dict[str, ServedModel](), dict[str, list[Filled]]()
@@ -113,11 +103,6 @@ class Comparison:
     def _missing(
         self, served: ServedModel, newest: Filled, missing: dict[str, Filled]
     ) -> Iterator[Projected]:
-        """Yield the events of a version's partitions that are not shown, or as they were.
-
-        Args:
-            newest: The newest partition that its table holds.
-        """
         context, table = self.context, served.table
         pointer = context.newest_record()
         inputs = inputs_of(context, served.combination, served.snapshot, pointer)

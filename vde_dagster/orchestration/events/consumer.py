@@ -1,9 +1,8 @@
 """Dagster as a consumer of the state's outbox: what it is told, by whom, and how far that went.
 
-What the runs of this Dagster instance do they tell themselves. So their records are left alone
-while they work, and looked through only when they did not end well: then a process may have died
-between a commit and its event. Whatever is told is looked for first, so being told to twice is
-harmless: the cursor moves after the events are written, and a tick that dies is repeated.
+Runs of this Dagster instance tell their work themselves; their records are looked through only when
+they did not end well, as a process may have died between a commit and its event. Whatever is told
+is looked for first, so telling twice is harmless: the cursor moves after the events are written.
 """
 
 from __future__ import annotations
@@ -41,12 +40,7 @@ SENSOR = "sensor"
 
 
 def origin_of(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return how the state knows the work of a run; see `Database.origin`.
-
-    Args:
-        instance: The Dagster instance, told from all others by its storage of runs.
-        run_id: The run, or `SENSOR`.
-    """
+    """Return how the state knows the work of a run, or of `SENSOR`; see `Database.origin`."""
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 
@@ -55,14 +49,7 @@ def origin_of(instance: dg.DagsterInstance, run_id: str) -> str:
 def telling(
     store: StateStore, instance: dg.DagsterInstance, wait_seconds: float = 0.0
 ) -> Iterator[None]:
-    """Let nobody else tell the same instance meanwhile.
-
-    Args:
-        wait_seconds: How long to wait for somebody who does.
-
-    Raises:
-        ConflictError: Somebody else does.
-    """
+    """Let nobody else tell the same instance meanwhile; a ConflictError says that somebody does."""
     resource = origin_of(instance, "told")
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):
@@ -114,7 +101,6 @@ class OutboxCursor:
     """How far the records were told to a Dagster instance.
 
     Args:
-        store: The state store's own name.
         number: The last record that was told or left to a run.
         runs: Runs that were working, with the number before the first of their records.
     """
@@ -142,12 +128,7 @@ class OutboxCursor:
 
 @dataclass
 class Teller:
-    """Tells records to a Dagster instance.
-
-    Args:
-        load: Loads what the code location shows, when there is something to tell.
-        budget_seconds: How long to go on before the rest is left to the next time.
-    """
+    """Tells records to a Dagster instance, for as long as its budget lasts."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -164,16 +145,12 @@ class Teller:
 
     @cached_property
     def projector(self) -> Projector:
-        """What makes events of records."""
+        """What makes events of records; it loads the project."""
         context = ProjectionContext(self.workspace, self.instance, self.load(), self.log)
         return Projector(context, lambda: self.origins.busy_plans(self.store))
 
     def tell_since(self, cursor: OutboxCursor) -> OutboxCursor:
-        """Tell what is new; return how far that went.
-
-        Args:
-            cursor: What the last call returned.
-        """
+        """Tell what is new; return how far that went."""
         runs = dict(cursor.runs)
         for run_id, after in cursor.runs.items():
             if not self.origins.is_working(run_id):

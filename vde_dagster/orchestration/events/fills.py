@@ -25,7 +25,6 @@ from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.fills.fills import FillRecord
 
@@ -35,8 +34,6 @@ class Filled:
     """One partition of a version that holds rows.
 
     Args:
-        partition: Its partition key.
-        interval: Its range (UTC).
         iceberg_snapshot_id: The commit that wrote it last, when known.
         rows: Its rows, when they are known to be its own.
         bytes: Bytes of the files that hold them and nothing else, when there are such.
@@ -51,11 +48,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A version of a model that a table serves, as a reader combines it.
-
-    Args:
-        environments: The readers, the first of which combines it so.
-    """
+    """A version of a model that a table serves, as the first of its readers combines it."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -84,7 +77,6 @@ def fill_events(
     A fill's own figures stand at its newest partition, so that a sum over partitions is true.
 
     Args:
-        inputs: The parents as they were read.
         holds: Returns what the table holds with the fill.
         newest: Whether its plan filled nothing later: then the newest rows are shown.
         only: The partitions that are asked for; by default all.
@@ -103,8 +95,10 @@ def fill_events(
     tags = {ENVIRONMENT_TAG: served.environments[0]}
     if fill.plan_id:
         said["vde/plan"] = tags[PLAN_TAG] = fill.plan_id
-    if fill.facts.skipped is not None:
-        said |= _skipped_facts(fill.facts.skipped)
+    if (skipped := fill.facts.skipped) is not None:
+        saved = {"vde/saved_seconds": skipped.seconds, "vde/saved_bytes": skipped.bytes}
+        said["vde/skipped"] = skipped.why
+        said |= {name: value for name, value in saved.items() if value is not None}
     for filled in found:
         if only is not None and filled.partition not in only:
             continue
@@ -134,11 +128,7 @@ def filled_event(
     metadata: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the event of one filled partition.
-
-    Args:
-        inputs: The parents as they were read.
-    """
+    """Return the event of one filled partition."""
     facts: dict[str, Any] = {"vde/version": served.key, "vde/interval": str(filled.interval)}
     if filled.iceberg_snapshot_id is not None:
         facts["vde/iceberg_snapshot_id"] = str(filled.iceberg_snapshot_id)
@@ -185,8 +175,7 @@ def _filled_by(
 ) -> list[Filled]:
     """Return the partitions that a fill filled or completed, with the rows and bytes of each.
 
-    A fill of one partition has its commit's figures. Those of one that filled several are counted
-    from the commit's files, without an engine; what cannot be told apart is left out.
+    Those of several are counted from the commit's files; what cannot be told apart is left out.
     """
     commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
     partitions = context.catalog.partitions_of(snapshot)
@@ -222,16 +211,6 @@ def _filled_by(
     return [counted.get(filled.partition, filled) for filled in found]
 
 
-def _skipped_facts(skipped: Skipped) -> dict[str, Any]:
-    """Return what is to be said of a slot that was skipped: why, and what that saved."""
-    facts: dict[str, Any] = {"vde/skipped": skipped.why}
-    if skipped.seconds is not None:
-        facts["vde/saved_seconds"] = skipped.seconds
-    if skipped.bytes is not None:
-        facts["vde/saved_bytes"] = skipped.bytes
-    return facts
-
-
 def _time_column(served: ServedModel) -> TimeColumn | None:
     apart = served.snapshot.model.kind.interval_column
     if apart is None:
@@ -251,11 +230,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 def untold_fills(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield those of a fill's events that Dagster does not have, nor any of a later fill.
-
-    Args:
-        events: The events of one model's partitions.
-    """
+    """Yield those of a fill's events of one model that Dagster does not have, nor a later one."""
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):

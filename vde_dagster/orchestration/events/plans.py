@@ -64,11 +64,7 @@ def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:
 def page_events(
     context: ProjectionContext, plan: Plan, readers: Readers = MappingProxyType({})
 ) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
-    """Return the check of breaking changes and the page of a plan, which comes last.
-
-    Args:
-        readers: Who reads the models besides models, see `readers_of`.
-    """
+    """Return the check of breaking changes and the page of a plan, which comes last."""
     names = context.names
     estimate = estimator(context.instance, context.catalog)
     page = dg.AssetMaterialization(
@@ -103,11 +99,7 @@ def applied_event(
     published: Environment | None,
     skipped: Mapping[ModelName, Skipped] = NOTHING_SKIPPED,
 ) -> dg.AssetMaterialization:
-    """Return the event that shows a plan as approved: its partition of `vde/apply`.
-
-    Args:
-        skipped: The models that had nothing new to compute.
-    """
+    """Return the event that shows a plan as approved: its partition of `vde/apply`."""
     record = context.store.plans.record(plan.id)
     facts: dict[str, Any] = {
         "vde/plan": plan.id,

@@ -36,7 +36,6 @@ from vde_dagster.planning.environments.environment import Entry
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
-from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.db.rows import from_micros
@@ -52,15 +51,13 @@ Busy = Callable[[], frozenset[str]]
 class Projector:
     """Turns records of the outbox into Dagster's events.
 
-    Rows of a table that somebody reads wait on a branch, all of them, for the publication. Events
-    keep the order of the work, which their pointers tell; so the other fills of such a plan are
-    told with its publication, or its failure, too.
+    A plan that fills a table which somebody reads waits on branches for its publication: all its
+    fills are told at its end, as events keep the order of the work, which their pointers tell.
 
     Args:
         busy: Asked when a rollback makes models be compared with their tables.
         live_since: Since when (UTC) a run tells of its own work as it goes on: nobody else has told
             what was recorded since.
-        preview: Shows some rows of views, where an engine runs.
     """
 
     context: ProjectionContext
@@ -77,8 +74,8 @@ class Projector:
         """Yield what Dagster is to store of a record.
 
         Args:
-            is_own: Whether a run of the instance wrote it. Who works on partitions from their own
-                pages shows no plan, and its run is red when it fails.
+            is_own: Whether a run of the instance wrote it: it is red when it fails, and a fill from
+                a partition's page shows no plan.
         """
         subject = record.subject
         plan = self.plan(subject["plan"]) if subject.get("plan") else None
@@ -138,25 +135,20 @@ class Projector:
         return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
 
     def _proposed(self, plan: Plan, is_own: bool) -> Iterator[Projected]:
-        store, root = self.context.store, self.context.workspace.root
-        if (is_own and not self._is_shown(plan)) or store.plans.closed_to_approval(
+        plans, root = self.context.store.plans, self.context.workspace.root
+        if (self._is_shown(plan) or not is_own) and not plans.closed_to_approval(
             [plan.id], project_hash(root)
         ):
-            return
-        yield from self._page(plan)
+            yield from self._page(plan)
 
     def _page(self, plan: Plan) -> Iterator[Projected]:
-        """Give a plan its partition and, unless somebody has, its page."""
         names = self.context.names
         yield PartitionChange(names.plans, plan.id)
-        if self.context.latest_tags(names.plan_key, plan.id) is None:
+        if self.context.latest(names.plan_key, plan.id) is None:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, interval: Interval) -> Iterator[Projected]:
-        """Yield the events of a fill; of a plan that waits those of all its fills, at its end.
-
-        A catalog that follows the state lets fills count only behind the publication.
-        """
+        """Yield the events of a fill; of a plan that waits those of all its fills, at its end."""
         if (plan.id, table_id, interval) in self._told:
             return
         if not self._waits(plan):
@@ -168,17 +160,19 @@ class Projector:
     def _fills(
         self, plan: Plan, table_id: str, only: Interval | None = None
     ) -> Iterator[Projected]:
-        """Yield the events of what a plan filled of a table.
-
-        Args:
-            only: One of the fills; by default all of them that are not told.
-        """
+        """Yield the events of the fills of a table by a plan: of all, or of one."""
         context, fills = self.context, self.context.store.fills
         table = context.store.tables.load([table_id]).get(table_id)
         log = fills.log(table_id, plan.id, only) if table is not None else []
         if table is None or not log:
             return
-        models = [*self._served(plan, table)]
+        combination = Combination.of(plan.entries, plan.snapshots, plan.tables)
+        models = [
+            ServedModel(plan.snapshots[model.snapshot_id], table, combination, (plan.environment,))
+            for model in plan.models
+            # A plan that found its table made by somebody else fills that one.
+            if model.table and model.snapshot_id and model.table.version == table.version
+        ]
         names = {served.snapshot.name for served in models}
         planned = [one for model in plan.builds if model.name in names for one in model.intervals]
         ranges = planned if only is not None and planned else [fill.interval for fill in log]
@@ -207,23 +201,10 @@ class Projector:
                 else:
                     yield from untold_fills(context, fill, events)
 
-    def _served(self, plan: Plan, table: PhysicalTable) -> Iterator[ServedModel]:
-        """Yield the models of a plan that a table serves."""
-        combination = Combination.of(plan.entries, plan.snapshots, plan.tables)
-        for model in plan.models:
-            # A plan that found its table made by somebody else fills that one.
-            if model.table and model.snapshot_id and model.table.version == table.version:
-                snapshot = plan.snapshots[model.snapshot_id]
-                yield ServedModel(snapshot, table, combination, (plan.environment,))
-
     def _all_fills(
         self, plan: Plan, entries: Mapping[ModelName, Entry] = NOTHING_PUBLISHED
     ) -> Iterator[Projected]:
-        """Yield the fills of a plan that are not told, parents first.
-
-        Args:
-            entries: What it published, with the tables that it really filled.
-        """
+        """Yield the fills of a plan that are not told, parents first."""
         planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
         real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
         for table_id in dict.fromkeys(real.get(name, table) for name, table in planned.items()):

@@ -1,4 +1,4 @@
-"""What every event says of what it was made of, by which Dagster's staleness is exact.
+"""Provenance of events, by which Dagster's staleness is exact.
 
 An event with a code version but without its inputs' tags marks everything below it stale
 (`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event carries all
@@ -77,12 +77,10 @@ class ProjectionContext:
         """Return the id of the newest record in the event log."""
         return self.instance.event_log_storage.get_maximum_record_id()
 
-    def latest_tags(self, key: dg.AssetKey, partition: str) -> Mapping[str, str] | None:
-        """Return the tags of the latest event of a partition; None when there is none."""
-        wanted = dg.AssetRecordsFilter(key, asset_partitions=[str(partition)])
-        for record in self.instance.fetch_materializations(wanted, limit=1).records:
-            return record.event_log_entry.tags or {}
-        return None
+    def latest(self, key: dg.AssetKey, partition: str) -> dg.EventLogRecord | None:
+        """Return the latest event of a partition."""
+        wanted = dg.AssetRecordsFilter(key, asset_partitions=[partition])
+        return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,6 @@ class Input:
     """A parent as it was when a model read it.
 
     Args:
-        key: The parent's asset key.
         pointer: The newest record of the event log then; None never compares as changed, which
             is right for views: they show their parents' changes at once.
     """
@@ -106,14 +103,16 @@ def inputs_of(
     """Return the inputs of a model's event: what it reads, and the tables behind views.
 
     Args:
-        pointer: The event log's newest record before the model runs.
+        pointer: The event log's newest record before the model ran.
     """
     out = []
     for parent in (*snapshot.model.depends_on, *combination.behind(snapshot)):
         asset = context.catalog.key(parent)
         known = combination.definition(parent)
         if known is None or not known.model.kind.is_shown:
-            out.append(Input(asset, external_version(context.instance, asset), pointer))
+            record = context.instance.get_latest_data_version_record(asset, True)
+            tags = (record.event_log_entry.tags if record is not None else None) or {}
+            out.append(Input(asset, tags.get(DATA_VERSION, UNTRACKED), pointer))
         else:
             # Dagster compares partitioned parents by the pointer, never by this version.
             version = combination.key(parent) or known.table_version
@@ -128,11 +127,7 @@ def reads_anew(
     inputs: Sequence[Input],
     latest: Mapping[str, str],
 ) -> bool:
-    """Say whether a version now reads other tables than its event says, or other versions.
-
-    Args:
-        latest: The tags of its latest event.
-    """
+    """Say whether a version reads other tables, or versions, than its latest event says."""
     read = (*snapshot.parents, *combination.behind(snapshot))
     own = {context.catalog.key(name) for name in read if combination.key(name) is not None}
     said = {f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}": item for item in inputs}
@@ -145,11 +140,7 @@ def reads_anew(
 def provenance_tags(
     code_version: str, data_version: str, inputs: Iterable[Input]
 ) -> dict[str, str]:
-    """Return the tags of an event.
-
-    Args:
-        code_version: The version of the model, its partition key.
-    """
+    """Return the tags of an event; a model's code version is its partition key."""
     tags = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
     for item in inputs:
         name = item.key.to_user_string()
@@ -161,12 +152,3 @@ def provenance_tags(
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
     """Return what a filled interval holds: its version and the Iceberg commit of its rows."""
     return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"
-
-
-def external_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
-    """Return the data version that Dagster knows of an unpartitioned external asset."""
-    record = instance.get_latest_data_version_record(key, True)
-    if record is None:
-        return UNTRACKED
-    tags = record.event_log_entry.tags or {}
-    return tags.get(DATA_VERSION, UNTRACKED)

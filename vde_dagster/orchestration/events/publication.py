@@ -41,11 +41,7 @@ def published_events(
     built: Set[ModelName],
     preview: Preview | None = None,
 ) -> Iterator[Projected]:
-    """Yield what a publication changes in Dagster beside the intervals it filled.
-
-    Args:
-        built: Models whose events are written by the fills.
-    """
+    """Yield what a publication changes in Dagster beside the fills of models that were built."""
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
@@ -74,8 +70,8 @@ def confirmed_events(
 ) -> Iterator[AssetEvent]:
     """Confirm what a version shows against the parents that it is combined with from now on.
 
-    Nothing where its latest event says the same. The data version stays, so nothing below becomes
-    stale; the pointers move, so nothing that happened to the new parents before counts as a change.
+    The data version stays, so nothing below becomes stale; the pointers move, so nothing that
+    happened to the new parents before counts as a change.
     """
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
@@ -86,8 +82,9 @@ def confirmed_events(
     inputs = inputs_of(context, combination, snapshot, pointer)
     # They were confirmed in order, so the last one tells of all.
     asset = context.catalog.key(snapshot.name)
-    latest = context.latest_tags(asset, filled[-1].partition if filled else key)
-    if latest is not None and not reads_anew(context, combination, snapshot, inputs, latest):
+    latest = context.latest(asset, filled[-1].partition if filled else key)
+    tags_then = (latest.event_log_entry.tags if latest is not None else None) or {}
+    if latest and not reads_anew(context, combination, snapshot, inputs, tags_then):
         return
     if served is None:
         yield dg.AssetMaterialization(
@@ -133,7 +130,6 @@ def environment_event(
 
 
 def _shown(combination: Combination) -> dict[ModelName, ShownModel]:
-    """Return what a combination shows, without external tables."""
     return {
         name: ShownModel(version_key(snapshot, table), snapshot.id, table)
         for name, (snapshot, table) in combination.served.items()
@@ -155,18 +151,12 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Say whether a version's parents are those of this environment.
-
-    The first environment that shows a version decides its parents; production comes first.
-    """
-    store = context.store
+    """Say whether this environment is the first that shows a version: it decides its parents."""
+    shown = context.store.shown
     if table is None:
-        shown = store.shown.environments_of(snapshot.id)
+        names = shown.environments_of(snapshot.id)
     else:
-        found = store.shown.entries_of([table.id])
-        shown = [name for name, entry in found if entry.name == snapshot.name]
-    return not any(_rank(name) < _rank(environment.name) for name in shown)
-
-
-def _rank(environment: str) -> tuple[bool, str]:
-    return (environment != PRODUCTION, environment)
+        found = shown.entries_of([table.id])
+        names = [name for name, entry in found if entry.name == snapshot.name]
+    first = min([*names, environment.name], key=lambda name: (name != PRODUCTION, name))
+    return first == environment.name

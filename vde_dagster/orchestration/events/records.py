@@ -88,11 +88,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenAsset:
-    """An asset whose events go, since Dagster can forget no single partition.
-
-    Args:
-        partitions: How many of its partitions no table holds any more.
-    """
+    """An asset whose events go: Dagster can forget no single one of its gone partitions."""
 
     key: dg.AssetKey
     partitions: int
@@ -103,7 +99,6 @@ class FailedWork:
     """Partitions that turn red, which Dagster does by a run alone.
 
     Args:
-        said: What went wrong.
         tags: What it is of: where no run of Dagster did the work, a run with these stands for it.
         partitions: What is red, by asset.
     """
@@ -122,11 +117,7 @@ _LATEST = 50
 
 @dataclass
 class Reporter:
-    """Writes what is true in the state outside of runs, unless Dagster has it.
-
-    Args:
-        store: Its port is passed by every write.
-    """
+    """Writes what is true in the state outside of runs, unless Dagster has it."""
 
     store: StateStore
     instance: dg.DagsterInstance
@@ -167,11 +158,9 @@ class Reporter:
     def untold(self, event: AssetEvent) -> list[AssetEvent]:
         """Return what is to be written of an event: nothing where Dagster has it.
 
-        Checks and observations say in their metadata what they are of, an environment's event by
-        its data version. A plan's partition has one page, one that says that it is published, one
-        approval and one rejection. Other materialisations are written: who asks for them has
-        looked. Behind a late version of an environment, the latest is written again: the page
-        shows the latest event.
+        A plan's partition has one page, one that says that it is published, one approval and one
+        rejection. Materialisations of models are written: who asks for them has looked. Behind a
+        late version of an environment the latest is written again, which the page shows.
         """
         kind, newest = self._kind(event), list[AssetEvent]()
         if kind == "materializations":
@@ -199,7 +188,6 @@ class Reporter:
         return "plans" if event.asset_key in plans else "materializations"
 
     def _known(self, event: AssetEvent) -> Iterator[AssetEvent]:
-        """Yield events of the same check or partition, newest first."""
         if isinstance(event, dg.AssetCheckEvaluation):
             history = self.instance.event_log_storage.get_asset_check_execution_history(
                 event.asset_check_key, limit=_LATEST
@@ -239,11 +227,7 @@ class Reporter:
 def all_materializations(
     instance: dg.DagsterInstance, wanted: dg.AssetRecordsFilter | dg.AssetKey, limit: int = 1000
 ) -> Iterator[dg.EventLogRecord]:
-    """Yield records of materialisations, newest first.
-
-    Args:
-        limit: How many are read at a time.
-    """
+    """Yield records of materialisations, newest first; so many are read at a time."""
     cursor: str | None = None
     while True:
         page = instance.fetch_materializations(wanted, limit=limit, cursor=cursor)

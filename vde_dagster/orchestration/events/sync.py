@@ -1,9 +1,4 @@
-"""Dagster's view rebuilt from the state: `vde sync`, and the first look of the sensor.
-
-The state store is the truth; Dagster's events are a projection of it. What was applied from the
-command line before the sensor looked, or while Dagster's database was lost, is written here as
-events without a run.
-"""
+"""Dagster's view rebuilt from the state: `vde sync`, and the first look of the sensor."""
 
 from __future__ import annotations
 
@@ -41,14 +36,7 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a sync wrote.
-
-    Args:
-        materializations: Events of filled partitions and of views.
-        environments: Events of environments' versions.
-        wiped: Partitions whose rows are gone, now shown as missing again.
-        complete: Whether it came to its end in the given time.
-    """
+    """The numbers of events that a sync wrote, and of partitions that it wiped as missing again."""
 
     materializations: int = 0
     environments: int = 0
@@ -73,9 +61,7 @@ def sync(
     seconds: float = float("inf"),
     log: Log | None = None,
 ) -> SyncReport:
-    """Write the events that a Dagster instance misses; starts no JVM, and is idempotent.
-
-    What runs of the instance that are still working do they write themselves.
+    """Write the events that a Dagster instance misses, but for those of its working runs.
 
     Args:
         wipe: Whether assets are forgotten that Dagster shows partitions of which no table holds.
@@ -97,7 +83,6 @@ def sync(
 
 
 def _everything(context: ProjectionContext, wipe: bool) -> Iterator[Projected]:
-    """Yield all that the state says; of models only what Dagster does not show so."""
     store, names, live = context.store, context.names, context.catalog.live
     origins = Origins(context.instance)
     for model in live.models:
@@ -115,7 +100,7 @@ def _everything(context: ProjectionContext, wipe: bool) -> Iterator[Projected]:
 
 
 def _plans(context: ProjectionContext, busy: frozenset[str]) -> Iterator[Projected]:
-    """Yield pages of plans that can still be approved, or were applied; others' are taken away."""
+    """Yield the pages of plans that can still be approved, or were applied."""
     store, names = context.store, context.names
     recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
     files = project_hash(context.workspace.root)
@@ -126,7 +111,7 @@ def _plans(context: ProjectionContext, busy: frozenset[str]) -> Iterator[Project
         if record.status == "rejected":
             yield from rejected_events(context.instance, names, record)
         shown = {
-            key: context.latest_tags(key, record.id) is not None
+            key: context.latest(key, record.id) is not None
             for key in (names.plan_key, names.apply_key)
         }
         is_applied = record.status == "applied"

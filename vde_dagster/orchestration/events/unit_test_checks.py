@@ -44,10 +44,7 @@ def unit_test_checks(
 
 
 def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, str], str]:
-    """Return the check's name of each unit test of a model, by its name and file.
-
-    Names begin with `test_`; no two are equal, and none is that of an audit.
-    """
+    """Return the checks' names of a model's unit tests by name and file; none is an audit's."""
     taken = set(check_names(model.audits).values())
     names: dict[tuple[str, str], str] = {}
     for test in tests:
@@ -127,13 +124,7 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
-    """Yield how each unit test of the project ended last, as far as the outbox goes back.
-
-    That is what its check says, and what was observed of a plan since.
-
-    Args:
-        busy: Plans whose runs tell of their tests themselves.
-    """
+    """Yield how each unit test ended last, by what its check shows and by what it does not."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}

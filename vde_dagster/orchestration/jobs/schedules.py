@@ -82,11 +82,7 @@ def _tick(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The end of one job of the project.
-
-    Args:
-        environment: Where the run's tags say it, as is the plan.
-    """
+    """The end of one job of the project, with what the run's tags say of its plan."""
 
     succeeded: bool
     job: str
@@ -97,11 +93,7 @@ class Notification:
 
 
 def notification_hooks(notify: Callable[[Notification], None]) -> frozenset[dg.HookDefinition]:
-    """Return hooks that call a function when a job of the project succeeds or fails.
-
-    Args:
-        notify: Sends a message, opens a ticket; what it raises shows in the run's log.
-    """
+    """Return hooks that call a function when a job of the project succeeds or fails."""
 
     def tell(context: dg.HookContext, succeeded: bool) -> None:
         run = context.instance.get_run_by_id(context.run_id)

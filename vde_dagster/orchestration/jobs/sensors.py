@@ -57,11 +57,7 @@ _HARMLESS = {
 def code_sensor(
     names: Names, root: Path, settings: Settings, jobs: Sequence[Any]
 ) -> dg.SensorDefinition:
-    """Return the sensor that plans changes of the project's files.
-
-    Args:
-        jobs: The jobs that it requests: `vde_plan_job` and `vde_apply_job`.
-    """
+    """Return the sensor that plans changes of the project's files."""
 
     @dg.sensor(
         name=names.named("vde_code_changes"),
@@ -121,13 +117,6 @@ def evaluate(
     made of those files and wait for their approval. They are withdrawn when the files change
     again, and made anew when their environment moves on. A mistake in a file fails the tick and
     leaves the cursor, so the next tick looks again.
-
-    Args:
-        cursor: What the last tick returned.
-        quiet_seconds: For how long edits have to rest before they are planned.
-
-    Raises:
-        Failure: A file is wrong; says where and what to do.
     """
     try:
         found = project_hash(root)
@@ -236,8 +225,7 @@ def _waiting(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the plans that nobody has approved yet, and those of them that nobody can any more.
 
-    Both by id, with their environment. Plans that somebody rejected are neither; they leave the
-    pages.
+    Both by id, with their environment. Those that somebody rejected leave the pages.
     """
     store = workspace.store
     found = (store.plans.record(plan_id) for plan_id in plan_ids)
@@ -253,14 +241,12 @@ def _waiting(
 
 
 def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
-    """Plan what the project names, in a process without old modules.
+    """Plan what the project names, in a process without old modules, with what is applied unasked.
+
+    Plans that somebody has rejected, as they would be made again, are closed and left out.
 
     Args:
         again: Environments to plan alone, where nothing is applied without being asked.
-
-    Returns:
-        Each plan, and what the project wants applied unasked in its environment. Plans that
-        somebody has rejected, as they would be made again, are closed and left out.
     """
     load_project_isolated(workspace.root)
     settings, store = workspace.settings.dagster, workspace.store
@@ -362,20 +348,10 @@ def tell_instance(
     *,
     budget_seconds: float = BUDGET_SECONDS,
 ) -> str | dg.SkipReason:
-    """Tell a Dagster instance once what is new in a project's state.
+    """Tell a Dagster instance what is new in a project's state; return the new cursor, or why not.
 
     Without a cursor, with that of another store, or when records were forgotten since, everything
     is compared, as `vde sync` does; nothing that Dagster shows is taken away by that.
-
-    Args:
-        text: The cursor that the last tick returned.
-        budget_seconds: After which the rest is left to the next tick.
-
-    Returns:
-        The new cursor, or why there was nothing to tell.
-
-    Raises:
-        Failure: The state store or the project's settings cannot be used.
     """
     try:
         with Workspace.open(root) as workspace:

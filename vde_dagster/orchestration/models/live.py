@@ -116,7 +116,6 @@ class LiveProject:
         starts: First instant of data by model (UTC).
         errors: Mistakes in files that belong to no known model.
         waiting: Plans that wait for an approval, oldest first.
-        read_at: When this was read (UTC).
     """
 
     models: dict[ModelName, LiveModel]
@@ -130,11 +129,7 @@ class LiveProject:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Versions of models that are read together: an environment's, a plan's, or the files'.
-
-    Args:
-        served: By model its definition, and the table that serves it; None for views.
-    """
+    """Definitions, and the tables that serve them, that are read together; None for views."""
 
     served: Mapping[ModelName, tuple[Snapshot, PhysicalTable | None]]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
-    """Read what a code location shows now; raises as `load_live` does."""
+    """Read what a code location shows now."""
     from vde_dagster.orchestration.models.catalog import build_catalog
 
     now = datetime.now(timezone.utc)
@@ -38,10 +38,6 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
 
     Mistakes in files break nothing: a model whose file is wrong keeps its last published
     definition, with the mistake said beside it.
-
-    Raises:
-        ProjectError: The settings are wrong.
-        StoreError: The state store cannot be used.
     """
     from vde_dagster.project.loading.loader import load_project_isolated
 
@@ -89,11 +85,7 @@ def versions_in(
     stored: Mapping[str, Snapshot],
     errors: Mapping[ModelName, str] | None = None,
 ) -> dict[ModelName, LiveModel]:
-    """Collect the live versions of every model, with the tables that hold them.
-
-    Args:
-        stored: The environments' snapshots, by id.
-    """
+    """Collect the live versions of every model, with the tables that hold them."""
     fills = {s.fill_version for s in snapshots.values() if s.has_table}
     tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
     named = {e.table_id for env in environments for e in env.entries.values() if e.table_id}
@@ -118,7 +110,6 @@ def _approved_plans(store: StateStore) -> list[Plan]:
 def _published(
     environments: list[Environment], stored: Mapping[str, Snapshot]
 ) -> dict[ModelName, Snapshot]:
-    """Return each model's definition in the first environment that has it, production first."""
     found: dict[ModelName, Snapshot] = {}
     for environment in sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name)):
         for name, entry in environment.entries.items():
@@ -185,7 +176,6 @@ def _by_model(
 
 
 def _drop(models: dict[ModelName, Model], name: ModelName) -> None:
-    """Remove a model together with everything that reads it."""
     del models[name]
     readers = [other for other, model in models.items() if name in model.depends_on]
     for reader in readers:

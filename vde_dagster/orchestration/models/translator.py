@@ -30,7 +30,7 @@ class VdeTranslator:
     """Maps models to asset specs; subclass it and override what should look different.
 
     `vde_definitions` adds the parents, the partitions, the code version and the checks to what
-    `get_asset_spec` returns, so that an override decides looks and names and nothing else.
+    `get_asset_spec` returns.
 
     Args:
         root: The project's folder, for links to source files; None for no links.
@@ -50,10 +50,7 @@ class VdeTranslator:
         return found
 
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
-        """Return the asset key of a model or of a table that models read: schema / name.
-
-        Where the project has a prefix, the key begins with it.
-        """
+        """Return the asset key of a model or of a table that models read, with the prefix."""
         return self.names.of_asset(name.namespace, name.name)
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:

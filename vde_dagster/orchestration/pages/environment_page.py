@@ -65,7 +65,6 @@ def environment_metadata(
     Args:
         before: What the version before showed; None when there was none, or nobody knows.
         changes: What this version changed, and those before it, newest first.
-        mirror: How its mirrored views stand, if it has any.
     """
     views = {name: str(environment.views.ref(name)) for name in shown}
     records = [
@@ -137,7 +136,6 @@ def _changes(
     shown: Mapping[ModelName, ShownModel],
     before: Mapping[ModelName, ShownModel] | None,
 ) -> str:
-    """Say what changed since the version before, model by model."""
     if before is None:
         return f"All {len(shown)} models are new." if environment.version == 1 else "Not known."
     rows = list(_rows(shown, before))

@@ -24,11 +24,7 @@ MOST_BREAKS = 5
 
 
 def report_markdown(report: Report, names: Names) -> str:
-    """Write a report: what breaks, warnings, work, then why, and what follows of it.
-
-    Args:
-        names: The project's names, for the links by which it is approved.
-    """
+    """Write a report: what breaks, warnings, work, then why, and what follows of it."""
     parts = [_title(report, names)]
     if report.breaks:
         parts.append(_section(report.breaks))
@@ -132,11 +128,7 @@ def _more(total: int, most: int = MAX_ROWS) -> list[str]:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Write rows under the first row's columns; None is `NULL`, and `|` is escaped.
-
-    Args:
-        rows: At least one row, all with the same columns.
-    """
+    """Write at least one row under the first row's columns; None is `NULL`, and `|` is escaped."""
     columns = list(rows[0])
     return _table(columns, [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows])
 
@@ -155,11 +147,7 @@ MAX_LINE = 70
 
 
 def partition_link(key: dg.AssetKey, partition: str, text: str) -> str:
-    """Return a Markdown link to a partition of an asset, on whichever address Dagster is opened.
-
-    Args:
-        text: What to click.
-    """
+    """Return a Markdown link to a partition of an asset, on whichever address Dagster is opened."""
     prefix = urlsplit(os.environ.get(URL_VARIABLE, "")).path.rstrip("/")
     path = "/".join(quote(part, safe="") for part in key.path)
     return f"[{text}]({prefix}/assets/{path}?view=partitions&partition={quote(partition)})"

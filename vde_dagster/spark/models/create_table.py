@@ -108,14 +108,11 @@ def _create_by_statement(session: SparkSession, statement: str, namespace: str) 
 
 
 def _physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
-    """Return a table's physical column by a snapshot's output column in lower case."""
     return {output.lower(): physical for output, physical in column_map(snapshot, table)}
 
 
 @dataclass(frozen=True, slots=True)
 class _TableLayout:
-    """The layout of a table to be created: columns, partitions, sort order, properties."""
-
     columns: tuple[tuple[str, str, str | None], ...]
     partitions: str
     order: str

@@ -76,19 +76,11 @@ class ModelContext:
         return self._variables.get(name.lower(), default)
 
     def table(self, name: str) -> Any:
-        """Return the rows of a model that this one depends on, as its environment sees them.
-
-        Raises:
-            ExecutionError: The model does not declare it in `depends_on`.
-        """
+        """Return the rows of a model in `depends_on`, as its environment sees them."""
         return self.spark.sql(self._source(name))
 
     def resolve_table(self, name: str) -> str:
-        """Return a name for SQL that stands for what `table` gives.
-
-        Raises:
-            ExecutionError: The model does not declare it in `depends_on`.
-        """
+        """Return a name for SQL that stands for the rows of a model in `depends_on`."""
         query = self._source(name)
         parsed = ModelName.parse(name)
         number = list(self._sources).index(parsed)  # `a.b_c` and `a_b.c` are two.

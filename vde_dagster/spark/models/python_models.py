@@ -30,7 +30,6 @@ def run_python_model(
 
     Args:
         columns: Spark SQL type by output column.
-        project_root: For files beside the model's own.
 
     Raises:
         ExecutionError: The function failed, returned something else than a pandas or Spark
@@ -130,13 +129,6 @@ def source_frame(
     """Return a task's rows, selected by name and cast to the physical table's types.
 
     Columns that the query does not make (retired ones, and those that the kind adds) become NULL.
-
-    Args:
-        types: Spark SQL type by physical column, as the table has them.
-        project_root: Where seeds lie, and files beside Python models.
-
-    Raises:
-        ExecutionError: The query, the code or the file cannot be read, or a column is missing.
     """
     computed = {column.name for column in task.snapshot.computed_columns}
     made = [(output, physical) for output, physical in task.columns if output in computed]

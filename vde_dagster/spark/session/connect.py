@@ -34,11 +34,7 @@ def is_remote(session: Any) -> bool:
 
 
 def require_client(master: str) -> None:
-    """Make sure that PySpark's client of servers is installed.
-
-    Raises:
-        NoSparkError: It is not.
-    """
+    """Make sure that PySpark's client of servers is installed; raises NoSparkError."""
     if find_spec("grpc") is None:
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
@@ -48,12 +44,7 @@ def require_client(master: str) -> None:
 
 
 def connect(settings: SessionSettings) -> SparkSession:
-    """Begin a session of its own on the server, with the defaults of that server.
-
-    Raises:
-        StoreError: PySpark's extra is not installed, this process has a JVM of its own, or the
-            server refuses or lacks Iceberg.
-    """
+    """Begin a session of its own on the server, with the defaults of that server."""
     require_client(settings.master)
     where = without_parameters(settings.master)
     from pyspark import SparkContext
@@ -83,11 +74,7 @@ def connect(settings: SessionSettings) -> SparkSession:
 
 
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
-    """Let a session load the catalog, which is what shows that the server can.
-
-    Raises:
-        StoreError: It cannot.
-    """
+    """Let a session load the catalog, which is what shows that the server can."""
     from pyspark.errors import PySparkException
 
     where = without_parameters(settings.master)
@@ -117,14 +104,7 @@ _ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")
 
 
 def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
-    """Check that a master that is an address accepts connections.
-
-    Args:
-        master: Spark's master URL; `local[*]` and `yarn` name no address.
-
-    Raises:
-        NoSparkError: No address of it answers.
-    """
+    """Check that a master that is an address (not `local[*]`, `yarn`) accepts connections."""
     addresses = list(master_addresses(master))
     if not addresses:
         return

@@ -85,15 +85,11 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
-    """Find the place in a query that Spark's message names.
+    """Find the place in a query that Spark's message names; of the casts around it, the column.
 
     Args:
         query: The query, which Spark may have got as a subquery.
         words: The offending words, as far as the exception knows them.
-
-    Returns:
-        None when it names none, or one of another text. Of the casts around a query, which take
-        over expressions when Spark merges them, the column.
     """
     shown = _SHOWN_PLACE.search(text)
     if shown:

@@ -41,9 +41,6 @@ class PlanJobs:
         Args:
             what: Model and interval, for Spark's UI and for messages.
             query: The query that is run, for the place of a mistake in it.
-
-        Raises:
-            ExecutionError: The work failed, or the plan was cancelled before or meanwhile.
         """
         with self._lock:
             if plan_id in self._cancelled:

@@ -64,11 +64,6 @@ def start_session(
 
     Args:
         join: Starts or returns a session of somebody else, in whose JVM this one is made.
-
-    Raises:
-        StoreError: Java is missing or too old, or the JVM, its packages or the master cannot be
-            had.
-        UsageError: The session to join has another catalog by the project's name.
     """
     with _lock:
         session = _off_main_thread(lambda: _start(settings, join))
@@ -77,11 +72,7 @@ def start_session(
 
 
 def require_spark(settings: SessionSettings) -> None:
-    """Make sure that Spark can be started for a project, or reached, without doing it.
-
-    Raises:
-        NoSparkError: Java, the client of Spark Connect or the master is not there.
-    """
+    """Make sure that Spark can be started for a project, or reached, without doing it."""
     if is_server(settings.master):
         require_client(settings.master)
         check_master(settings.master)
@@ -269,14 +260,7 @@ _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
 def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
-    """Check that a session means the same tables by the catalog's name as the project does.
-
-    Args:
-        theirs: The session's whole configuration.
-
-    Raises:
-        UsageError: It does not; names every setting that differs, secrets without their values.
-    """
+    """Check that a session means the same tables by the catalog's name as the project does."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
     ours = session_config(settings)
     keys = sorted(key for key in {*ours, *theirs} if key == prefix or key.startswith(prefix + "."))
@@ -308,11 +292,7 @@ _HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or
 
 
 def check_java() -> int:
-    """Return the major version of the Java that Spark will start.
-
-    Raises:
-        NoSparkError: There is no Java, or it is older than Spark 4 needs.
-    """
+    """Return the major version of the Java that Spark will start; raise where it is too old."""
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")

@@ -39,12 +39,10 @@ class SessionSettings:
         state_url: SQLAlchemy URL of the database that holds state and catalog.
         warehouse: URI of the directory that new tables are put in.
         config: Further Spark properties; they win over the defaults below.
-        packages: Further Maven coordinates; one of the same group and artifact as a default
-            package replaces it.
+        packages: Further Maven coordinates, instead of a default's of the same group and artifact.
         log_file: Where the JVM's output goes, or None for a temporary file.
         io: PyIceberg's settings for object stores.
-        reached: How the catalog says that Spark reaches it; by default as the SQL catalog in
-            `state_url` does.
+        reached: How Spark reaches the catalog; by default as the SQL catalog in `state_url`.
     """
 
     catalog: str
@@ -60,11 +58,7 @@ class SessionSettings:
 
     @classmethod
     def of(cls, settings: Settings) -> SessionSettings:
-        """Take what Spark needs from a project's settings.
-
-        Raises:
-            ProjectError: A setting names an environment variable that is not set.
-        """
+        """Take what Spark needs from a project's settings."""
         other = other_catalog(settings, NoEffects())
         return cls(
             catalog=settings.catalog,
@@ -81,11 +75,7 @@ class SessionSettings:
 
     @property
     def iceberg(self) -> SparkCatalog:
-        """Spark's settings for the catalog.
-
-        Raises:
-            UsageError: Spark cannot reach the state's database.
-        """
+        """Spark's settings for the catalog."""
         return self.reached or spark_catalog(self.state_url, self.warehouse, self.io)
 
 

@@ -35,11 +35,7 @@ _MOST_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A kind's default table layout.
-
-    Args:
-        partitioned_by: Iceberg partition transforms over output column names.
-    """
+    """A kind's default table layout: Iceberg's partition transforms over output columns."""
 
     partitioned_by: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
@@ -113,11 +109,7 @@ class Write:
                 conf.unset(name)
 
     def physical_name(self, column: str) -> str:
-        """Return the physical column of an output column.
-
-        Raises:
-            ExecutionError: The model has no such column.
-        """
+        """Return the physical column of an output column that the kind names."""
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(
@@ -163,11 +155,7 @@ class Strategy(ABC):
         return Layout()
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-        """Return the rows of a model that has neither a query nor code.
-
-        Raises:
-            ExecutionError: The kind gets its rows from nowhere, or they cannot be read.
-        """
+        """Return the rows of a model that has neither a query nor code."""
         model = task.snapshot.model
         raise ExecutionError(
             f"{model.name} has neither a query nor code nor a file to fill its table from",
@@ -239,12 +227,7 @@ def strategy_for(*kinds: type) -> Callable[[StrategyClass], StrategyClass]:
 
 
 def find_strategy(snapshot: Snapshot) -> Strategy:
-    """Return the strategy of a snapshot's kind.
-
-    Raises:
-        ExecutionError: The kind owns no table.
-        UsageError: The kind's distribution is broken.
-    """
+    """Return the strategy of a snapshot's kind."""
     kind = snapshot.model.kind
     strategy = _strategies.get(type(kind))
     if strategy is None and (plugin := _PLUGINS.find(kind.name)) is not None:

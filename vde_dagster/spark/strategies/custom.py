@@ -66,12 +66,7 @@ class CustomTable(Strategy):
         return True
 
     def write(self, write: Write) -> None:
-        """Call the function, look at what it committed, and fast-forward to it.
-
-        Raises:
-            ExecutionError: It failed, or committed not once, or elsewhere.
-            ConflictError: Others wrote to the table meanwhile.
-        """
+        """Call the function, look at what it committed, and fast-forward to it."""
 
         def put_together(staging: str) -> None:
             table = write.table

@@ -134,12 +134,7 @@ class Versions:
         return f"SELECT {', '.join(columns)} FROM ({self._taken(source)}) r"
 
     def merge(self, target: str, source: str) -> str:
-        """Return the statement that ends versions and begins others.
-
-        Args:
-            target: The table's quoted name.
-            source: The query's rows, by physical column.
-        """
+        """Return the statement that ends versions and begins others."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} = s.vde_began")
         updates = [f"t.{quote(name)} = s.{quote('vde_new_' + name)}" for name in self.data]
@@ -232,7 +227,6 @@ class Versions:
         return [name for name in self.data if not updated or name != self._physical(updated)]
 
     def _latest(self, target: str) -> str:
-        """Return the latest version of every key."""
         which = "true"
         if self.kind.updated_at_name is None:
             # Nothing begins before now: what ended by then decides nothing.

@@ -74,11 +74,7 @@ class Digester:
         return watched
 
     def seen(self, rows: int) -> Output | None:
-        """Return the digests of what was written; None where Spark looked at rows twice.
-
-        Args:
-            rows: How many rows the commit says it added.
-        """
+        """Return the digests of what was written; None where Spark looked at rows twice."""
         if self._observation is None:
             return None
         values = _values(self._observation)

@@ -44,12 +44,7 @@ _CATALOGS: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An Iceberg snapshot as far as a fill reports it.
-
-    Args:
-        added_records: Rows in the data files that it added.
-        added_bytes: Bytes of the files that it added.
-    """
+    """An Iceberg snapshot as far as a fill reports it."""
 
     snapshot_id: int
     added_records: int
@@ -57,14 +52,7 @@ class Commit:
 
 
 class IcebergTable:
-    """A table as it was when it was read; changes through it are atomic commits of their own.
-
-    Args:
-        lakehouse: The same catalog, without Spark.
-
-    Raises:
-        ExecutionError: There is no such table.
-    """
+    """A table as it was when it was read; changes through it are atomic commits of their own."""
 
     def __init__(
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
@@ -105,10 +93,7 @@ class IcebergTable:
         return branch in self._metadata.get("refs", {})
 
     def ensure_branch(self, branch: str, of: str | None = None) -> None:
-        """Create a branch at the head of `main`, or of another one, unless it exists.
-
-        An empty table gets an empty start.
-        """
+        """Create a branch at the head of `main`, or of another one, unless it exists."""
         if not self.has_branch(branch):
             self.branch_at(branch, of)
 
@@ -196,11 +181,7 @@ class IcebergTable:
     def find_commit(
         self, branch: str | None, summary: Mapping[str, str], limit: int = 1000
     ) -> Commit | None:
-        """Return the newest commit of a branch whose summary holds all given properties.
-
-        Args:
-            limit: How many commits to look back at most.
-        """
+        """Return the newest commit of a branch whose summary holds all given properties."""
         line = history(self._metadata, self.head(branch))
         for _, snapshot in zip(range(limit), line, strict=False):
             found = snapshot.get("summary", {})
@@ -277,7 +258,6 @@ def _java_class(session: SparkSession, name: str) -> Any:
 
 
 def _listed(files: Any) -> list[Any]:
-    """Return the items of a Java `Iterable`."""
     found, iterator = [], files.iterator()
     while iterator.hasNext():
         found.append(iterator.next())
