@@ -26,7 +26,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.model_assets import model_specs
 from vde_dagster.orchestration.models.catalog import build_catalog
-from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.build_snapshots import build_snapshots

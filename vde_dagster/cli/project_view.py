@@ -88,8 +88,7 @@ def show_info(console: Console, info: dict[str, Any]) -> None:
 
 
 def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
-    from vde_dagster.orchestration.models.live import live_models
-    from vde_dagster.orchestration.models.load_live import snapshots_of, versions_in
+    from vde_dagster.orchestration.models.live import live_models, snapshots_of, versions_in
 
     try:
         snapshots = workspace.snapshots()

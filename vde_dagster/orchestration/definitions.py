@@ -19,8 +19,7 @@ from vde_dagster.orchestration.assets.model_assets import checks_alone, model_as
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
 from vde_dagster.orchestration.jobs.schedules import Notification, notification_hooks, schedules
 from vde_dagster.orchestration.jobs.sensors import code_sensor, outbox_sensor
-from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.models.load_live import load_catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.resource import workspace_resource

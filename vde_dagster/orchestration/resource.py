@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.consumer import origin_of
+from vde_dagster.orchestration.events.records import origin_of
 
 _NOT_GIVEN: Any = None
 _LENT: dict[Path, Workspace] = {}

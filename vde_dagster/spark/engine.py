@@ -27,8 +27,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
-from vde_dagster.spark.models.model_context import model_context
-from vde_dagster.spark.models.python_models import run_python_model, source_frame
+from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
 from vde_dagster.spark.session.failures import as_subquery, cause_line, execution_error
 from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings

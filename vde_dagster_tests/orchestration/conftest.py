@@ -20,7 +20,7 @@ from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.orchestration.events.fills import Filled, ServedModel, filled_event
 from vde_dagster.orchestration.events.provenance import ProjectionContext, inputs_of
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
-from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import FakeSpark

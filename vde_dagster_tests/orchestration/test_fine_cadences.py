@@ -16,7 +16,7 @@ from vde_dagster.orchestration.assets.model_assets import model_specs
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models import catalog as partitions
 from vde_dagster.orchestration.models.catalog import build_catalog
-from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.intervals.interval import Interval

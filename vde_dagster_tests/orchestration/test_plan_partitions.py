@@ -16,7 +16,7 @@ from vde_dagster.orchestration.events.plans import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.location_refresh import shape_of
-from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import wait_for_applies

@@ -13,17 +13,17 @@ from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work, as_failure
-from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.checks import (
+    AuditEvents,
+    unit_test_checks,
+    unit_test_evaluation,
+    unit_test_names,
+)
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
     data_version,
     inputs_of,
     provenance_tags,
-)
-from vde_dagster.orchestration.events.unit_test_checks import (
-    unit_test_checks,
-    unit_test_evaluation,
-    unit_test_names,
 )
 from vde_dagster.orchestration.models.catalog import (
     AssetCatalog,

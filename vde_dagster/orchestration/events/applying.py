@@ -43,7 +43,6 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
-from vde_dagster.orchestration.events.consumer import Origins
 from vde_dagster.orchestration.events.plans import applied_event
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import ProjectionContext
@@ -51,6 +50,7 @@ from vde_dagster.orchestration.events.records import (
     AssetEvent,
     FailedWork,
     ForgottenAsset,
+    Origins,
     PartitionChange,
     Reporter,
     passing_events,
@@ -203,56 +203,49 @@ class Work:
 
 def log_event(log: dg.DagsterLogManager, event: Event) -> None:
     """Say an event of an apply in a run's log."""
-    if isinstance(event, ApplyStarted):
-        plan = event.plan
-        log.info(f"plan {plan.id} for {plan.environment}, models to compute: {len(plan.builds)}")
-    elif isinstance(event, UnitTestFinished):
-        test, result = event.result.test, event.result
-        if not result.passed:
+    match event:
+        case ApplyStarted(plan=plan):
+            log.info(
+                f"plan {plan.id} for {plan.environment}, models to compute: {len(plan.builds)}"
+            )
+        case UnitTestFinished(result=result) if not result.passed:
+            test = result.test
             log.error(f"{test.model}: unit test {test.name} failed: {result.summary}")
-        elif not event.remembered:
-            log.info(f"{test.model}: unit test {test.name} passed")
-    elif isinstance(event, ModelStarted):
-        log.info(
-            f"{event.snapshot.name}: filling {spans(event.missing) or 'nothing'} "
-            f"of {event.table.ref}"
-        )
-    elif isinstance(event, IntervalFilled):
-        rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
-        seconds = event.result.seconds
-        how = "found" if seconds is None or event.recovered else f"filled in {seconds:.1f} s"
-        if event.skipped is not None:
-            how = f"skipped, {event.skipped.why}"
-        log.info(f"{event.snapshot.name}: {span(event.interval)} {how}{rows}")
-    elif isinstance(event, MemoryLacked):
-        log.warning(event.text)
-    elif isinstance(event, AuditFinished):
-        failed = event.result.failed_rows
-        if failed:
-            say = log.error if event.audit.blocking else log.warning
-            say(
-                f"{event.snapshot.name}: audit {event.audit.label} found {failed:,} rows "
-                f"in {span(event.interval)}"
-            )
-    elif isinstance(event, ModelFinished):
-        log.info(f"{event.snapshot.name}: done in {event.seconds:.1f} s")
-    elif isinstance(event, ModelFailed):
-        skipped = ", ".join(str(name) for name in event.skipped)
-        also = f" (skipped: {skipped})" if skipped else ""
-        log.error(f"{event.name} failed: {event.error}{also}")
-    elif isinstance(event, VirtualUpdateRan):
-        if event.error is None:
-            log.info(f"{event.model}: {event.statement}")
-        else:
+        case UnitTestFinished(result=result, remembered=False):
+            log.info(f"{result.test.model}: unit test {result.test.name} passed")
+        case ModelStarted(snapshot=snapshot, table=table, missing=missing):
+            log.info(f"{snapshot.name}: filling {spans(missing) or 'nothing'} of {table.ref}")
+        case IntervalFilled(snapshot=snapshot, result=filled):
+            rows = "" if filled.rows is None else f", {filled.rows:,} rows"
+            how = "found"
+            if event.skipped is not None:
+                how = f"skipped, {event.skipped.why}"
+            elif filled.seconds is not None and not event.recovered:
+                how = f"filled in {filled.seconds:.1f} s"
+            log.info(f"{snapshot.name}: {span(event.interval)} {how}{rows}")
+        case MemoryLacked():
+            log.warning(event.text)
+        case AuditFinished(snapshot=snapshot, audit=audit) if failed := event.result.failed_rows:
+            say = log.error if audit.blocking else log.warning
+            where = span(event.interval)
+            say(f"{snapshot.name}: audit {audit.label} found {failed:,} rows in {where}")
+        case ModelFinished(snapshot=snapshot, seconds=seconds):
+            log.info(f"{snapshot.name}: done in {seconds:.1f} s")
+        case ModelFailed(name=name, error=error, skipped=skipped):
+            also = f" (skipped: {', '.join(map(str, skipped))})" if skipped else ""
+            log.error(f"{name} failed: {error}{also}")
+        case VirtualUpdateRan(model=model, statement=statement, error=None):
+            log.info(f"{model}: {statement}")
+        case VirtualUpdateRan(model=model, statement=statement, error=error):
             log.error(
-                f"{event.model}: {event.error}; the views are published, and the next apply "
-                f"runs the statement again: {event.statement}"
+                f"{model}: {error}; the views are published, and the next apply "
+                f"runs the statement again: {statement}"
             )
-    else:
-        log.info(
-            f"environment {event.environment.name} is version {event.environment.version}, "
-            f"published in {event.seconds:.1f} s"
-        )
+        case Published(environment=environment, seconds=seconds):
+            log.info(
+                f"environment {environment.name} is version {environment.version}, "
+                f"published in {seconds:.1f} s"
+            )
 
 
 T = TypeVar("T")

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from vde_dagster.orchestration.events.plans import UNFINISHED, forget_past_plans
+from vde_dagster.orchestration.events.plans import forget_past_plans
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
-from vde_dagster.orchestration.events.records import Reporter
+from vde_dagster.orchestration.events.records import Origins, Reporter, origin_of
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
 
@@ -35,14 +35,6 @@ MOST_RECORDS = 5_000
 """Read at a time."""
 BUDGET_SECONDS = 20.0
 """After which a tick leaves the rest to the next one: Dagster gives up ticks of a minute."""
-SENSOR = "sensor"
-"""Stands for a run's id in what the sensors write: they ask for the pages of their own plans."""
-
-
-def origin_of(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return how the state knows the work of a run, or of `SENSOR`; see `Database.origin`."""
-    named = getattr(instance.run_storage, "get_run_storage_id", None)
-    return f"{named() if named is not None else 'dagster'}/{run_id}"
 
 
 @contextmanager
@@ -54,46 +46,6 @@ def telling(
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):
         yield
-
-
-@dataclass
-class Origins:
-    """Tells the work of this instance's runs from that of others."""
-
-    instance: dg.DagsterInstance
-    _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
-
-    def run_of(self, origin: str) -> str | None:
-        """Return the run of this instance (or `SENSOR`) that an origin names; else None."""
-        prefix = origin_of(self.instance, "")
-        return origin.removeprefix(prefix) if origin.startswith(prefix) else None
-
-    def is_working(self, run_id: str) -> bool:
-        """Say whether a run may still write events."""
-        return self._status(run_id) in UNFINISHED
-
-    def told_all(self, run_id: str) -> bool:
-        """Say whether a run has written every event of its work."""
-        return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
-
-    def working(self, store: StateStore) -> dict[str, list[OutboxRecord]]:
-        """Return the runs that may still write events, with what they have recorded so far."""
-        unfinished = self.instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
-        ids = [run.run_id for run in unfinished]
-        found = {run_id: store.outbox.by(origin_of(self.instance, run_id)) for run_id in ids}
-        return {run_id: own for run_id, own in found.items() if own}
-
-    def busy_plans(self, store: StateStore) -> frozenset[str]:
-        """Return the plans that runs of the instance are working on."""
-        records = (item for own in self.working(store).values() for item in own)
-        return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))
-
-    def _status(self, run_id: str) -> dg.DagsterRunStatus | None:
-        # A run that has ended stays so; one that works is asked again the next time.
-        if run_id not in self._statuses:
-            run = self.instance.get_run_by_id(run_id) if run_id != SENSOR else None
-            self._statuses[run_id] = run.status if run is not None else None
-        return self._statuses[run_id]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
+    UNFINISHED,
     PartitionChange,
     Projected,
     add_partitions,
@@ -162,12 +163,6 @@ def rejected_events(
 
 
 _PARTITION_TAG = "dagster/partition"
-_FINISHED = {
-    dg.DagsterRunStatus.SUCCESS,
-    dg.DagsterRunStatus.FAILURE,
-    dg.DagsterRunStatus.CANCELED,
-}
-UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
 
 
 def add_plan(effects: Effects, instance: dg.DagsterInstance, names: Names, plan_id: str) -> None:

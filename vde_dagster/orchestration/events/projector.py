@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
-from vde_dagster.orchestration.events.checks import AuditEvents
-from vde_dagster.orchestration.events.comparison import Comparison, taken_back
+from vde_dagster.orchestration.events.checks import AuditEvents, unit_test_event
 from vde_dagster.orchestration.events.fills import ServedModel, fill_events, untold_fills
 from vde_dagster.orchestration.events.plans import (
     applied_event,
@@ -29,7 +28,7 @@ from vde_dagster.orchestration.events.records import (
     PartitionChange,
     Projected,
 )
-from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
+from vde_dagster.orchestration.events.sync import Comparison, taken_back
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import EVALUATION
 from vde_dagster.planning.environments.environment import Entry

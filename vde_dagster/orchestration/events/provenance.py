@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.live import Combination
-from vde_dagster.orchestration.models.load_live import load_catalog
 from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot

@@ -16,8 +16,17 @@ from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
+    from vde_dagster.state.db.outbox import OutboxRecord
 
 
+SENSOR = "sensor"
+"""Stands for a run's id in what the sensors write: they ask for the pages of their own plans."""
+_FINISHED = {
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+}
+UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
 E = TypeVar("E")
 
 
@@ -240,3 +249,49 @@ def all_materializations(
 def _version(event: AssetEvent) -> int:
     found = event.metadata["vde/version"].value
     return found if isinstance(found, int) else 0
+
+
+def origin_of(instance: dg.DagsterInstance, run_id: str) -> str:
+    """Return how the state knows the work of a run, or of `SENSOR`; see `Database.origin`."""
+    named = getattr(instance.run_storage, "get_run_storage_id", None)
+    return f"{named() if named is not None else 'dagster'}/{run_id}"
+
+
+@dataclass
+class Origins:
+    """Tells the work of this instance's runs from that of others."""
+
+    instance: dg.DagsterInstance
+    _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
+
+    def run_of(self, origin: str) -> str | None:
+        """Return the run of this instance (or `SENSOR`) that an origin names; else None."""
+        prefix = origin_of(self.instance, "")
+        return origin.removeprefix(prefix) if origin.startswith(prefix) else None
+
+    def is_working(self, run_id: str) -> bool:
+        """Say whether a run may still write events."""
+        return self._status(run_id) in UNFINISHED
+
+    def told_all(self, run_id: str) -> bool:
+        """Say whether a run has written every event of its work."""
+        return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
+
+    def working(self, store: StateStore) -> dict[str, list[OutboxRecord]]:
+        """Return the runs that may still write events, with what they have recorded so far."""
+        unfinished = self.instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+        ids = [run.run_id for run in unfinished]
+        found = {run_id: store.outbox.by(origin_of(self.instance, run_id)) for run_id in ids}
+        return {run_id: own for run_id, own in found.items() if own}
+
+    def busy_plans(self, store: StateStore) -> frozenset[str]:
+        """Return the plans that runs of the instance are working on."""
+        records = (item for own in self.working(store).values() for item in own)
+        return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))
+
+    def _status(self, run_id: str) -> dg.DagsterRunStatus | None:
+        # A run that has ended stays so; one that works is asked again the next time.
+        if run_id not in self._statuses:
+            run = self.instance.get_run_by_id(run_id) if run_id != SENSOR else None
+            self._statuses[run_id] = run.status if run is not None else None
+        return self._statuses[run_id]

@@ -1,17 +1,23 @@
-"""Dagster's view rebuilt from the state: `vde sync`, and the first look of the sensor."""
+"""What Dagster shows, compared with the state, and the rest of it told: `vde sync`, and a first tick."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from vde_dagster.orchestration.events.comparison import Comparison
-from vde_dagster.orchestration.events.consumer import Origins
+from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.events.checks import AuditEvents, last_unit_tests, unit_test_event
+from vde_dagster.orchestration.events.fills import (
+    Filled,
+    ServedModel,
+    fill_events,
+    filled_partitions,
+)
 from vde_dagster.orchestration.events.plans import (
     applied_event,
     forget_past_plans,
@@ -19,16 +25,147 @@ from vde_dagster.orchestration.events.plans import (
     rejected_events,
     stored_plan,
 )
-from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
-from vde_dagster.orchestration.events.publication import environment_event
-from vde_dagster.orchestration.events.records import PartitionChange, Projected, Reporter
-from vde_dagster.orchestration.models.load_live import load_catalog
+from vde_dagster.orchestration.events.provenance import (
+    DATA_VERSION,
+    Log,
+    ProjectionContext,
+    data_version,
+    inputs_of,
+)
+from vde_dagster.orchestration.events.publication import confirmed_events, environment_event
+from vde_dagster.orchestration.events.records import (
+    AssetEvent,
+    ForgottenAsset,
+    Origins,
+    PartitionChange,
+    Projected,
+    Reporter,
+    all_materializations,
+)
+from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, Names
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.project.loading.loader import project_hash
+from vde_dagster.state import StateStore
+from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+
+
+def taken_back(store: StateStore, environment: Environment) -> set[str]:
+    """Return the tables that hold less, or other rows, since a rollback published a version."""
+    begun = store.pin_history.begun(environment.name, environment.version)
+    tables = (begun & environment.tables) - environment.held.keys()
+    return tables | store.outdated.after(environment.published_at) if tables else set()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compares models as they are shown with the state.
+
+    Args:
+        busy: Plans whose runs write their events themselves.
+    """
+
+    context: ProjectionContext
+    busy: Set[str]
+
+    def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
+        """Yield what shows some tables as they are; partitions that no table holds go."""
+        for name, model in self.context.catalog.live.models.items():
+            if any(one.table is not None and one.table.id in table_ids for one in model.versions):
+                yield from self.model(name, wipe=True)
+
+    def model(self, name: ModelName, *, wipe: bool) -> Iterator[Projected]:
+        """Yield a model's events that Dagster lacks; wipe it of partitions that no table holds."""
+        context, catalog = self.context, self.context.catalog
+        shown = [version for version in catalog.live.models[name].versions if version.environments]
+        served, held = dict[str, ServedModel](), dict[str, list[Filled]]()
+        for version in shown:
+            if version.table is not None:
+                environment = catalog.live.environments[version.environments[0]]
+                combination = context.combination(environment)
+                served[version.key] = ServedModel(
+                    version.snapshot, version.table, combination, version.environments
+                )
+                held[version.key] = filled_partitions(context, served[version.key])
+        # After the state and the runs: what a run wrote that has ended since is known.
+        known = dict[str, str | None]()
+        for record in all_materializations(context.instance, catalog.key(name)):
+            if record.partition_key is not None:
+                told = record.event_log_entry.tags or {}
+                known.setdefault(record.partition_key, told.get(DATA_VERSION))
+        filled = {key: {item.partition for item in items} for key, items in held.items()}
+        gone = [
+            partition
+            for partition in known
+            if (key := partition.partition("|")[0]) in filled and partition not in filled[key]
+        ]
+        if gone and wipe:
+            yield ForgottenAsset(catalog.key(name), len(gone))
+            known = {}
+        for version in shown:
+            one, items = served.get(version.key), held.get(version.key, [])
+            missing = {
+                item.partition: item
+                for item in items
+                if known.get(item.partition) != data_version(version.key, item.iceberg_snapshot_id)
+            }
+            if one is not None and missing:
+                yield from self._missing(one, items[-1], missing)
+            else:
+                environment = catalog.live.environments[version.environments[0]]
+                combination = context.combination(environment)
+                tags = {ENVIRONMENT_TAG: environment.name}
+                yield from confirmed_events(context, version.snapshot, combination, tags)
+
+    def _missing(
+        self, served: ServedModel, newest: Filled, missing: dict[str, Filled]
+    ) -> Iterator[Projected]:
+        context, table = self.context, served.table
+        pointer = context.newest_record()
+        inputs = inputs_of(context, served.combination, served.snapshot, pointer)
+        told = dict[str, AssetEvent]()
+        unknown = [
+            FillRecord(table.id, item.interval, "", item.iceberg_snapshot_id)
+            for item in missing.values()
+        ]
+        for row in (*context.store.fills.log(table.id), *unknown):
+            own = [
+                key
+                for key, item in missing.items()
+                if key not in told and item.iceberg_snapshot_id == row.iceberg_snapshot_id
+            ]
+            if row.plan_id in self.busy:
+                for key in own:
+                    del missing[key]
+            elif own:
+                for event in fill_events(
+                    context,
+                    served,
+                    row,
+                    inputs,
+                    holds=lambda: table.intervals,
+                    newest=newest.partition in own,
+                    only=own,
+                    synced=True,
+                ):
+                    told[str(event.partition)] = event
+        yield from (told[key] for key in missing if key in told)
+
+    def checks(self) -> Iterator[Projected]:
+        """Yield the checks that do not say, or not any more, what the state says."""
+        context = self.context
+        for environment in context.catalog.live.environments.values():
+            if environment.plan_id not in self.busy:
+                yield from AuditEvents(context).standing(environment)
+        for test in last_unit_tests(context, self.busy):
+            snapshots = context.store.snapshots.load([test.snapshot])
+            if test.snapshot in snapshots:
+                yield unit_test_event(context, test, snapshots[test.snapshot])
+
 
 _PLANS = 100
 """How many of the latest plans get a page."""

@@ -24,19 +24,16 @@ from vde_dagster.execution.warehouse import current_user
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import (
     BUDGET_SECONDS,
-    SENSOR,
-    Origins,
     OutboxCursor,
     Teller,
-    origin_of,
     telling,
 )
 from vde_dagster.orchestration.events.plans import past_plans, plan_tags, rejected_events
 from vde_dagster.orchestration.events.provenance import Log
-from vde_dagster.orchestration.events.records import Reporter
+from vde_dagster.orchestration.events.records import SENSOR, Origins, Reporter, origin_of
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.location_refresh import refresh
-from vde_dagster.orchestration.models.load_live import load_catalog
+from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.planning.plan.plan import Category, Change, Plan

@@ -13,7 +13,8 @@ import dagster as dg
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.models.live import LiveModel, LiveProject, LiveVersion
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.models.live import LiveModel, LiveProject, LiveVersion, load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator, safe_name
 from vde_dagster.orchestration.names import SNAPSHOT, TIME, Names
 from vde_dagster.planning.intervals.cadence import IntervalUnit
@@ -62,6 +63,12 @@ class AssetCatalog:
             now = datetime.now(timezone.utc)
             self._more[snapshot.id] = model_partitions(model, snapshot.model.start_at(now), now)
         return self._more[snapshot.id]
+
+
+def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
+    """Read what a code location shows now."""
+    now = datetime.now(timezone.utc)
+    return build_catalog(load_live(workspace, now), translator, now)
 
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
