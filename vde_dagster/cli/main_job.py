@@ -96,7 +96,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     warnings.filterwarnings("ignore", module="dagster")
     from vde_dagster.orchestration.definitions import vde_definitions
     from vde_dagster.orchestration.events.applying import watching
-    from vde_dagster.orchestration.events.plans import add_plan
+    from vde_dagster.orchestration.events.records import Reporter
     from vde_dagster.orchestration.instance import only_location, open_instance
     from vde_dagster.orchestration.names import Names
     from vde_dagster.orchestration.resource import lend
@@ -107,7 +107,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     location = only_location(workspace.root)
     progress = ApplyProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
-        add_plan(workspace.store.database.effects, instance, names, plan.id)
+        Reporter(workspace.store, instance, names).add_plan(plan.id)
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(names.named(name))

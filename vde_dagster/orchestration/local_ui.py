@@ -50,7 +50,9 @@ class LocalUi:
     def wait(self) -> None:
         """Wait until it ends by itself, which is an ExecutionError."""
         self.process.wait()
-        raise ExecutionError(f"Dagster ended: {_last_line(self.log)}", hint=f"see {self.log}")
+        lines = self.log.read_text("utf-8", "replace").strip().splitlines()
+        said = lines[-1] if lines else "it said nothing"
+        raise ExecutionError(f"Dagster ended: {said}", hint=f"see {self.log}")
 
     def load_errors(self) -> dict[str, str]:
         """Return the code locations that could not be loaded, each with the first cause."""
@@ -74,7 +76,11 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
         ExecutionError: Dagster does not start.
     """
     root = root.resolve()
-    _check_installed()
+    if find_spec("dagster_webserver") is None:
+        raise UsageError(
+            "Dagster's pages need the package dagster-webserver, which is not installed",
+            hint="pip install dagster-webserver",
+        )
     workspace = workspace_file(root)
     home = dagster_home(root)
     url = f"http://{host}:{port}"
@@ -104,14 +110,6 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
             yield found
         finally:
             _stop(process)
-
-
-def _check_installed() -> None:
-    if find_spec("dagster_webserver") is None:
-        raise UsageError(
-            "Dagster's pages need the package dagster-webserver, which is not installed",
-            hint="pip install dagster-webserver",
-        )
 
 
 def _check_free(host: str, port: int) -> None:
@@ -182,8 +180,3 @@ def _ended(process: subprocess.Popen[bytes], signal: Signals) -> bool:
     except ProcessLookupError:
         return True
     return False
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"

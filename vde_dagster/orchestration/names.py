@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
 VERSION_TAG = "vde/version"
 PROJECT_TAG = "vde/project"
+
+
+def known_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata without what is None."""
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

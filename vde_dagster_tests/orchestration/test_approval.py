@@ -19,7 +19,8 @@ from vde_dagster.cli.main_job import QUIET, run_main_job
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import person_of
-from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans
+from vde_dagster.orchestration.events.plans import forget_past_plans
+from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -50,7 +51,7 @@ def plan(shop: ProjectFolder, instance: dg.DagsterInstance) -> Plan:
     """The plan that waits for its approval."""
     with Workspace.open(shop.root) as workspace:
         made = workspace.plan("prod", author="anna")
-        add_plan(workspace.store.database.effects, instance, SHORT, made.id)
+        Reporter(workspace.store, instance, SHORT).add_plan(made.id)
     return made
 
 

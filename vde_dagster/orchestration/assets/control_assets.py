@@ -16,7 +16,7 @@ from vde_dagster.orchestration.events.plans import (
     require_proposed,
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext
-from vde_dagster.orchestration.events.records import delete_partition
+from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
@@ -70,7 +70,6 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
             *(f"**A file is wrong now:** {error}" for error in catalog.live.errors),
         ]
     )
-
     names = catalog.names
     checks = {
         BREAKING_CHECK: "Warns when columns go or change their type, and when existing rows or "
@@ -111,7 +110,6 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
 
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     """Return the asset whose materialisation applies a plan."""
-
     names = catalog.names
 
     @dg.asset(
@@ -145,7 +143,6 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     """Return the asset whose materialisation rejects a plan."""
-
     names = catalog.names
 
     @dg.asset(
@@ -169,7 +166,7 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
                 who=config.who or context.run.tags.get(USER_TAG),
             )
         yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
-        delete_partition(workspace.store.database.effects, context.instance, names.plans, record.id)
+        Reporter(workspace.store, context.instance, names).delete(names.plans, record.id)
 
     return vde__reject
 

@@ -57,6 +57,7 @@ from vde_dagster.orchestration.events.records import (
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.names import known_facts
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -77,8 +78,7 @@ RECORDED = (IntervalFilled, Published)
 
 def person_of(tags: Mapping[str, str], plan: Plan) -> str | None:
     """Return who stands behind a run: who launched it, or the author of what applies itself."""
-    by_itself = SENSOR_NAME_TAG in tags and plan.proposal is not None
-    author = plan.proposal.author if by_itself and plan.proposal is not None else ""
+    author = plan.proposal.author if plan.proposal and SENSOR_NAME_TAG in tags else ""
     return tags.get(USER_TAG) or author or None
 
 
@@ -133,7 +133,7 @@ class Work:
         result = yield from self._stream(work, plan.id)
         if not result.published:  # it was before, by a run that may have died behind it
             approved = applied_event(self.told, plan, result.environment)
-            yield from passing_events(self.workspace.store.database.effects, [approved])
+            yield from passing_events(self.reporter.effects, [approved])
 
     def fill(
         self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False
@@ -155,15 +155,15 @@ class Work:
         for record in store.outbox.by(store.database.origin, self._number, newest):
             for told in self.projector.project(record, is_own=True):
                 if isinstance(told, FailedWork):
-                    self.reporter.turn_red(self.context.run, told)
+                    self.reporter.turn_red(self.context.run, told.partitions)
                 elif isinstance(told, PartitionChange | ForgottenAsset):
                     self.reporter.report(told)
                 elif not isinstance(told, dg.AssetMaterialization):
-                    yield from passing_events(store.database.effects, [told])
+                    yield from passing_events(self.reporter.effects, [told])
                 elif told.asset_key == self.skip:
                     self.left_out.append(told)
                 else:
-                    yield from passing_events(store.database.effects, self.reporter.untold(told))
+                    yield from passing_events(self.reporter.effects, self.reporter.untold(told))
             self._number = record.number
 
     def _stream(
@@ -320,17 +320,16 @@ def as_failure() -> Iterator[None]:
         yield
     except VdeError as error:
         final = isinstance(error, _FINAL)
-        metadata: dict[str, Any] = {"vde/error": type(error).__name__}
-        if isinstance(error, ExecutionError):
-            metadata |= _failure_metadata(error)
-        if error.hint:
-            metadata["vde/hint"] = error.hint
-        if error.location:
-            metadata["vde/location"] = str(error.location)
+        facts = {
+            "vde/error": type(error).__name__,
+            **(_failure_metadata(error) if isinstance(error, ExecutionError) else {}),
+            "vde/hint": error.hint or None,
+            "vde/location": error.location and str(error.location),
+        }
         # As on the command line, what to do next has a line of its own.
         text = error.text("\nhint: ")
         cause = None if final else error
-        raise dg.Failure(text, metadata=metadata, allow_retries=not final) from cause
+        raise dg.Failure(text, metadata=known_facts(facts), allow_retries=not final) from cause
 
 
 def _failure_metadata(error: ExecutionError) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.models.translator import safe_name
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG, known_facts
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -202,22 +202,20 @@ class AuditEvents:
         elif not own:
             return None
         rows = sum(record.result.failed_rows for record in failed)
-        metadata: dict[str, Any] = {
+        facts = {
             "vde/audit": audit.label,
             **self._place(audited, own),
             "vde/failed_rows": rows,
             EVALUATION: audited.id,
+            "vde/plan": plan_id,
+            "vde/seconds": sum(record.result.seconds for record in own) if own else None,
+            **_failing(failed),
         }
-        if plan_id is not None:
-            metadata["vde/plan"] = plan_id
-        if own:
-            metadata["vde/seconds"] = sum(record.result.seconds for record in own)
-        metadata |= _failing(failed)
         return dg.AssetCheckEvaluation(
             asset_key=self.context.catalog.key(audited.snapshot.name),
             check_name=check_names(audited.snapshot.model.audits)[audit.label],
             passed=not rows,
-            metadata=metadata,
+            metadata=known_facts(facts),
             severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
             description=f"{rows:,} rows fail in {_ranges(failed)}" if rows else None,
             target_materialization_data=self._target(audited, own),
@@ -235,41 +233,38 @@ class AuditEvents:
             for audit in audited.snapshot.model.audits
             if (own := [record for record in audited.records if record.audit == audit.label])
         ]
-        metadata = {
+        facts = {
             "vde/audits": dg.MetadataValue.md(markdown_table(results)),
             **self._place(audited, audited.records),
             "vde/published": audited.version is not None,
             "vde/failed_rows": sum(record.result.failed_rows for record in failed),
             EVALUATION: audited.id,
             **_failing(failed),
+            "vde/plan": audited.plan_id,
         }
-        tags = {ENVIRONMENT_TAG: audited.environment}
-        if audited.plan_id is not None:
-            metadata["vde/plan"] = audited.plan_id
-            tags[PLAN_TAG] = audited.plan_id
+        tags = {ENVIRONMENT_TAG: audited.environment, PLAN_TAG: audited.plan_id}
         said = f"{len(failed)} audits found rows" if failed else "audits passed"
         where = "" if audited.version is not None else ", so nothing was published"
         return dg.AssetObservation(
             asset_key=self.context.catalog.key(audited.snapshot.name),
             partition=next(reversed(self._keys(audited, audited.records)), None),
             description=f"{audited.environment}: {said}{where}",
-            metadata=metadata,
-            tags=tags,
+            metadata=known_facts(facts),
+            tags=known_facts(tags),
         )
 
     def _place(self, audited: Audited, records: Sequence[AuditRecord]) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "vde/version": audited.key,
-            "vde/environment": audited.environment,
-        }
-        if audited.version is not None:
-            facts["vde/environment_version"] = audited.version
         keys = self._keys(audited, records)
-        if keys:
-            more = "" if len(keys) == 1 else f" … {keys[-1]} ({len(keys):,} partitions)"
-            facts["vde/partition"] = f"{keys[0]}{more}"
-            facts["vde/interval"] = _ranges(records)
-        return facts
+        more = f" … {keys[-1]} ({len(keys):,} partitions)" if len(keys) > 1 else ""
+        return known_facts(
+            {
+                "vde/version": audited.key,
+                "vde/environment": audited.environment,
+                "vde/environment_version": audited.version,
+                "vde/partition": f"{keys[0]}{more}" if keys else None,
+                "vde/interval": _ranges(records) if keys else None,
+            }
+        )
 
     def _keys(self, audited: Audited, records: Sequence[AuditRecord]) -> list[str]:
         partitions = self.context.catalog.partitions_of(audited.snapshot)
@@ -364,7 +359,7 @@ def unit_test_event(
         asset_key=evaluation.asset_key,
         description=f"{told.environment}: unit test {told.test} {ended}",
         metadata=evaluation.metadata,
-        tags={key: value for key, value in tags.items() if value is not None},
+        tags=known_facts(tags),
     )
 
 
@@ -385,21 +380,21 @@ def unit_test_evaluation(
     known = catalog.live.tests.get(snapshot.name, ())
     # The code location may have been loaded before the test was written.
     tests = known if _place(own) in map(_place, known) else (*known, own)
-    metadata: dict[str, Any] = {
-        "vde/test": told.test,
-        "vde/file": told.place,
-        "vde/version": snapshot.table_version,
-        "vde/environment": told.environment or BY_ITSELF,
-        "vde/missing_rows": sum(found.missing_rows for found in told.differences),
-        "vde/unexpected_rows": sum(found.unexpected_rows for found in told.differences),
-        EVALUATION: told.id,
-    }
-    if told.plan is not None:
-        metadata["vde/plan"] = told.plan
-    if told.remembered:
-        metadata["vde/remembered"] = "passed before; neither it nor the model changed since"
-    if told.error is not None:
-        metadata["vde/error"] = told.error
+    remembered = "passed before; neither it nor the model changed since"
+    metadata = known_facts(
+        {
+            "vde/test": told.test,
+            "vde/file": told.place,
+            "vde/version": snapshot.table_version,
+            "vde/environment": told.environment or BY_ITSELF,
+            "vde/missing_rows": sum(found.missing_rows for found in told.differences),
+            "vde/unexpected_rows": sum(found.unexpected_rows for found in told.differences),
+            EVALUATION: told.id,
+            "vde/plan": told.plan,
+            "vde/remembered": remembered if told.remembered else None,
+            "vde/error": told.error,
+        }
+    )
     for found in told.differences:
         what = "rows" if found.part == "query" else f"rows_of_{safe_name(found.part)}"
         metadata[f"vde/{what}"] = dg.MetadataValue.md(_difference(found))

@@ -11,7 +11,6 @@ import dagster as dg
 
 from vde_dagster.orchestration.events.provenance import (
     DATA_VERSION,
-    Input,
     ProjectionContext,
     data_version,
     provenance_tags,
@@ -19,7 +18,7 @@ from vde_dagster.orchestration.events.provenance import (
 from vde_dagster.orchestration.events.records import all_materializations
 from vde_dagster.orchestration.models.catalog import partition_keys, time_unit, touched_keys
 from vde_dagster.orchestration.models.live import Combination
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, known_facts
 from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -65,7 +64,7 @@ def fill_events(
     context: ProjectionContext,
     served: ServedModel,
     fill: FillRecord,
-    inputs: Sequence[Input],
+    inputs: Mapping[str, str],
     *,
     holds: Callable[[], IntervalSet],
     newest: bool,
@@ -82,35 +81,38 @@ def fill_events(
         only: The partitions that are asked for; by default all.
         facts: What else is to be said, by name without the prefix.
     """
-    snapshot, interval = served.snapshot, fill.interval
+    snapshot, interval, skipped = served.snapshot, fill.interval, fill.facts.skipped
     found = _filled_by(context, served, fill, holds)
-    said: dict[str, Any] = {
-        "vde/table": str(served.table.ref),
-        "vde/environments": ", ".join(served.environments),
-        "vde/fill_intervals": snapshot.cadence.unit.count(interval)
-        if snapshot.is_incremental
-        else 1,
-        **{f"vde/{name}": value for name, value in facts.items()},
-    }
+    said = known_facts(
+        {
+            "vde/table": str(served.table.ref),
+            "vde/environments": ", ".join(served.environments),
+            "vde/fill_intervals": snapshot.cadence.unit.count(interval)
+            if snapshot.is_incremental
+            else 1,
+            **{f"vde/{name}": value for name, value in facts.items()},
+            "vde/plan": fill.plan_id or None,
+            "vde/skipped": skipped and skipped.why,
+            "vde/saved_seconds": skipped and skipped.seconds,
+            "vde/saved_bytes": skipped and skipped.bytes,
+        }
+    )
     tags = {ENVIRONMENT_TAG: served.environments[0]}
     if fill.plan_id:
-        said["vde/plan"] = tags[PLAN_TAG] = fill.plan_id
-    if (skipped := fill.facts.skipped) is not None:
-        saved = {"vde/saved_seconds": skipped.seconds, "vde/saved_bytes": skipped.bytes}
-        said["vde/skipped"] = skipped.why
-        said |= {name: value for name, value in saved.items() if value is not None}
+        tags[PLAN_TAG] = fill.plan_id
     for filled in found:
         if only is not None and filled.partition not in only:
             continue
         own: dict[str, Any] = {}
         if filled == found[-1]:
             several = len(found) > 1
-            figures = {
-                "vde/fill_seconds": fill.result.seconds,
-                "vde/fill_rows": fill.rows if several else None,
-                "vde/fill_bytes": fill.bytes if several else None,
-            }
-            own = {name: value for name, value in figures.items() if value is not None}
+            own = known_facts(
+                {
+                    "vde/fill_seconds": fill.result.seconds,
+                    "vde/fill_rows": fill.rows if several else None,
+                    "vde/fill_bytes": fill.bytes if several else None,
+                }
+            )
             if newest:
                 commit, ranges = filled.iceberg_snapshot_id, (filled.interval, interval)
                 own |= preview(
@@ -123,21 +125,21 @@ def filled_event(
     context: ProjectionContext,
     served: ServedModel,
     filled: Filled,
-    inputs: Sequence[Input],
+    inputs: Mapping[str, str],
     *,
     metadata: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> dg.AssetMaterialization:
     """Return the event of one filled partition."""
-    facts: dict[str, Any] = {"vde/version": served.key, "vde/interval": str(filled.interval)}
-    if filled.iceberg_snapshot_id is not None:
-        facts["vde/iceberg_snapshot_id"] = str(filled.iceberg_snapshot_id)
-    if filled.rows is not None:
-        name = "partition_row_count" if served.snapshot.is_incremental else "row_count"
-        facts[f"dagster/{name}"] = filled.rows
-    if filled.bytes is not None:
-        facts["vde/bytes"] = filled.bytes
-    version, dimensions = data_version(served.key, filled.iceberg_snapshot_id), {}
+    commit, of = filled.iceberg_snapshot_id, "partition_" if served.snapshot.is_incremental else ""
+    facts = {
+        "vde/version": served.key,
+        "vde/interval": str(filled.interval),
+        "vde/iceberg_snapshot_id": None if commit is None else str(commit),
+        f"dagster/{of}row_count": filled.rows,
+        "vde/bytes": filled.bytes,
+    }
+    version, dimensions = data_version(served.key, commit), {}
     if isinstance(filled.partition, dg.MultiPartitionKey):
         # By these Dagster finds the dimensions of a partition.
         keys = filled.partition.keys_by_dimension
@@ -145,7 +147,7 @@ def filled_event(
     return dg.AssetMaterialization(
         asset_key=context.catalog.key(served.snapshot.name),
         partition=filled.partition,
-        metadata={**facts, **(metadata or {})},
+        metadata={**known_facts(facts), **(metadata or {})},
         tags={**provenance_tags(served.key, version, inputs), **dimensions, **(tags or {})},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -15,8 +15,7 @@ from vde_dagster.orchestration.events.records import (
     UNFINISHED,
     PartitionChange,
     Projected,
-    add_partitions,
-    delete_partition,
+    Reporter,
 )
 from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
@@ -25,6 +24,7 @@ from vde_dagster.orchestration.names import (
     PUBLISHED,
     SHORT,
     Names,
+    known_facts,
 )
 from vde_dagster.orchestration.pages.markdown import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
     from vde_dagster.planning.table_contents import Skipped
     from vde_dagster.state import StateStore
-    from vde_dagster.state.db.effects import Effects
     from vde_dagster.state.plans.plans import PlanRecord
 
 NOTHING_SKIPPED: Mapping[ModelName, Skipped] = MappingProxyType({})
@@ -102,23 +101,26 @@ def applied_event(
 ) -> dg.AssetMaterialization:
     """Return the event that shows a plan as approved: its partition of `vde/apply`."""
     record = context.store.plans.record(plan.id)
-    facts: dict[str, Any] = {
-        "vde/plan": plan.id,
-        "vde/environment": plan.environment,
-        "vde/models_computed": len(plan.builds) - len(skipped),
-        "vde/published": True,
-    }
+    seconds = None
     if record is not None and record.started_at and record.finished_at:
-        facts["vde/seconds"] = (record.finished_at - record.started_at).total_seconds()
+        seconds = (record.finished_at - record.started_at).total_seconds()
+    facts = known_facts(
+        {
+            "vde/plan": plan.id,
+            "vde/environment": plan.environment,
+            "vde/models_computed": len(plan.builds) - len(skipped),
+            "vde/published": True,
+            "vde/seconds": seconds,
+            "vde/version": published and published.version,
+            "vde/published_by": published and published.published_by,
+        }
+    )
     if skipped:
         facts["vde/models_skipped"] = len(skipped)
         facts["vde/saved_seconds"] = sum(one.seconds or 0.0 for one in skipped.values())
         facts["vde/saved_bytes"] = sum(one.bytes or 0 for one in skipped.values())
         said = {str(name): one.to_json() for name, one in skipped.items()}
         facts["vde/skipped"] = dg.MetadataValue.json(said)
-    if published is not None:
-        facts["vde/version"] = published.version
-        facts["vde/published_by"] = published.published_by
     return dg.AssetMaterialization(
         asset_key=context.names.apply_key,
         partition=plan.id,
@@ -165,12 +167,6 @@ def rejected_events(
 _PARTITION_TAG = "dagster/partition"
 
 
-def add_plan(effects: Effects, instance: dg.DagsterInstance, names: Names, plan_id: str) -> None:
-    """Give a plan its partitions: it can be read, approved and rejected."""
-    for definition in (names.plans, names.rejections):
-        add_partitions(effects, instance, definition, [plan_id])
-
-
 def forget_past_plans(
     workspace: Workspace, instance: dg.DagsterInstance, names: Names = SHORT
 ) -> list[str]:
@@ -180,17 +176,17 @@ def forget_past_plans(
     rejected.
     """
     gone = past_plans(workspace, instance, names)
-    effects = workspace.store.database.effects
+    reporter = Reporter(workspace.store, instance, names)
     for key in gone:
-        delete_partition(effects, instance, names.plans, key)
+        reporter.delete(names.plans, key)
     known = set(instance.get_dynamic_partitions(str(names.plans.name)))
     shown = set(instance.get_dynamic_partitions(str(names.rejections.name)))
     statuses = workspace.store.plans.statuses(known | shown)
     waiting = {key for key in known if statuses.get(key) in OPEN_PLANS}
     past = {key for key in shown if statuses.get(key) != "rejected"} - waiting
     for key in idle(instance, sorted(past)):
-        delete_partition(effects, instance, names.rejections, key)
-    add_partitions(effects, instance, names.rejections, sorted(waiting))
+        reporter.delete(names.rejections, key)
+    reporter.add(names.rejections, sorted(waiting))
     return gone
 
 

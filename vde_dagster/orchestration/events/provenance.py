@@ -8,7 +8,7 @@ of them or none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -82,70 +82,55 @@ class ProjectionContext:
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A parent as it was when a model read it.
-
-    Args:
-        pointer: The newest record of the event log then; None never compares as changed, which
-            is right for views: they show their parents' changes at once.
-    """
-
-    key: dg.AssetKey
-    data_version: str
-    pointer: int | None
-
-
 def inputs_of(
     context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
-) -> list[Input]:
-    """Return the inputs of a model's event: what it reads, and the tables behind views.
+) -> dict[str, str]:
+    """Return the tags by which a model's event says what it read, be it through views.
 
     Args:
         pointer: The event log's newest record before the model ran.
     """
-    out = []
+    tags = {}
     for parent in (*snapshot.model.depends_on, *combination.behind(snapshot)):
-        asset = context.catalog.key(parent)
+        asset, read = context.catalog.key(parent), pointer
         known = combination.definition(parent)
         if known is None or not known.model.kind.is_shown:
             record = context.instance.get_latest_data_version_record(asset, True)
-            tags = (record.event_log_entry.tags if record is not None else None) or {}
-            out.append(Input(asset, tags.get(DATA_VERSION, UNTRACKED), pointer))
+            shown = (record.event_log_entry.tags if record is not None else None) or {}
+            version = shown.get(DATA_VERSION, UNTRACKED)
         else:
-            # Dagster compares partitioned parents by the pointer, never by this version.
+            # Dagster compares partitioned parents by the pointer, never by this version. Without
+            # one nothing compares as changed, as views show their parents' changes at once.
             version = combination.key(parent) or known.table_version
-            out.append(Input(asset, version, pointer if known.has_table else None))
-    return out
+            read = pointer if known.has_table else None
+        name = asset.to_user_string()
+        tags[f"{INPUT_DATA_VERSION}/{name}"] = version
+        tags[f"{INPUT_POINTER}/{name}"] = NO_POINTER if read is None else str(read)
+    return tags
 
 
 def reads_anew(
     context: ProjectionContext,
     combination: Combination,
     snapshot: Snapshot,
-    inputs: Sequence[Input],
+    inputs: Mapping[str, str],
     latest: Mapping[str, str],
 ) -> bool:
-    """Say whether a version reads other tables, or versions, than its latest event says."""
+    """Say whether a version reads other tables, or versions, than its latest event's tags say."""
+    prefix = f"{INPUT_DATA_VERSION}/"
+    said, told = ({tag for tag in tags if tag.startswith(prefix)} for tags in (inputs, latest))
     read = (*snapshot.parents, *combination.behind(snapshot))
-    own = {context.catalog.key(name) for name in read if combination.key(name) is not None}
-    said = {f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}": item for item in inputs}
-    told = {tag for tag in latest if tag.startswith(f"{INPUT_DATA_VERSION}/")}
-    return told != said.keys() or any(
-        latest[tag] != item.data_version for tag, item in said.items() if item.key in own
-    )
+    known = (name for name in read if combination.key(name) is not None)
+    own = {prefix + context.catalog.key(name).to_user_string() for name in known}
+    return said != told or any(latest[tag] != inputs[tag] for tag in own & said)
 
 
 def provenance_tags(
-    code_version: str, data_version: str, inputs: Iterable[Input]
+    code_version: str, data_version: str, inputs: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the tags of an event; a model's code version is its partition key."""
-    tags = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
-    for item in inputs:
-        name = item.key.to_user_string()
-        tags[f"{INPUT_DATA_VERSION}/{name}"] = item.data_version
-        tags[f"{INPUT_POINTER}/{name}"] = NO_POINTER if item.pointer is None else str(item.pointer)
-    return tags
+    own = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
+    return {**own, **inputs}
 
 
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:

@@ -37,55 +37,6 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
             yield event
 
 
-def plan_materializations(
-    effects: Effects,
-    instance: dg.DagsterInstance,
-    run: dg.DagsterRun,
-    key: dg.AssetKey,
-    partitions: Iterable[str],
-) -> None:
-    """Note that a run is to materialise partitions: they are red when it fails without that.
-
-    Dagster itself notes it of the assets of asset jobs only.
-    """
-    for partition in partitions:
-        planned = AssetMaterializationPlannedData(key, partition=partition)
-        event = DagsterEvent(
-            event_type_value=DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value,
-            job_name=run.job_name,
-            message=f"{run.job_name} intends to materialize asset {key.to_string()}",
-            event_specific_data=planned,
-        )
-        with effects.at("dagster.event"):
-            instance.report_dagster_event(event, run_id=run.run_id)
-
-
-def add_partitions(
-    effects: Effects,
-    instance: dg.DagsterInstance,
-    definition: dg.DynamicPartitionsDefinition,
-    keys: Sequence[str],
-) -> None:
-    """Add those of the keys that are missing."""
-    name = str(definition.name)
-    known = set(instance.get_dynamic_partitions(name))
-    missing = [key for key in keys if key not in known]
-    if missing:
-        with effects.at("dagster.partitions.add"):
-            instance.add_dynamic_partitions(name, missing)
-
-
-def delete_partition(
-    effects: Effects,
-    instance: dg.DagsterInstance,
-    definition: dg.DynamicPartitionsDefinition,
-    key: str,
-) -> None:
-    """Take a key away."""
-    with effects.at("dagster.partitions.delete"):
-        instance.delete_dynamic_partition(str(definition.name), key)
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
     """A plan or an environment that begins, or ends, to have a partition."""
@@ -133,36 +84,69 @@ class Reporter:
     names: Names
     written: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def effects(self) -> Effects:
+        """The port that every write passes."""
+        return self.store.database.effects
+
     def report(self, told: Projected) -> bool:
         """Write what is not there; say whether something was written."""
-        effects = self.store.database.effects
         if isinstance(told, PartitionChange):
             if not told.is_gone:
-                add_partitions(effects, self.instance, told.definition, [told.key])
+                self.add(told.definition, [told.key])
             elif self.instance.has_dynamic_partition(str(told.definition.name), told.key):
-                delete_partition(effects, self.instance, told.definition, told.key)
+                self.delete(told.definition, told.key)
             return False
         if isinstance(told, ForgottenAsset):
             self.written["wiped"] += told.partitions
-            with effects.at("dagster.wipe"):
+            with self.effects.at("dagster.wipe"):
                 self.instance.wipe_assets([told.key])
             return True
         if isinstance(told, FailedWork):
             run = self._failed_run(told)
             if run is not None:
-                self.turn_red(run, told)
+                self.turn_red(run, told.partitions)
             return run is not None
         events = self.untold(told)
         self.written[self._kind(told)] += bool(events)
         for event in events:
-            with effects.at("dagster.event"):
+            with self.effects.at("dagster.event"):
                 self.instance.report_runless_asset_event(event)
         return bool(events)
 
-    def turn_red(self, run: dg.DagsterRun, failed: FailedWork) -> None:
-        """Let partitions be red once a run has failed."""
-        for key, partitions in failed.partitions.items():
-            plan_materializations(self.store.database.effects, self.instance, run, key, partitions)
+    def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:
+        """Let partitions be red when a run fails that was to materialise them.
+
+        Dagster itself notes that of the assets of asset jobs only.
+        """
+        for key, partition in ((key, one) for key, own in partitions.items() for one in own):
+            event = DagsterEvent(
+                event_type_value=DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value,
+                job_name=run.job_name,
+                message=f"{run.job_name} intends to materialize asset {key.to_string()}",
+                event_specific_data=AssetMaterializationPlannedData(key, partition=partition),
+            )
+            with self.effects.at("dagster.event"):
+                self.instance.report_dagster_event(event, run_id=run.run_id)
+
+    def add(self, definition: dg.DynamicPartitionsDefinition, keys: Sequence[str]) -> None:
+        """Add those of the partitions that are missing."""
+        name = str(definition.name)
+        known = set(self.instance.get_dynamic_partitions(name))
+        missing = [key for key in keys if key not in known]
+        if missing:
+            with self.effects.at("dagster.partitions.add"):
+                self.instance.add_dynamic_partitions(name, missing)
+
+    def add_plan(self, plan_id: str) -> None:
+        """Give a plan its partitions: it can be read, approved and rejected."""
+        for definition in (self.names.plans, self.names.rejections):
+            self.add(definition, [plan_id])
+
+    def delete(self, definition: dg.DynamicPartitionsDefinition, key: str) -> None:
+        """Take a partition away."""
+        with self.effects.at("dagster.partitions.delete"):
+            self.instance.delete_dynamic_partition(str(definition.name), key)
 
     def untold(self, event: AssetEvent) -> list[AssetEvent]:
         """Return what is to be written of an event: nothing where Dagster has it.
@@ -227,7 +211,7 @@ class Reporter:
             status=dg.DagsterRunStatus.FAILURE,
             tags=tags,
         )
-        with self.store.database.effects.at("dagster.event"):
+        with self.effects.at("dagster.event"):
             self.instance.add_run(run)
             self.instance.report_engine_event(failed.said, run)
         return run

@@ -1,4 +1,4 @@
-"""What Dagster shows, compared with the state, and the rest of it told: `vde sync`, and a first tick."""
+"""What Dagster shows, compared with the state, and what it lacks: `vde sync`, and a first tick."""
 
 from __future__ import annotations
 

@@ -23,13 +23,9 @@ from vde_dagster.orchestration.config import (
     RunConfig,
 )
 from vde_dagster.orchestration.events.applying import Work, as_failure, person_of
-from vde_dagster.orchestration.events.plans import add_plan, forget_past_plans, page_events
+from vde_dagster.orchestration.events.plans import forget_past_plans, page_events
 from vde_dagster.orchestration.events.provenance import ProjectionContext
-from vde_dagster.orchestration.events.records import (
-    delete_partition,
-    passing_events,
-    plan_materializations,
-)
+from vde_dagster.orchestration.events.records import Reporter, passing_events
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
@@ -44,7 +40,6 @@ from vde_dagster.reports.environments import (
     rollback_notes,
     rollback_sentence,
 )
-from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.environments import FreezeResult
@@ -85,9 +80,9 @@ class Step:
     workspace: Workspace
 
     @property
-    def effects(self) -> Effects:
-        """The port that every write to Dagster passes."""
-        return self.workspace.store.database.effects
+    def reporter(self) -> Reporter:
+        """What writes to Dagster beside the step's own events."""
+        return Reporter(self.workspace.store, self.context.instance, self.catalog.names)
 
 
 Body = Callable[[Step, Any], Iterator[Any]]
@@ -145,10 +140,10 @@ def _show(step: Step, plan: Plan) -> Iterator[Any]:
         what = f"nothing to publish; {missing.sentence()}" if missing else "nothing to do"
         context.log.info(f"{plan.environment}: {what}")
         return
-    add_plan(step.effects, context.instance, catalog.names, plan.id)
+    step.reporter.add_plan(plan.id)
     told = ProjectionContext(step.workspace, context.instance, catalog, context.log)
     shown = page_events(told, plan, readers_of(context, catalog, plan))
-    yield from passing_events(step.effects, shown)
+    yield from passing_events(step.reporter.effects, shown)
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
@@ -168,7 +163,7 @@ def plan(step: Step, config: PlanConfig) -> Iterator[Any]:
         queries = workspace.settings.dagster.check_queries
         key = step.catalog.names.plan_key
         found = checks_by_spark(workspace, made, key, queries=queries)
-        yield from passing_events(step.effects, found)
+        yield from passing_events(step.reporter.effects, found)
     yield dg.Output(made.id)
 
 
@@ -215,9 +210,7 @@ def _apply(
     """Apply a plan in this step, with the event that approves it in `vde/apply`."""
     context, names = step.context, step.catalog.names
     if not plan.is_empty:
-        plan_materializations(
-            step.effects, context.instance, context.run, names.apply_key, [plan.id]
-        )
+        step.reporter.turn_red(context.run, {names.apply_key: [plan.id]})
         work = Work(context, step.catalog, step.workspace)
         who = person_of(context.run.tags, plan)
         yield from work.apply(plan, concurrency=concurrency, who=who, skip_tests=skip_tests)
@@ -319,5 +312,5 @@ def _forget_dropped(step: Step) -> None:
     alive = set(store.names()) - set(store.expired())
     for name in instance.get_dynamic_partitions(str(names.environments.name)):
         if name not in alive:
-            delete_partition(step.effects, instance, names.environments, name)
+            step.reporter.delete(names.environments, name)
     forget_past_plans(step.workspace, instance, names)

@@ -11,7 +11,7 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
-from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.names import Names, known_facts
 from vde_dagster.orchestration.pages.markdown import (
     markdown_table,
     partition_link,
@@ -78,33 +78,28 @@ def environment_metadata(
         )
         for name, model in sorted(shown.items())[:MAX_VIEWS]
     ]
-    metadata: dict[str, Any] = {
-        "vde/version": environment.version,
-        "vde/changes": dg.MetadataValue.md(_changes(environment, shown, before)),
-        **_data(changes, names),
-        "vde/models": len(shown),
-        "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
-        "vde/published_by": environment.published_by,
-    }
-    if environment.frozen is not None:
-        metadata["vde/frozen"] = environment.frozen
-    if mirror is not None:
-        later = "" if mirror.since is None else "; `vde environments` says how they stand by now"
-        metadata["vde/mirror"] = f"{mirror}{later}"
-    if environment.note:
-        metadata["vde/note"] = environment.note
-    if environment.plan_id:
-        link = partition_link(names.plan_key, environment.plan_id, environment.plan_id)
-        metadata["vde/plan"] = dg.MetadataValue.md(link)
-    if environment.expires_at is not None:
-        metadata["vde/expires_at"] = dg.MetadataValue.timestamp(environment.expires_at)
+    plan_id, ends = environment.plan_id, environment.expires_at
+    link = partition_link(names.plan_key, plan_id, plan_id) if plan_id else ""
+    later = "; `vde environments` says how they stand by now" if mirror and mirror.since else ""
     tables = {views[name]: str(model.table.ref) for name, model in shown.items() if model.table}
-    return {
-        **metadata,
-        "vde/views": dg.MetadataValue.table(records, _VIEWS),
-        "vde/tables": dg.MetadataValue.json(tables),
-        "vde/publication": environment.publication_id,
-    }
+    return known_facts(
+        {
+            "vde/version": environment.version,
+            "vde/changes": dg.MetadataValue.md(_changes(environment, shown, before)),
+            **_data(changes, names),
+            "vde/models": len(shown),
+            "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
+            "vde/published_by": environment.published_by,
+            "vde/frozen": environment.frozen,
+            "vde/mirror": mirror and f"{mirror}{later}",
+            "vde/note": environment.note or None,
+            "vde/plan": dg.MetadataValue.md(link) if link else None,
+            "vde/expires_at": dg.MetadataValue.timestamp(ends) if ends else None,
+            "vde/views": dg.MetadataValue.table(records, _VIEWS),
+            "vde/tables": dg.MetadataValue.json(tables),
+            "vde/publication": environment.publication_id,
+        }
+    )
 
 
 _VIEWS = dg.TableSchema(

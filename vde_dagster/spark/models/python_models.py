@@ -1,4 +1,4 @@
-"""Running Python models: what their functions get, and what they may return."""
+"""Python models: the context that their functions get, and what these may return."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class ModelContext:
         }
 
     @property
-    def engine_adapter(self) -> ModelAdapter:
-        """An SQL runner with the method names of SQLMesh's engine adapters."""
-        return ModelAdapter(self)
+    def engine_adapter(self) -> ModelContext:
+        """The context: it has the methods of SQLMesh's engine adapters that read."""
+        return self
 
     @property
     def gateway(self) -> Any:
@@ -108,6 +108,26 @@ class ModelContext:
         """Run a query over models and tables; return its rows as a pandas DataFrame."""
         rows: pd.DataFrame = self.sql(query).toPandas()
         return rows
+
+    def fetchall(self, query: str | exp.Expr, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        """Run a query; return its rows."""
+        return [tuple(row) for row in self.sql(query).collect()]
+
+    def fetchone(self, query: str | exp.Expr, *_: Any, **__: Any) -> tuple[Any, ...] | None:
+        """Run a query; return its first row, or None."""
+        rows = self.sql(query).take(1)
+        return tuple(rows[0]) if rows else None
+
+    def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
+        """Run statements in the model's own session; nothing versions what they write elsewhere."""
+        for one in expressions if isinstance(expressions, list | tuple) else [expressions]:
+            self.spark.sql(self._spark_sql(one))
+
+    def table_exists(self, table_name: Any) -> bool:
+        """Say whether Spark knows a table, or the model reads a model of this name."""
+        name = table_name if isinstance(table_name, str) else table_name.sql("spark")
+        known = ModelName.parse(name) in self._sources
+        return known or bool(self.spark.catalog.tableExists(name))
 
     def _source(self, name: str) -> str:
         query = self._sources.get(ModelName.parse(name))
@@ -164,52 +184,6 @@ class SqlmeshModelContext(ModelContext):
     def table(self, name: str) -> str:
         """Return the same as `resolve_table`."""
         return self.resolve_table(name)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAdapter:
-    """The methods of SQLMesh's engine adapters that read."""
-
-    context: ModelContext
-
-    @property
-    def dialect(self) -> str:
-        """SQLGlot dialect of the texts that the methods get."""
-        return self.context.dialect
-
-    @property
-    def spark(self) -> SparkSession:
-        """The Spark session."""
-        return self.context.spark
-
-    def fetchdf(self, query: str | exp.Expr, quote_identifiers: bool = False) -> pd.DataFrame:
-        """Run a query; return its rows as a pandas DataFrame."""
-        return self.context.fetchdf(query)
-
-    def fetch_pyspark_df(self, query: str | exp.Expr, quote_identifiers: bool = False) -> DataFrame:
-        """Run a query; return its rows as a DataFrame of Spark's."""
-        return self.context.fetch_pyspark_df(query)
-
-    def fetchall(self, query: str | exp.Expr, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
-        """Run a query; return its rows."""
-        return [tuple(row) for row in self.context.sql(query).collect()]
-
-    def fetchone(self, query: str | exp.Expr, *_: Any, **__: Any) -> tuple[Any, ...] | None:
-        """Run a query; return its first row, or None."""
-        rows = self.context.sql(query).take(1)
-        return tuple(rows[0]) if rows else None
-
-    def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run statements in the model's own session; nothing versions what they write elsewhere."""
-        listed = expressions if isinstance(expressions, list | tuple) else [expressions]
-        for one in listed:
-            self.spark.sql(self.context._spark_sql(one))
-
-    def table_exists(self, table_name: Any) -> bool:
-        """Say whether Spark knows a table, or the model reads a model of this name."""
-        name = table_name if isinstance(table_name, str) else table_name.sql("spark")
-        known = ModelName.parse(name) in self.context._sources
-        return known or bool(self.spark.catalog.tableExists(name))
 
 
 def model_context(

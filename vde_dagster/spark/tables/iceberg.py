@@ -232,10 +232,17 @@ def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str
 
 
 def _java_table(session: SparkSession, catalog: str, ref: TableRef) -> Any:
+    from py4j.java_gateway import JavaClass
+
     gateway: Any = session.sparkContext._gateway
-    names = gateway.new_array(_java_class(session, "java.lang.String"), 2)
+    # By `session._jvm`, every part of a class's name is a question to the JVM.
+    string, identifiers = (
+        JavaClass(name, gateway._gateway_client)
+        for name in ("java.lang.String", "org.apache.iceberg.catalog.TableIdentifier")
+    )
+    names = gateway.new_array(string, 2)
     names[0], names[1] = ref.namespace, ref.name
-    identifier = _java_class(session, "org.apache.iceberg.catalog.TableIdentifier").of(names)
+    identifier = identifiers.of(names)
     return iceberg_catalog(session, catalog).loadTable(identifier)
 
 
@@ -247,14 +254,6 @@ def iceberg_catalog(session: SparkSession, catalog: str) -> Any:
         manager = jvm_session.sessionState().catalogManager()
         known[catalog] = manager.catalog(catalog).icebergCatalog()
     return known[catalog]
-
-
-def _java_class(session: SparkSession, name: str) -> Any:
-    """Return a Java class; by `session._jvm`, every part of its name is a question to the JVM."""
-    from py4j.java_gateway import JavaClass
-
-    gateway: Any = session.sparkContext._gateway
-    return JavaClass(name, gateway._gateway_client)
 
 
 def _listed(files: Any) -> list[Any]:
