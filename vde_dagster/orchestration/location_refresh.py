@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.instance import reload_location
 from vde_dagster.orchestration.names import Names
 from vde_dagster.project.loading.loader import project_hash
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-
 
 ATTEMPTS = 3
 """How often a load is asked for before it is left to the person who was told."""

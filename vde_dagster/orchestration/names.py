@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.project.settings import Settings
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
 """The dimension of versions; it sorts before `time`, which decides the page's first column."""

@@ -4,12 +4,13 @@
 import warnings
 from collections.abc import Iterator, Set
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work, as_failure
@@ -44,9 +45,6 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import spans
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
 
 
 def model_specs(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dagster as dg
 from dagster._core.storage.tags import SENSOR_NAME_TAG
@@ -31,6 +31,7 @@ from vde_dagster.errors import (
     VdeError,
 )
 from vde_dagster.execution.events import (
+    ApplyResult,
     ApplyStarted,
     AuditFinished,
     Event,
@@ -43,6 +44,7 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import applied_event
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import ProjectionContext
@@ -64,11 +66,6 @@ from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, spans
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.events import ApplyResult
-    from vde_dagster.execution.workspace import Workspace
-
 
 USER_TAG = "user"
 """Where a Dagster that knows people, or a proxy before it, says who launched a run."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -35,15 +35,13 @@ from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TA
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit, Model, UnitTest
 from vde_dagster.reports.document import spans
-
-if TYPE_CHECKING:
-    from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.state import StateStore
-    from vde_dagster.state.plans.audits import AuditRecord
+from vde_dagster.state import StateStore
+from vde_dagster.state.plans.audits import AuditRecord
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20

@@ -15,21 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import forget_past_plans
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import Origins, Reporter, origin_of
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state import StateStore
-    from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
+from vde_dagster.state import StateStore
+from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 
 MOST_RECORDS = 5_000
 """Read at a time."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
     UNFINISHED,
@@ -33,17 +33,13 @@ from vde_dagster.orchestration.pages.plan_page import (
     plan_metadata,
     rejection_metadata,
 )
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.reports.plan import Readers
-from vde_dagster.state.plans.plans import OPEN_PLANS
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.planning.table_contents import Skipped
-    from vde_dagster.state import StateStore
-    from vde_dagster.state.plans.plans import PlanRecord
+from vde_dagster.state import StateStore
+from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
 
 NOTHING_SKIPPED: Mapping[ModelName, Skipped] = MappingProxyType({})
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state import StateStore
+from vde_dagster.state import StateStore
 
 CODE_VERSION = "dagster/code_version"
 DATA_VERSION = "dagster/data_version"

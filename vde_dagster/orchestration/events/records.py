@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType
 from dagster._core.utils import make_new_run_id
 
 from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
+from vde_dagster.state import StateStore
 from vde_dagster.state.db.effects import Effects
-
-if TYPE_CHECKING:
-    from vde_dagster.state import StateStore
-    from vde_dagster.state.db.outbox import OutboxRecord
-
+from vde_dagster.state.db.outbox import OutboxRecord
 
 SENSOR = "sensor"
 """Stands for a run's id in what the sensors write: they ask for the pages of their own plans."""

@@ -6,11 +6,11 @@ import logging
 import time
 from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.checks import AuditEvents, last_unit_tests, unit_test_event
 from vde_dagster.orchestration.events.fills import (
     Filled,
@@ -49,9 +49,6 @@ from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state import StateStore
 from vde_dagster.state.fills.fills import FillRecord
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
 
 
 def taken_back(store: StateStore, environment: Environment) -> set[str]:

@@ -3,12 +3,14 @@
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from vde_dagster.base.times import parse_duration
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.environments.environments import FreezeResult
+from vde_dagster.execution.environments.rollback import RollbackResult
 from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.published_version import likely_meant
 from vde_dagster.execution.warehouse import current_user
@@ -40,10 +42,6 @@ from vde_dagster.reports.environments import (
     rollback_notes,
     rollback_sentence,
 )
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.environments.environments import FreezeResult
-    from vde_dagster.execution.environments.rollback import RollbackResult
 
 Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor

@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -38,10 +38,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.planning.plan.plan import Category, Change, Plan
 from vde_dagster.project.loading.loader import load_project_isolated, project_hash
-
-if TYPE_CHECKING:
-    from vde_dagster.project.settings import AutoApply, Settings
-
+from vde_dagster.project.settings import AutoApply, Settings
 
 QUIET_SECONDS = 3.0
 _UNCHANGED = "the project's files are unchanged"

@@ -299,7 +299,12 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     expired = set(store.environments.expired())
     environments = [one for one in store.environments.all() if one.name not in expired]
     stored = snapshots_of(store, environments)
-    published = _published(environments, stored)
+    ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
+    published = {
+        name: stored[entry.snapshot_id]
+        for environment in reversed(ordered)  # What production shows comes last, and stays.
+        for name, entry in environment.entries.items()
+    }
 
     models = dict(project.models)
     errors: dict[ModelName, str] = {}
@@ -357,16 +362,6 @@ def _approved_plans(store: StateStore) -> list[Plan]:
         tables = [model.table.id for model in plan.builds if model.table is not None]
         if record.status == "applying" or store.tables.load(tables):
             found.append(plan)
-    return found
-
-
-def _published(
-    environments: list[Environment], stored: Mapping[str, Snapshot]
-) -> dict[ModelName, Snapshot]:
-    found: dict[ModelName, Snapshot] = {}
-    for environment in sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name)):
-        for name, entry in environment.entries.items():
-            found.setdefault(name, stored[entry.snapshot_id])
     return found
 
 

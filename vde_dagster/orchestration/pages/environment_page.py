@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
+from vde_dagster.execution.environments.compare import VersionChange
 from vde_dagster.orchestration.names import Names, known_facts
 from vde_dagster.orchestration.pages.markdown import (
     markdown_table,
@@ -21,11 +22,7 @@ from vde_dagster.orchestration.pages.markdown import (
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.environments import data_section, history_section
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.environments.compare import VersionChange
-    from vde_dagster.state.environments.mirror import MirrorStanding
-
+from vde_dagster.state.environments.mirror import MirrorStanding
 
 MAX_VIEWS = 1000
 MAX_CHANGES = 50

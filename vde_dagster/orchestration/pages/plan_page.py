@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from statistics import median
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from dagster._check import CheckError
@@ -15,6 +15,7 @@ from dagster._check import CheckError
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, first_of
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import (
@@ -45,13 +46,9 @@ from vde_dagster.reports.plan import (
     plan_report,
     risks,
 )
+from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import environment_lease
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state import StateStore
-    from vde_dagster.state.plans.plans import PlanRecord
-
+from vde_dagster.state.plans.plans import PlanRecord
 
 MAX_RECORDS = 500
 MAX_EDITS = 10

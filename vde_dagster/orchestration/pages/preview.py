@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from vde_dagster.base.names import quote
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
 
 MAX_CHARACTERS = 100
 VIEW_SECONDS = 20.0
