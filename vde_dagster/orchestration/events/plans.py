@@ -41,8 +41,6 @@ from vde_dagster.reports.plan import Readers
 from vde_dagster.state import StateStore
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
 
-NOTHING_SKIPPED: Mapping[ModelName, Skipped] = MappingProxyType({})
-
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
     """Return a plan, or None when it, or what it is made of, was forgotten."""
@@ -93,7 +91,7 @@ def applied_event(
     context: ProjectionContext,
     plan: Plan,
     published: Environment | None,
-    skipped: Mapping[ModelName, Skipped] = NOTHING_SKIPPED,
+    skipped: Mapping[ModelName, Skipped] = MappingProxyType({}),
 ) -> dg.AssetMaterialization:
     """Return the event that shows a plan as approved: its partition of `vde/apply`."""
     record = context.store.plans.record(plan.id)

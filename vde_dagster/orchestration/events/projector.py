@@ -40,7 +40,6 @@ from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.db.rows import from_micros
 from vde_dagster.state.fills.fills import FillRecord
 
-NOTHING_PUBLISHED: Mapping[ModelName, Entry] = MappingProxyType({})
 _UNENDED = ("planned", "applying")
 Busy = Callable[[], frozenset[str]]
 """Returns the plans that runs of the instance work on, which write their events themselves."""
@@ -201,7 +200,7 @@ class Projector:
                     yield from untold_fills(context, fill, events)
 
     def _all_fills(
-        self, plan: Plan, entries: Mapping[ModelName, Entry] = NOTHING_PUBLISHED
+        self, plan: Plan, entries: Mapping[ModelName, Entry] = MappingProxyType({})
     ) -> Iterator[Projected]:
         """Yield the fills of a plan that are not told, parents first."""
         planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
