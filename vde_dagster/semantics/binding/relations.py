@@ -233,22 +233,23 @@ def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
     if e.args.get("view") or e.args.get("outer") or e.args.get("cross_apply") is not None:
         raise Unsupported("LATERAL of this form")
     if not isinstance(e.this, exp.Subquery):
-        source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope)
-        return Sources(Group([source]), [_entry(binder, e, outputs, _alias(e), [])])
+        return _generated(binder, e, scope)
     rel = bind_query(binder, e.this, scope, scope.ctes)
     return Sources(rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e))])
 
 
 def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope) -> None:
-    if not e.args.get("view"):
+    if e.args.get("view"):
+        made = _generated(binder, e, scope, outer=bool(e.args.get("outer")))
+    else:
         made = _lateral(binder, e, scope)
-        sources.group.absorb(made.group)
-        sources.entries += made.entries
-        return
-    outer = bool(e.args.get("outer"))
+    sources.group.absorb(made.group)
+    sources.entries += made.entries
+
+
+def _generated(binder: Binder, e: exp.Lateral, scope: Scope, *, outer: bool = False) -> Sources:
     source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope, outer=outer)
-    sources.group.sources.append(source)
-    sources.entries.append(_entry(binder, e, outputs, _alias(e), []))
+    return Sources(Group([source]), [_entry(binder, e, outputs, _alias(e), [])])
 
 
 _MOST_TABLES = 200

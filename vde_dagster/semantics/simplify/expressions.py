@@ -117,7 +117,11 @@ class Simplifier:
             return node  # A window is computed over rows that a later condition may leave out.
         parts = tuple([self.put(p) if p.__class__ is Node else p for p in node.parts])
         if node.tag == "case":
-            parts = self._case(parts)
+            conditions = len(parts) - len(parts) % 2
+            parts = tuple(
+                true_where(part, self._facts) if i % 2 == 0 and i < conditions else part
+                for i, part in enumerate(parts)
+            )
         elif node.tag in AGGREGATES:
             parts = (total(parts[0], self._facts),)
         elif node.tag == "window":
@@ -137,9 +141,3 @@ class Simplifier:
                 break
             node = made
         return node
-
-    def _case(self, parts: tuple[Node, ...]) -> tuple[Node, ...]:
-        return tuple(
-            true_where(p, self._facts) if i % 2 == 0 and i < len(parts) - 1 else p
-            for i, p in enumerate(parts)
-        )
