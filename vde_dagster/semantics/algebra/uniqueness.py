@@ -23,7 +23,7 @@ from vde_dagster.semantics.algebra.nodes import (
 
 Key = frozenset[Node]
 _MAX_KEYS = 8
-_MAX_SOURCES = 12
+MOST_SOURCES = 12
 """In larger joins no keys are looked for, which costs precision but bounds the work."""
 
 
@@ -93,7 +93,7 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying(group) if s not in known]
-    if len(rest) > _MAX_SOURCES:
+    if len(rest) > MOST_SOURCES:
         return known
     bound = _bindings(group, terms)
 

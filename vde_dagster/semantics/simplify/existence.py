@@ -22,13 +22,10 @@ from vde_dagster.semantics.algebra.nodes import (
     sources_in,
     walk,
 )
-from vde_dagster.semantics.algebra.uniqueness import reached
+from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, reached
 from vde_dagster.semantics.simplify.facts import comparable, rejects_null, value_type
 from vde_dagster.semantics.simplify.implied_conditions import replaced
 from vde_dagster.semantics.simplify.parts import Parts, Uses
-
-_MOST_SOURCES = 12
-"""In larger joins no keys are looked for, which costs precision but bounds the work."""
 
 
 def tests_as_exists(parts: Parts) -> None:
@@ -77,8 +74,8 @@ def _made_of(node: Node) -> Node:
 def joins_as_exists(parts: Parts) -> set[Group]:
     """Replace inner joins to at most one row whose columns nobody uses; return the questions."""
     made: set[Group] = set()
-    joined = [group for group in parts.groups if any(map(_has_key, group.sources[:_MOST_SOURCES]))]
-    joined = [group for group in joined if 1 < len(group.sources) <= _MOST_SOURCES]
+    joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
+    joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]
     if not joined:
         return made
     uses = Uses.of(parts.top)

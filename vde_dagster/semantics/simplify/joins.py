@@ -15,7 +15,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     sources_in,
 )
-from vde_dagster.semantics.algebra.uniqueness import at_most_one
+from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, at_most_one
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import not_true_if_null
 from vde_dagster.semantics.simplify.implied_conditions import equal_values
@@ -102,18 +102,15 @@ def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Pa
     parts.replace(known)
 
 
-_MOST_SOURCES = 12
-
-
 def merge_readings(parts: Parts) -> None:
     """Read every row of a table with a key once, wherever that is enough."""
     if not _any_table_twice(parts):
         return
     for group in list(parts.groups):
-        if group not in parts.shared and len(group.sources) <= _MOST_SOURCES:
+        if group not in parts.shared and len(group.sources) <= MOST_SOURCES:
             _merge_all(group, parts)
     for group in list(parts.groups):
-        if group not in parts.shared and len(group.sources) <= _MOST_SOURCES:
+        if group not in parts.shared and len(group.sources) <= MOST_SOURCES:
             _merge_asked(group, parts)
 
 
