@@ -15,6 +15,7 @@ import pytest
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog, RestViews
+from vde_dagster.lakehouse.maintenance import janitor
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing import mirror
@@ -488,7 +489,7 @@ SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "the janitor looks at every view": (
         somebody_replaces_a_view,
-        lambda patch: patch.setattr(mirror, "verify", lambda lakehouse: 0),
+        lambda patch: patch.setattr(janitor, "verify", lambda lakehouse: 0),
     ),
     "the query is compared, not only the hash": (
         somebody_replaces_a_view,
