@@ -18,11 +18,13 @@ from itertools import count
 from pathlib import Path
 
 from vde_dagster_tests.execution import damage_search, folder_search
+from vde_dagster_tests.state import stop_search
 
 Attack = Callable[[Path, int], Counter[str]]
 ATTACKS: dict[str, Attack] = {
     "damaged_files": damage_search.attack,
     "folders": folder_search.attack,
+    "stops": stop_search.attack_both,
 }
 
 
