@@ -18,10 +18,11 @@ from itertools import count
 from pathlib import Path
 
 from vde_dagster_tests.execution import damage_search, folder_search
-from vde_dagster_tests.state import stop_search
+from vde_dagster_tests.state import clock_search, stop_search
 
 Attack = Callable[[Path, int], Counter[str]]
 ATTACKS: dict[str, Attack] = {
+    "clocks": clock_search.attack,
     "damaged_files": damage_search.attack,
     "folders": folder_search.attack,
     "stops": stop_search.attack_both,
