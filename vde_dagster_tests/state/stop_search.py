@@ -231,7 +231,8 @@ def _check(seed: int, main: Path, lines: list[dict[str, Any]], counts: Counter[s
             assert numbers == list(range(1, len(numbers) + 1)), f"seed {seed}: {name} {numbers}"
         for line in acknowledged:
             kept = store.versions.at(*line["shown"])
-            assert kept is not None, f"seed {seed}: lost {line}"
+            known = [one.version for one in store.versions.history(line["shown"][0])]
+            assert kept is not None, f"seed {seed}: lost {line}, of {known}"
             entries = {str(name): e.snapshot_id for name, e in kept.entries.items()}
             assert (kept.published_by, entries) == (line["who"], line["entries"]), (seed, line)
         prod = store.environments.get("prod")

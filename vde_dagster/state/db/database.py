@@ -150,7 +150,6 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
-        _require_all_pages(url)
         connection.isolation_level = None  # BEGIN is ours to write, below
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
@@ -159,6 +158,7 @@ def _sqlite_engine(url: URL) -> Engine:
         except sqlite3.DatabaseError as error:
             _raise_damaged(url, error)
             raise
+        _require_whole_pages(url, cursor)
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
 
@@ -169,27 +169,23 @@ def _sqlite_engine(url: URL) -> Engine:
     return engine
 
 
-def _require_all_pages(url: URL) -> None:
-    """Make sure that a database file has all pages: SQLite may read those cut off as empty.
+def _require_whole_pages(url: URL, cursor: Any) -> None:
+    """Make sure that a database file ends with a page: SQLite reads what is cut off as noughts.
 
-    Source: https://www.sqlite.org/fileformat2.html#the_database_header.
+    The file is not opened: closing it would give up the locks of the process's other connections.
+    Source: https://www.sqlite.org/howtocorrupt.html, 2.2.
 
     Raises:
         StoreError: It is cut short.
     """
-    file, log = Path(str(url.database)), Path(f"{url.database}-wal")
-    try:
-        with file.open("rb") as stream:
-            header = stream.read(100)
-            there = os.fstat(stream.fileno()).st_size
-    except OSError:
-        return  # SQLite says why.
-    size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
-    wanted = pages * (0x10000 if size == 1 else size)
-    is_counted = header[24:28] == header[92:96]
+    log = Path(f"{url.database}-wal")
+    size, there = (
+        cursor.execute("PRAGMA page_size").fetchone()[0],
+        os.path.getsize(str(url.database)),
+    )
     # While there is a log, its pages may be those of the file's end.
-    if is_counted and there < wanted and not (log.exists() and log.stat().st_size):
-        raise _damaged(url, f"it has {there:,} of {wanted:,} bytes")
+    if there % size and not (log.exists() and log.stat().st_size):
+        raise _damaged(url, f"it ends within a page, at {there:,} bytes")
 
 
 def _raise_damaged(url: URL, error: BaseException) -> None:
