@@ -369,5 +369,21 @@ def test_a_folder_in_place_of_a_file_is_named(shop: Shop) -> None:
     assert "cannot be read (Is a directory)" in found.detail
 
 
+def test_a_flipped_key_of_metadata_is_damage(shop: Shop) -> None:
+    file, _ = shop.files["table metadata"]
+    whole = file.read_bytes()
+    parsed = json.loads(whole)
+    parsed["snapshots"][0]["snapshot-ie"] = parsed["snapshots"][0].pop("snapshot-id")
+    file.write_text(json.dumps(parsed))
+    try:
+        with opened(shop.folder) as workspace:
+            found = {one.file for one in workspace.maintenance.fsck() if one.is_damage}
+            with pytest.raises(DamagedFileError, match="is not Iceberg metadata"):
+                workspace.environments.rollback("prod", 1, dry_run=True)
+    finally:
+        file.write_bytes(whole)
+    assert found == {f"file://{file}"}
+
+
 def test_there_are_at_least_26_kinds_of_damage() -> None:
     assert len({kind.id for kind in KINDS}) >= 26

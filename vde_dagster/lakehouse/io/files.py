@@ -79,8 +79,10 @@ class MetadataFiles:
         except (ValueError, EOFError, OSError, zlib.error) as error:
             damage = f"is damaged ({error})" if data else "is empty"
             raise DamagedFileError("the metadata file", location, damage) from error
-        if not isinstance(parsed, dict) or not (
-            parsed.keys() >= (_VIEWS if "view-uuid" in parsed else _TABLES)
+        if (
+            not isinstance(parsed, dict)
+            or not parsed.keys() >= (_VIEWS if "view-uuid" in parsed else _TABLES)
+            or not all("snapshot-id" in one for one in parsed.get("snapshots", ()))
         ):
             raise DamagedFileError("the metadata file", location, "is not Iceberg metadata")
         return parsed
