@@ -230,20 +230,29 @@ def test_functions_are_found_in_any_case(session: Any, registry: dict[str, Built
 
 LEFT_OUT = {
     "aes_decrypt": "aes_decrypt(CAST(s AS BINARY), CAST(s AS BINARY)",
-    "try_aes_decrypt": "try_aes_decrypt(CAST(s AS BINARY), CAST(s AS BINARY)",
     "any_value": "any_value(i",
     "approx_count_distinct": "approx_count_distinct(i",
     "approx_percentile": "percentile_approx(d, 0.5",
+    "approx_top_k": "approx_top_k(i",
     "bround": "bround(d",
     "first": "first(i",
     "from_unixtime": "from_unixtime(k",
     "hll_sketch_agg": "hll_sketch_agg(i",
+    "hll_union": "hll_union(CAST(s AS BINARY), CAST(s AS BINARY)",
+    "hll_union_agg": "hll_union_agg(CAST(s AS BINARY)",
     "lag": "lag(i",
     "last": "last(i",
     "lead": "lead(i",
+    "listagg": "listagg(s",
     "locate": "locate('a', s",
+    "make_dt_interval": "make_dt_interval(i",
+    "make_interval": "make_interval(i",
+    "make_ym_interval": "make_ym_interval(i",
     "mask": "mask(s",
+    "mode": "mode(i",
     "months_between": "months_between(p, p",
+    "nth_value": "nth_value(i, 2",
+    "ntile": "ntile(",
     "overlay": "overlay(s, 'a', i",
     "regexp_extract": "regexp_extract(s, 'a(b)'",
     "regexp_extract_all": "regexp_extract_all(s, 'a(b)'",
@@ -255,7 +264,15 @@ LEFT_OUT = {
     "sort_array": "sort_array(a",
     "split": "split(s, ','",
     "str_to_map": "str_to_map(s",
+    "substring": "substring(s, 1",
+    "theta_sketch_agg": "theta_sketch_agg(i",
+    "theta_union": "theta_union(CAST(s AS BINARY), CAST(s AS BINARY)",
+    "theta_union_agg": "theta_union_agg(CAST(s AS BINARY)",
+    "to_binary": "to_binary(s",
     "to_unix_timestamp": "to_unix_timestamp(s",
+    "try_aes_decrypt": "try_aes_decrypt(CAST(s AS BINARY), CAST(s AS BINARY)",
+    "try_make_interval": "try_make_interval(i",
+    "try_to_binary": "try_to_binary(s",
     "unix_timestamp": "unix_timestamp(s",
 }
 """Calls up to the argument that may be left out."""
@@ -266,13 +283,11 @@ def test_arguments_that_are_left_out_are_those_that_spark_takes(session: Any) ->
     rows = "VALUES (1, 2L, 0.5D, 'x', DATE '2020-01-01', array('x')) AS t(i, k, d, s, p, a)"
     wrong = []
     for name, (_, defaults) in spark_functions.DEFAULTS.items():
-        over = " OVER (ORDER BY i)" if name in ("lag", "lead") else ""
-        plans = [
-            analysed(
-                session, f"SELECT {', '.join([LEFT_OUT[name], *some])}){over} AS x FROM {rows}"
-            )
-            for some in (defaults[:n] for n in range(len(defaults) + 1))
-        ]
+        over = " OVER (ORDER BY i)" if name in ("lag", "lead", "nth_value", "ntile") else ""
+        plans = []
+        for some in (defaults[:n] for n in range(len(defaults) + 1)):
+            call = ", ".join([LEFT_OUT[name], *some]).replace("(, ", "(")
+            plans.append(analysed(session, f"SELECT {call}){over} AS x FROM {rows}"))
         wrong += [f"{name}: {plan}" for plan in plans[1:] if not plans[0].sameResult(plan)]
     assert wrong == []
 

@@ -26,6 +26,7 @@ _COUNT = "count"
 _TOTALS = ("sum", "avg")
 _LITERAL = " literal"
 _TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
+_INSTANTS = ("timestamp", "timestamp_ltz", "timestamp_ntz")
 _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 
 
@@ -113,7 +114,7 @@ def _typed_literal(binder: Binder, name: str, text: str) -> Node:
         return cast(binder.terms, binder.terms.literal(text), target)
     if name == "x":
         text = text.upper()
-    elif name == "timestamp" and is_plain_date(f"{text[:11]}'"):
+    elif name in _INSTANTS and is_plain_date(f"{text[:11]}'"):
         text = _MIDNIGHT.sub("'", text)
     return binder.terms.make("typed literal", name, text)
 

@@ -110,7 +110,7 @@ def sign(node: Node, facts: Facts) -> Node:
     return inner if facts.type(inner) in _NUMBERS else node
 
 
-_JOINED = (TEXT, DATE, *WHOLE)
+_JOINED = {TEXT, DATE, BOOL, DOUBLE, "FLOAT<>", *WHOLE, *TIMES}
 _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 

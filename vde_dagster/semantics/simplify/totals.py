@@ -20,6 +20,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     Terms,
+    null_test,
     plain_total,
 )
 from vde_dagster.semantics.simplify.booleans import true_where
@@ -79,6 +80,9 @@ def _counted(condition: Node, facts: Facts) -> Node:
         if condition.parts[0]:
             return facts.terms.make("count rows")
         condition = facts.terms.boolean(False)
+    tested = null_test(condition.parts[0]) if condition.tag == "not" else None
+    if tested is not None:
+        return facts.terms.make("call", "count", tested)
     return facts.terms.make("call", "count_if", condition)
 
 
@@ -94,6 +98,10 @@ def _count(of: Node, body: Node, facts: Facts) -> Node:
         condition, value = of.parts
         if facts.never_null(value) and facts.never_fails(value):
             return _counted(condition, facts)
+    if of.tag == "case" and len(of.parts) == 3 and is_null(of.parts[1]):
+        tested, value = null_test(of.parts[0]), of.parts[2]
+        if tested is not None and facts.never_null(value) and facts.never_fails(value):
+            return facts.terms.make("call", "count", tested)
     return body
 
 

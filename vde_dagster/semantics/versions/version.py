@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
-CANONICALISER_VERSION = 13
+CANONICALISER_VERSION = 14
 """Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
 
 
