@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.cli.commands.project import new_project
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 
@@ -43,6 +45,15 @@ def test_init_makes_a_project_that_loads(tmp_path: Path, vde: Vde) -> None:
     }
     assert shown["project"]["name"] == "shop"
     assert shown["environments"] == []
+
+
+def test_every_new_project_has_an_id_by_which_a_state_knows_it(tmp_path: Path, vde: Vde) -> None:
+    ids = []
+    for name in ("shop", "other"):
+        assert vde("init", tmp_path / name).code == 0
+        ids.append(load_project(tmp_path / name).settings.identity.id)
+    assert len(set(ids)) == 2
+    assert all(re.fullmatch("[0-9a-f]{16}", str(found)) for found in ids)
 
 
 def test_its_definitions_are_a_code_location(tmp_path: Path, vde: Vde) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.project.loading.loader import project_hash
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -41,6 +43,21 @@ def test_a_plan_is_one_object_with_the_documented_names(template: ProjectFolder,
         "replaced": [],
         "dropped": [],
     }
+
+
+def test_a_plan_waits_for_an_approval_only_where_it_is_proposed(
+    template: ProjectFolder, vde: Vde
+) -> None:
+    made = {
+        said: vde("plan", "prod", *said, "--project", template.root, "--json").json["id"]
+        for said in ((), ("--propose",))
+    }
+    with Workspace.open(template.root) as workspace:
+        plans = {said: workspace.store.plans.load(id_) for said, id_ in made.items()}
+    assert plans[()].proposal is None
+    proposal = plans[("--propose",)].proposal
+    assert proposal is not None
+    assert proposal.is_of(project_hash(template.root))
 
 
 def test_a_range_limits_the_intervals(template: ProjectFolder, vde: Vde) -> None:

@@ -263,6 +263,30 @@ def test_expiry_forgets_nothing_of_a_table_whose_newest_commit_cannot_be_read(
         assert [one for one in workspace.maintenance.fsck(deep=True) if one.is_damage] == []
 
 
+@pytest.mark.parametrize("how", ["cut", "garbage", "deleted"])
+def test_the_janitor_goes_on_behind_metadata_that_it_cannot_read(shop: Shop, how: str) -> None:
+    file, other = shop.files["table metadata"]
+    whole = file.read_bytes()
+    data = next(
+        one for one in shop.files["data file"][1].parents if one.name == "data"
+    )  # of the other table
+    stray = data / "stray.parquet"
+    shutil.copy(shop.files["data file"][1], stray)
+    os.utime(stray, (0, 0))
+    content = HOW[how](whole, other.read_bytes())
+    try:
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+        with opened(shop.folder) as workspace:
+            report = workspace.maintenance.janitor()
+    finally:
+        file.write_bytes(whole)
+    assert any(str(file) in str(one.error) for one in report.failures)
+    assert not stray.exists()
+
+
 @pytest.fixture
 def state(shop: Shop) -> Iterator[Path]:
     file = shop.folder.root / ".vde" / "vde.db"

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from vde_dagster.plugins.serve.data_routes import Places
+from vde_dagster.plugins.serve.data_routes import _WAIT_SECONDS, ROWS_AT_ONCE, Places
 from vde_dagster.plugins.serve.errors import ServeError
 
 
@@ -73,6 +73,23 @@ def test_each_client_has_its_turn_however_much_another_asks() -> None:
 
     anyio.run(ask)
     assert order == ["first", "much", "little", "other", "much", "much"]
+
+
+def test_two_hundred_clients_at_once_are_all_answered() -> None:
+    """As many as the server's defaults have to bear; a third of them was refused once."""
+    places, answers = Places(ROWS_AT_ONCE, _WAIT_SECONDS), []
+
+    async def ask(client: str) -> None:
+        for _ in range(3):
+            answers.append(await places.run(lambda: time.sleep(0.01), client))
+
+    async def all_at_once() -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(200):
+                group.start_soon(ask, f"client {number}")
+
+    anyio.run(all_at_once)
+    assert len(answers) == 600
 
 
 def test_who_would_wait_too_long_is_told_when_to_come_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from vde_dagster.base.names import string_literal
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.lakehouse.catalogs.by_settings import jdbc_options
 from vde_dagster.spark import SessionSettings
+from vde_dagster.spark.session import session
 from vde_dagster.spark.session.session import check_java, major_version
 from vde_dagster.spark.session.settings import (
     catalog_config,
@@ -113,6 +115,26 @@ def test_local_spark_has_half_of_the_memory_that_machine_or_container_gives(
 def test_how_a_cluster_cuts_its_work_and_its_memory_are_not_set(master: str) -> None:
     config = context_config(settings(master=master)) | session_config(settings(master=master))
     assert not [key for key in config if "memory" in key or "shuffle" in key or "adaptive" in key]
+
+
+def test_shuffles_are_sparks_own_in_local_mode_too() -> None:
+    config = context_config(settings()) | session_config(settings())
+    assert config["spark.master"].startswith("local")
+    assert not [key for key in config if "shuffle" in key or "adaptive" in key]
+
+
+def test_how_much_memory_spark_takes_is_said_when_it_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def absent(_: SessionSettings) -> None:
+        raise StoreError("no Java here")
+
+    monkeypatch.setattr(session, "require_spark", absent)
+    chosen = settings()
+    with caplog.at_level("INFO"), pytest.raises(StoreError, match="no Java here"):
+        session._launch(chosen)
+    memory = context_config(chosen)["spark.driver.memory"]
+    assert re.fullmatch(rf"starting Spark \(local.*\) with {memory} …", caplog.messages[0])
 
 
 def test_the_jar_cache_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
