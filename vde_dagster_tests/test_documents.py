@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.spark import SessionSettings
+from vde_dagster.spark.session.settings import ICEBERG_PACKAGE, context_config
+
 ROOT = Path(__file__).parents[1]
 NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/[\w/.]*)`")
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -79,6 +82,17 @@ def test_this_package_is_installed_as_it_can_be_from_no_index() -> None:
     said = [(path.name, how) for path in texts for how in INSTALL.findall(path.read_text())]
     assert len(said) >= 4
     assert [one for one in said if not one[1].endswith(" @ git+URL")] == []
+
+
+def test_the_recipe_for_spark_has_the_package_and_the_extensions_that_views_need() -> None:
+    page = (ROOT / "docs" / "serve.md").read_text()
+    recipe = dict(re.findall(r"^(spark\.\S+) +(\S+)$", page, re.MULTILINE))
+    needed = context_config(
+        SessionSettings(catalog="served", state_url="sqlite:////vde.db", warehouse="file:///w")
+    )
+    assert recipe["spark.jars.packages"] == ICEBERG_PACKAGE
+    assert recipe["spark.sql.extensions"] == needed["spark.sql.extensions"]
+    assert "Give the model a kind with a table" in page
 
 
 @pytest.mark.parametrize("module", _examples())

@@ -60,3 +60,21 @@ def test_an_empty_folder_with_the_shared_state_changes_nothing_in_it(
         current = workspace.store.environments.get("prod")
         assert current is not None
         assert (current.version, len(current.entries)) == (1, 1)
+
+
+def test_what_removes_all_models_is_exit_code_2_until_it_is_meant(tmp_path: Path, vde: Vde) -> None:
+    own = {f"models/m{n}.sql": f"MODEL (name db.m{n}, kind FULL); SELECT 1 AS n" for n in range(3)}
+    folder = ProjectFolder(tmp_path / "shop", own)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    for path in own:
+        folder.remove(path)
+    folder.write("models/new.sql", "MODEL (name db.new, kind VIEW); SELECT 1 AS n")
+    for command in (("plan", "prod"), ("apply", "prod", "--yes")):
+        refused = vde(*command, "--project", folder.root)
+        assert refused.code == 2
+        assert "all 3 models of 'prod'" in refused.err
+        assert "--remove-models" in refused.err
+    meant = vde("plan", "prod", "--remove-models", "--project", folder.root, "--json")
+    assert meant.code == 0, meant.err
+    assert len(meant.json["views"]["dropped"]) == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +105,50 @@ def test_an_empty_backfill_makes_tables_without_rows_that_no_run_fills(
     run = workspace.plans.due("prod", now=at("2024-02-03T00:00"))
     workspace.apply(run)
     assert rows(workspace, "SELECT * FROM m.running") == [("2024-02-02", "19")]
+
+
+PARTS = "cron '@hourly', interval_unit day, allow_partials true, start '2024-01-01'"
+COUNTED = """
+    SELECT CAST(at AS DATE) AS day, CAST(date_trunc('DAY', at) AS TIMESTAMP) AS since,
+      CAST(COUNT(*) AS BIGINT) AS n
+    FROM raw.hours WHERE at BETWEEN @start_ts AND @end_ts GROUP BY ALL
+"""
+IN_PARTS = {
+    "instants": f"{PARTS}, kind INCREMENTAL_BY_TIME_RANGE (time_column since)",
+    "dates": f"{PARTS}, kind INCREMENTAL_BY_TIME_RANGE (time_column day)",
+    "looks_back": f"{PARTS}, kind INCREMENTAL_BY_TIME_RANGE (time_column day, lookback 1)",
+    "keys": f"{PARTS}, kind INCREMENTAL_BY_UNIQUE_KEY (unique_key day)",
+    "parts": f"{PARTS}, kind INCREMENTAL_BY_PARTITION, partitioned_by (day)",
+}
+
+
+def test_days_that_are_filled_in_parts_have_all_their_hours_and_so_have_their_children(
+    tmp_path: Path, open_workspace: Open
+) -> None:
+    """Each run once left the rows of the last hours alone: 10 and 12 where 24 is right."""
+    hours = [at("2024-01-01") + timedelta(hours=number) for number in range(96)]
+    folder = ProjectFolder(
+        tmp_path / "parts",
+        {
+            "seeds/hours.csv": "\n".join(["at", *(f"{hour:%Y-%m-%d %H:%M:%S}" for hour in hours)]),
+            "models/hours.sql": """
+                MODEL (name raw.hours, kind SEED (path '../seeds/hours.csv'),
+                  columns (at TIMESTAMP));
+            """,
+        },
+    )
+    for name, header in IN_PARTS.items():
+        child = f"SELECT day, since, n FROM m.{name} WHERE since BETWEEN @start_ts AND @end_ts"
+        folder.write(f"models/{name}.sql", f"MODEL (name m.{name}, {header});{COUNTED}")
+        folder.write(f"models/of_{name}.sql", f"MODEL (name m.of_{name}, {header});\n{child}")
+    workspace = open_workspace(folder)
+    workspace.apply(workspace.plan("prod", now=at("2024-01-02T10:30")))
+    expected = {10: [24, 10], 12: [24, 12], 24: [24, 24]}
+    for hour, counts in expected.items():
+        if hour != 10:
+            now = at("2024-01-02") + timedelta(hours=hour, minutes=30)
+            workspace.apply(workspace.plans.due("prod", now=now))
+        for name in IN_PARTS:
+            for model in (name, f"of_{name}"):
+                found = rows(workspace, f"SELECT n FROM m.{model} ORDER BY day")
+                assert found == [(str(count),) for count in counts], (model, hour)

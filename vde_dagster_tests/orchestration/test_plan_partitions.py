@@ -19,6 +19,7 @@ from vde_dagster.orchestration.location_refresh import shape_of
 from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages import plan_page
 from vde_dagster.orchestration.pages.plan_page import wait_for_applies
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.plan.plan import Plan
@@ -306,6 +307,33 @@ def test_a_plans_checks_start_no_spark_beside_an_apply(
     assert not wait_for_applies(workspace, most_seconds=0.0)
     workspace.store.leases.release(lease)
     assert wait_for_applies(workspace, most_seconds=0.0)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_plans_checks_wait_for_the_apply_and_say_so_where_it_does_not_end(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    def check(*_: object) -> tuple[bool, str, dict[str, object]]:
+        with store.database.reading() as conn:
+            ran.append(bool(store.leases.held(conn)))
+        return False, "right", {}
+
+    def wait(_: float) -> None:
+        if ends:
+            store.leases.release(lease)
+        else:
+            monkeypatch.setattr(plan_page.time, "monotonic", lambda: float("inf"))
+
+    store, ran = workspace.store, list[bool]()
+    plan = workspace.plan("prod")
+    lease = store.leases.acquire(environment_lease("dev"), "somebody")
+    monkeypatch.setattr(plan_page, "_tests", check)
+    monkeypatch.setattr(plan_page, "_queries", check)
+    monkeypatch.setattr(plan_page.time, "sleep", wait)
+    found = list(plan_page.checks_by_spark(workspace, plan, SHORT.plan_key, queries=True))
+    assert ran == ([False, False] if ends else [])
+    assert [one.passed for one in found] == [ends, ends]
+    assert all(ends or "not asked beside an apply" in str(one.description) for one in found)
 
 
 def test_an_environment_that_is_dropped_leaves_the_page_at_once(

@@ -20,6 +20,7 @@ from sqlalchemy.exc import OperationalError
 from vde_dagster.errors import StoreError
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
+from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 from vde_dagster.state.retention import Retention
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
@@ -89,6 +90,18 @@ def test_a_stopped_client_in_a_transaction_holds_nobody_up(url: str, store: Stat
             assert "LeaseLostError" in stopped.stdout.read()
         finally:
             os.kill(stopped.pid, signal.SIGCONT)
+
+
+def test_a_dead_clients_hold_ends_within_a_minute_by_default(url: str) -> None:
+    opened = StateStore.open(url)
+    with opened.database.reading() as conn:
+        said = [
+            conn.exec_driver_sql(f"SHOW {name}").scalar()
+            for name in ("idle_in_transaction_session_timeout", "lock_timeout", "tcp_user_timeout")
+        ]
+    opened.close()
+    assert said == ["30s", "10s", "30000"]
+    assert DEFAULT_TTL_SECONDS <= 60
 
 
 def test_every_connection_is_given_up_when_it_is_silent(store: StateStore) -> None:
