@@ -26,6 +26,7 @@ _COUNT = "count"
 _TOTALS = ("sum", "avg")
 _LITERAL = " literal"
 _TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
+_CHECKED = frozenset({"coalesce", "if", "mod", "nvl", "pmod"})
 _INSTANTS = ("timestamp", "timestamp_ltz", "timestamp_ntz")
 _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 
@@ -76,6 +77,8 @@ def note_arguments(binder: Binder, e: exp.Expr) -> None:
 
 
 def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
+    if name in _CHECKED:
+        binder.to_check.append(e)
     if name in spark_functions.CASTS and len(arguments) == 1:
         target = data_type(spark_functions.CASTS[name])
         assert target is not None

@@ -31,6 +31,7 @@ _APART = {
 _NUMBER_AND_TEXT = {"a number", "text"}
 _ZERO = re.compile(r"0*\.?0*(?:[eE]\d+)?(?:[LSYDF]|BD)?", re.IGNORECASE).fullmatch
 _NO_TOTAL = frozenset({"a date", "a boolean", "an array", "a map", "a struct"})
+_FIRST_OF = frozenset({"coalesce", "nvl"})
 _NO_CONDITION = _NO_TOTAL - {"a boolean"} | {"a number", "text", "a time"}
 _VARIABLE = re.compile(r"[\"']@(?:\{(\w+)\}|(\w+))[\"']")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -139,8 +140,19 @@ def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
     )
 
 
-def _division(e: exp.Binary) -> Finding | None:
-    divisor = e.expression.unnest()
+def _call(e: exp.Anonymous) -> Finding | None:
+    name = called(e)
+    if name in ("mod", "pmod"):
+        return _division(e, e.expressions[-1]) if len(e.expressions) == 2 else None
+    if name == "if":
+        return _mixed(e, "the branches of IF", e.expressions[1:])
+    if name in _FIRST_OF:
+        return _mixed(e, f"the values of {name.upper()}", e.expressions)
+    return _total(e)
+
+
+def _division(e: exp.Expr, by: exp.Expr) -> Finding | None:
+    divisor = by.unnest()
     if not (isinstance(divisor, exp.Literal) and not divisor.is_string and _ZERO(divisor.this)):
         return None
     return finding(
@@ -221,7 +233,7 @@ def _shown(e: exp.Expr) -> str:
 
 
 _CHECKS: dict[type, Callable[..., Finding | None]] = {
-    exp.Anonymous: _total,
+    exp.Anonymous: _call,
     exp.Between: lambda e: _apart(e, e.this, [e.args["low"], e.args["high"]]),
     exp.In: lambda e: _apart(e, e.this, [x for x in e.expressions if not isinstance(x, exp.Query)]),
     exp.Where: _condition,
@@ -229,7 +241,7 @@ _CHECKS: dict[type, Callable[..., Finding | None]] = {
     exp.Qualify: _condition,
     exp.Case: _branches,
     exp.Join: _crossed,
-    **dict.fromkeys(DIVISIONS, _division),
+    **dict.fromkeys(DIVISIONS, lambda e: _division(e, e.expression)),
     exp.Literal: _literal,
     **dict.fromkeys(COMPARISONS, _comparison),
 }
