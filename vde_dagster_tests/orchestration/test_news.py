@@ -325,6 +325,24 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     assert len(instance.get_runs()) == 1
 
 
+def test_an_audit_that_blocks_is_red_on_the_plan_and_on_the_day_that_it_rejected(
+    folder: ProjectFolder, outside: Workspace, engine: FakeSpark, instance: dg.DagsterInstance
+) -> None:
+    """As a plan is approved in Dagster; what the command line applies is told as that, above."""
+    plan = outside.plan("prod", author="anna")
+    instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
+    engine.failing_audits.add("db.daily")
+    with lend(outside):
+        job = run_job(folder, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
+    assert not job.success
+    version = next(one.table for one in plan.models if one.name.name == "daily")
+    assert version is not None
+    days = [f"{version.version}|2024-01-0{day}" for day in (1, 2, 3)]
+    assert reds(instance, "db/daily", days) == {days[0]}
+    assert reds(instance, "vde/apply", [plan.id]) == {plan.id}
+    assert outside.store.environments.get("prod") is None
+
+
 @pytest.mark.parametrize("how", ["command line", "dagster"])
 def test_a_day_that_fails_stays_failing_when_the_next_one_passes(
     folder: ProjectFolder,
