@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
@@ -21,6 +22,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import Report
 from vde_dagster.reports.environments import data_summary
 from vde_dagster.reports.plan import plan_report
+from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -121,3 +123,25 @@ def test_changes_of_data_are_summed_up_by_tables_and_rows(
         for new, back, added, removed in tables
     ]
     assert data_summary(changes) == said
+
+
+def test_a_table_that_a_rollback_brings_back_is_no_new_one(tmp_path: Path, vde: Vde) -> None:
+    text = "MODEL (name db.m, kind FULL); SELECT {} AS n"
+    folder = ProjectFolder(tmp_path / "shop", {"models/m.sql": text.format(1)})
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        folder.write("models/m.sql", text.format(2))
+        workspace.reload()
+        workspace.apply(workspace.plan("prod"))
+        workspace.environments.rollback("prod", 1)
+    shown = vde("history", "prod", "--project", folder.root).out
+    back, second, first = (
+        next(line for line in shown.splitlines() if line.split()[:1] == [str(version)])
+        for version in (3, 2, 1)
+    )
+    assert "1 earlier table" in back
+    assert "new table" not in back
+    assert "1 new table" in second
+    assert "1 new table" in first
+    told = vde("history", "prod", "--project", folder.root, "--json").json
+    assert '"back": true' in json.dumps(told)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.plan_page import waiting_plans
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
-from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
+from vde_dagster_tests.orchestration.conftest import load_catalog, partitions_of, run_job
 from vde_dagster_tests.orchestration.test_new_plan import refusal
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
@@ -428,6 +430,20 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
     assert page.asset_materialization is not None
     said = str(page.asset_materialization.metadata["published"].value)
     assert re.match(r"\*\*Published\*\* by ben on 2\d{3}-\d\d-\d\d \d\d:\d\d UTC, as \[", said)
+
+
+def test_what_waits_is_listed_with_its_age_and_what_it_computes(shop: ProjectFolder) -> None:
+    shop.edit(TOP, "customer, rank", "customer, revenue * 2 AS twice, rank")
+    with Workspace.open(shop.root) as workspace:
+        plan = workspace.plan("prod", author="anna")
+    assert plan.builds
+    catalog = load_catalog(shop)
+    for minutes, age in ((1, "UTC; "), (36, ", 36 minutes old"), (150, ", 2 hours old")):
+        read_at = plan.created_at + timedelta(minutes=minutes)
+        text = waiting_plans(replace(catalog, live=replace(catalog.live, read_at=read_at)))
+        assert "**1 plan waits for an approval:**" in text
+        assert age in text
+        assert "computes 1 model" in text
 
 
 def test_who_launches_a_run_stands_in_the_environments_history(
