@@ -234,6 +234,8 @@ LEFT_OUT = {
     "approx_count_distinct": "approx_count_distinct(i",
     "approx_percentile": "percentile_approx(d, 0.5",
     "approx_top_k": "approx_top_k(i",
+    "approx_top_k_accumulate": "approx_top_k_accumulate(i",
+    "approx_top_k_estimate": "approx_top_k_estimate(approx_top_k_accumulate(i)",
     "bround": "bround(d",
     "first": "first(i",
     "from_unixtime": "from_unixtime(k",
@@ -254,6 +256,7 @@ LEFT_OUT = {
     "nth_value": "nth_value(i, 2",
     "ntile": "ntile(",
     "overlay": "overlay(s, 'a', i",
+    "percentile": "percentile(i, 0.5",
     "regexp_extract": "regexp_extract(s, 'a(b)'",
     "regexp_extract_all": "regexp_extract_all(s, 'a(b)'",
     "regexp_instr": "regexp_instr(s, 'a(b)'",
@@ -290,6 +293,35 @@ def test_arguments_that_are_left_out_are_those_that_spark_takes(session: Any) ->
             plans.append(analysed(session, f"SELECT {call}){over} AS x FROM {rows}"))
         wrong += [f"{name}: {plan}" for plan in plans[1:] if not plans[0].sameResult(plan)]
     assert wrong == []
+
+
+NO_CONSTANT = """
+aes_encrypt aggregate approx_top_k_combine array_join array_sort assert_true btrim ceil
+convert_timezone current_time date_add datediff floor from_avro from_csv from_json from_protobuf
+from_xml kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
+kll_sketch_agg_double kll_sketch_agg_float levenshtein log lpad ltrim make_timestamp
+make_timestamp_ltz make_timestamp_ntz rand randn randstr range rpad rtrim schema_of_avro
+schema_of_csv schema_of_json schema_of_xml sequence shuffle to_avro to_csv to_date to_json
+to_protobuf to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_xml trim try_make_timestamp
+try_make_timestamp_ltz try_make_timestamp_ntz try_to_date try_to_time try_to_timestamp
+try_variant_get uniform uuid variant_get window
+"""
+"""Functions of which no constant stands for what is left out in every call.
+
+It is no value (options, a format, a function, a time zone), decides what is computed, is another
+for each type (`lpad`, which `without_defaults` knows), or of functions that have no version anyway.
+"""
+
+
+def test_every_argument_that_may_be_left_out_has_a_constant_or_none() -> None:
+    known = spark_functions
+    several = {
+        name
+        for name in {*known.names()} - known.ALIASES.keys() - known.OPERATORS - known.CATALOG
+        if sum(known.takes(name, count) for count in range(9)) > 1 and not known.takes(name, 16)
+    }
+    assert several - known.PARSED == known.DEFAULTS.keys() | {*NO_CONSTANT.split()}
+    assert not known.DEFAULTS.keys() & {*NO_CONSTANT.split()}
 
 
 def test_functions_take_as_many_arguments_as_spark_says(
