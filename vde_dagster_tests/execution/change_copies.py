@@ -209,7 +209,7 @@ def follow_everywhere(workspace: Workspace, *models: str) -> Counter[str | None]
         rows = copies.seen[last, model][1].total()
         assert workspace.query("prod", told).rows == ((rows,),)
         first = workspace.changes.read_arrow("prod", model, cursor="copy")
-        assert first.table.num_rows == rows
+        assert first.rows.num_rows == rows
         workspace.changes.acknowledge(first)
         assert workspace.changes.read("prod", model, cursor="copy").changes.method == "nothing"
     if workspace.settings.change_views:

@@ -27,7 +27,7 @@ from vde_dagster.lakehouse.maintenance.fsck import Finding, fsck
 from vde_dagster.lakehouse.maintenance.fsck_files import check_files
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.plugins.serve.app import make_app
-from vde_dagster_tests.execution.damage_search import asked, attack, place
+from vde_dagster_tests.execution.damage_search import asked, place
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.shops import opened, publish_twice, run
 
@@ -355,11 +355,6 @@ def test_a_finding_is_plain_json() -> None:
     finding = Finding("missing_manifest", "db.t", "a manifest", "restore it", "file:///m.avro")
     assert json.loads(json.dumps(finding.to_json()))["file"] == "file:///m.avro"
     assert DamagedFileError("the file", "file:///m", "is empty").exit_code == 1
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_random_damage_is_found_and_nothing_is_lost(tmp_path: Path, seed: int) -> None:
-    assert attack(tmp_path, seed, 3)
 
 
 def test_a_database_that_is_cut_within_a_page_is_damaged(shop: Shop, state: Path) -> None:
