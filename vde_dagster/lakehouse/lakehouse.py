@@ -46,6 +46,10 @@ class Lakehouse:
             store, catalog_name, self.warehouse, io_properties
         )
 
+    def now_ms(self) -> int:
+        """Return the time as Iceberg's metadata have it: milliseconds since 1970 (UTC)."""
+        return int(self.store.database.clock.now().timestamp() * 1000)
+
     def views_folder(self, publication_id: str) -> str:
         """Return the folder of the view metadata files that one publication writes."""
         return f"{self.warehouse}/_vde_views/{publication_id}"

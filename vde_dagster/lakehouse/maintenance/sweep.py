@@ -241,7 +241,7 @@ def change_own_table(
     if pointer is None:
         return False
     metadata = read_metadata(lakehouse.files, pointer, str(ref))
-    now_ms = int(run.store.database.clock.now().timestamp() * 1000)
+    now_ms = run.lakehouse.now_ms()
     updates = change(metadata)
     if not updates:
         return False

@@ -164,7 +164,7 @@ def change_table(
         if also is not None:
             store.database.run_transaction(work, name=name)
         return table.metadata
-    now_ms = int(store.database.clock.now().timestamp() * 1000)
+    now_ms = lakehouse.now_ms()
     changed = apply_updates(table.metadata, table.location, updates, now_ms)
     after = next_file(changed["location"], table.location)
     swap = Swap(ref, TABLE, table.location, after, updates=updates)

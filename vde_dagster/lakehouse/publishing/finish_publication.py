@@ -140,7 +140,7 @@ def _changes(
             if not keeps:
                 swaps.append(replace(swap, before=table.location, updates=updates))
                 continue
-            now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+            now_ms = lakehouse.now_ms()
             moved = apply_updates(table.metadata, table.location, updates, now_ms)
             after = next_file(moved["location"], table.location)
             swaps.append(Swap(swap.ref, TABLE, table.location, after, updates=updates))

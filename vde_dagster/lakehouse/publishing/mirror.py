@@ -210,7 +210,7 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
             mirror.drop(wanted.ref)
         return
     definition = from_text(ViewDefinition, wanted.definition)
-    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    now_ms = lakehouse.now_ms()
     after = new_view_metadata(definition, before, "", now_ms)
     after["properties"] = {**after["properties"], HASH: wanted.hash}
     mirror.write(wanted.ref, before, after)

@@ -58,7 +58,7 @@ class NewTable:
 
 def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
     """Make a table, in a transaction of its own; see `Lakehouse.create_table`."""
-    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    now_ms = lakehouse.now_ms()
     first = EmptyCommit.new(new.location) if new.branch is not None else None
     location, metadata = next_file(new.location, None), first_metadata(new, now_ms)
     files = []
@@ -93,7 +93,7 @@ def make_branch(
         if first is None:
             first = EmptyCommit.new(now["location"])
             lakehouse.files.write_all([(first.manifest_list, first.content())], "branch.make.file")
-        now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+        now_ms = lakehouse.now_ms()
         return first.updates(now, name, now_ms)
 
     metadata = change_at_last(lakehouse, ref, change, "branch.make")

@@ -159,7 +159,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
             differences(catalog, conn, one.views, (), one.environment.name)
             for one in publication.holding
         ]
-    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    now_ms = lakehouse.now_ms()
     publication_id = publication.environment.publication_id
     made = made_views(lakehouse, found, environment, publication_id, now_ms)
     moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)

@@ -364,7 +364,7 @@ def replace_views(
     changed = [*(ref_of(view) for view, _ in found.changed), *(ref for ref, _ in found.dropped)]
     if not changed:
         return (), taken
-    now_ms = int(store.database.clock.now().timestamp() * 1000)
+    now_ms = lakehouse.now_ms()
     publication_id = uuid.uuid4().hex
     made = made_views(lakehouse, found, environment.name, publication_id, now_ms)
     swaps = [item.swap for item in made]
