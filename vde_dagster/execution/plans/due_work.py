@@ -12,6 +12,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Environment,
+    production_first,
     protected_tables,
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -117,8 +118,8 @@ def showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
         UsageError: There is none.
     """
     names = warehouse.store.shown.environments_of(snapshot_id)
-    # Production first; what is dropped in between shows nothing any more.
-    for name in sorted(names, key=lambda name: (name != PRODUCTION, name)):
+    for name in sorted(names, key=production_first):
+        # What is dropped in between shows nothing any more.
         environment = warehouse.store.environments.get(name)
         if environment is not None and environment.frozen is None:
             return environment

@@ -39,7 +39,7 @@ from vde_dagster.orchestration.models.live import (
 )
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
-from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.environments.environment import production_first
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.loading.loader import with_variables
@@ -287,7 +287,7 @@ def _audits(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Audit what the environment shows whose status the checks have: production, if it can."""
     shown = [found.name for found in catalog.live.environments.values() if name in found.entries]
-    found = sorted(shown, key=lambda environment: (environment != PRODUCTION, environment))
+    found = sorted(shown, key=production_first)
     with as_failure():
         environment = workspace.store.environments.get(found[0]) if found else None
     if environment is None or name not in environment.entries:

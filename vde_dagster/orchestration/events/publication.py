@@ -27,7 +27,7 @@ from vde_dagster.orchestration.pages.environment_page import (
     ShownModel,
     environment_metadata,
 )
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, production_first
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 
@@ -158,5 +158,5 @@ def _decides(
     else:
         found = shown.entries_of([table.id])
         names = [name for name, entry in found if entry.name == snapshot.name]
-    first = min([*names, environment.name], key=lambda name: (name != PRODUCTION, name))
+    first = min([*names, environment.name], key=production_first)
     return first == environment.name

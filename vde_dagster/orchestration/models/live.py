@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
 from vde_dagster.execution.plans.gather_state import beside_production
-from vde_dagster.planning.environments.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    production_first,
+)
 from vde_dagster.planning.plan.assign_tables import TablesByContent, choose_table
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
 from vde_dagster.planning.plan.plan import Plan
@@ -210,7 +215,7 @@ def live_models(
         tables: Tables that environments refer to or that may serve the working copy, by id.
         approved: Plans that are being applied, or failed and wait to be tried again.
     """
-    ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
+    ordered = sorted(environments, key=lambda env: production_first(env.name))
     known = TablesByContent(tables.values())
     files = {
         name: (
@@ -299,7 +304,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     expired = set(store.environments.expired())
     environments = [one for one in store.environments.all() if one.name not in expired]
     stored = snapshots_of(store, environments)
-    ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
+    ordered = sorted(environments, key=lambda env: production_first(env.name))
     published = {
         name: stored[entry.snapshot_id]
         for environment in reversed(ordered)  # What production shows comes last, and stays.

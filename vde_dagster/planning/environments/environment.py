@@ -15,6 +15,11 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 PRODUCTION = "prod"
 
 
+def production_first(name: str) -> tuple[bool, str]:
+    """Return the key by which environments are sorted where production comes before others."""
+    return name != PRODUCTION, name
+
+
 @dataclass(frozen=True, slots=True)
 class ViewNames:
     """Names of an environment's views: `db.model` in production, else with its name.

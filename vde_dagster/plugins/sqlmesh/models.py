@@ -72,6 +72,7 @@ SeedKind = _kind("SeedKind", "SEED")
 EmbeddedKind = _kind("EmbeddedKind", "EMBEDDED")
 ExternalKind = _kind("ExternalKind", "EXTERNAL")
 ManagedKind = _kind("ManagedKind", "MANAGED")
+CustomKind = _kind("CustomKind", "CUSTOM")
 DbtCustomKind = _kind("DbtCustomKind", "DBT_CUSTOM")
 IncrementalByTimeRangeKind = _kind("IncrementalByTimeRangeKind", "INCREMENTAL_BY_TIME_RANGE")
 IncrementalByUniqueKeyKind = _kind("IncrementalByUniqueKeyKind", "INCREMENTAL_BY_UNIQUE_KEY")
@@ -79,12 +80,6 @@ IncrementalByPartitionKind = _kind("IncrementalByPartitionKind", "INCREMENTAL_BY
 IncrementalUnmanagedKind = _kind("IncrementalUnmanagedKind", "INCREMENTAL_UNMANAGED")
 SCDType2ByTimeKind = _kind("SCDType2ByTimeKind", "SCD_TYPE_2_BY_TIME")
 SCDType2ByColumnKind = _kind("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
-
-
-class CustomKind(ModelKind):
-    """The kind CUSTOM."""
-
-    NAME = "CUSTOM"
 
 
 class CustomMaterialization:
