@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.planning_scale import PUBLISH, write_project
+from benchmarks.planning_scale import OPEN, PUBLISH, write_project
 
 CONFIG = """
 gateways:
@@ -41,21 +41,13 @@ THEIR_STEPS = {
     "edited": THEIR_PLAN.format("'prod'") + "print(len(plan.missing_intervals))",
     "second": THEIR_PLAN.format("'dev', include_unmodified=True") + "print(len(c.models))",
 }
-OURS = """
-import sys
-from pathlib import Path
-from vde_dagster.execution.workspace import Workspace
-from vde_dagster.sql.trees import collect_rarely
-collect_rarely()
-ws = Workspace.open(Path('.'))
-"""
 OUR_STEPS = {
-    "cold": OURS + "print(len(ws.snapshots()))",
-    "warm": OURS + "print(len(ws.snapshots()))",
-    "publish": OURS + PUBLISH,
-    "unchanged": OURS + "print(len(ws.plan('prod').builds))",
-    "edited": OURS + "print(len(ws.plan('prod').builds))",
-    "second": OURS + "print(len(ws.plan('dev').views.created))",
+    "cold": OPEN + "print(len(ws.snapshots()))",
+    "warm": OPEN + "print(len(ws.snapshots()))",
+    "publish": PUBLISH,
+    "unchanged": OPEN + "print(len(ws.plan('prod').builds))",
+    "edited": OPEN + "print(len(ws.plan('prod').builds))",
+    "second": OPEN + "print(len(ws.plan('dev').views.created))",
 }
 TITLES = {
     "cold": "load, no cache",
