@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from vde_dagster.lakehouse.maintenance.fsck import Finding, fsck
 from vde_dagster.lakehouse.maintenance.fsck_files import check_files
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.plugins.serve.app import make_app
-from vde_dagster_tests.execution.damage_search import asked, place
+from vde_dagster_tests.execution.damage_search import asked, attack, place
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.shops import opened, publish_twice, run
 
@@ -357,6 +358,11 @@ def test_a_finding_is_plain_json() -> None:
     assert DamagedFileError("the file", "file:///m", "is empty").exit_code == 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_random_damage_is_found_and_nothing_is_lost(tmp_path: Path, seed: int) -> None:
+    assert attack(tmp_path, seed, 3)
+
+
 def test_a_database_that_is_cut_within_a_page_is_damaged(shop: Shop, state: Path) -> None:
     for beside in state.parent.glob("vde.db-*"):
         beside.unlink()
@@ -388,20 +394,69 @@ def test_a_folder_in_place_of_a_file_is_named(shop: Shop) -> None:
     assert "cannot be read (Is a directory)" in found.detail
 
 
-def test_a_flipped_key_of_metadata_is_damage(shop: Shop) -> None:
-    file, _ = shop.files["table metadata"]
+def _rename(name: str, other: str) -> Callable[[Any], None]:
+    def change(part: Any) -> None:
+        part[other] = part.pop(name)
+
+    return change
+
+
+FLIPS: dict[str, tuple[str, Callable[[Any], None], str]] = {
+    "the id of a snapshot": (
+        "table metadata",
+        lambda read: _rename("snapshot-id", "snapshot-ie")(read["snapshots"][0]),
+        "is not Iceberg metadata",
+    ),
+    "the name of a column": (
+        "view metadata",
+        lambda read: _rename("name", "namf")(read["schemas"][0]["fields"][0]),
+        "is not Iceberg metadata",
+    ),
+    "the current version": (
+        "view metadata",
+        lambda read: read.update({"current-version-id": 5}),
+        "is not Iceberg metadata",
+    ),
+    "the current schema": (
+        "table metadata",
+        lambda read: read.update({"current-schema-id": 5}),
+        "is not Iceberg metadata",
+    ),
+    **{
+        f"a type in {file}": (
+            file,
+            lambda read: read["schemas"][0]["fields"][0].update({"type": "inu"}),
+            "Iceberg has no type 'inu'",
+        )
+        for file in ("table metadata", "view metadata")
+    },
+    "a nested type": (
+        "table metadata",
+        lambda read: read["schemas"][0]["fields"][0].update(
+            {"type": {"type": "list", "element": "lonf", "element-id": 9}}
+        ),
+        "Iceberg has no type 'lonf'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FLIPS)
+def test_flipped_bits_in_metadata_are_damage(shop: Shop, what: str) -> None:
+    of, change, said = FLIPS[what]
+    file, _ = shop.files[of]
     whole = file.read_bytes()
-    parsed = json.loads(whole)
-    parsed["snapshots"][0]["snapshot-ie"] = parsed["snapshots"][0].pop("snapshot-id")
+    change(parsed := json.loads(whole))
     file.write_text(json.dumps(parsed))
     try:
         with opened(shop.folder) as workspace:
-            found = {one.file for one in workspace.maintenance.fsck() if one.is_damage}
-            with pytest.raises(DamagedFileError, match="is not Iceberg metadata"):
-                workspace.environments.rollback("prod", 1, dry_run=True)
+            (found,) = [one for one in workspace.maintenance.fsck() if one.is_damage]
+            if of == "table metadata":
+                with pytest.raises(DamagedFileError, match=re.escape(said)):
+                    workspace.environments.rollback("prod", 1, dry_run=True)
     finally:
         file.write_bytes(whole)
-    assert found == {f"file://{file}"}
+    assert found.file == f"file://{file}"
+    assert said in found.detail
 
 
 def test_there_are_at_least_26_kinds_of_damage() -> None:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import gzip
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,13 +80,13 @@ class MetadataFiles:
         except (ValueError, EOFError, OSError, zlib.error) as error:
             damage = f"is damaged ({error})" if data else "is empty"
             raise DamagedFileError("the metadata file", location, damage) from error
-        if (
-            not isinstance(parsed, dict)
-            or not parsed.keys() >= (_VIEWS if "view-uuid" in parsed else _TABLES)
-            or not all("snapshot-id" in one for one in parsed.get("snapshots", ()))
-        ):
-            raise DamagedFileError("the metadata file", location, "is not Iceberg metadata")
-        return parsed
+        try:
+            flaw = _flaw(parsed)
+        except (KeyError, TypeError, AttributeError):
+            flaw = "is not Iceberg metadata"
+        if flaw:
+            raise DamagedFileError("the metadata file", location, flaw)
+        return parsed  # type: ignore[no-any-return]
 
     def read_whole(self, location: str, what: str) -> bytes:
         """Read a file that has to be there."""
@@ -332,10 +333,49 @@ def place_of(location: str) -> str:
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 
 
+def _flaw(metadata: Any) -> str | None:
+    """Say what is wrong with metadata that readers of one part would come upon as their own error.
+
+    Raises:
+        KeyError, TypeError, AttributeError: Something is missing, or of another form.
+    """
+    schemas = {schema["schema-id"]: schema["fields"] for schema in metadata["schemas"]}
+    if "view-uuid" in metadata:
+        versions = {one["version-id"]: one["schema-id"] for one in metadata["versions"]}
+        current, needed = versions[metadata["current-version-id"]], _VIEWS
+    else:
+        current, needed = metadata["current-schema-id"], _TABLES
+    if current not in schemas or not metadata.keys() >= needed:
+        return "is not Iceberg metadata"
+    if not all("snapshot-id" in one for one in metadata.get("snapshots", ())):
+        return "is not Iceberg metadata"
+    unknown = [kind for fields in schemas.values() for kind in _unknown_types(fields)]
+    return f"is damaged (Iceberg has no type '{unknown[0]}')" if unknown else None
+
+
+def _unknown_types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the names of types of (nested) columns that Iceberg does not have."""
+    for field in fields:
+        _, kind = field["name"], field["type"]
+        if isinstance(kind, str):
+            if not _TYPE.fullmatch(kind):
+                yield kind
+        elif kind["type"] == "struct":
+            yield from _unknown_types(kind["fields"])
+        else:
+            parts = ("key", "value") if kind["type"] == "map" else ("element",)
+            yield from _unknown_types({"name": part, "type": kind[part]} for part in parts)
+
+
 _EVERY = frozenset({"format-version", "location"})
-_TABLES = _EVERY | {"table-uuid", "last-updated-ms", "schemas", "current-schema-id"}
-_VIEWS = _EVERY | {"view-uuid", "versions", "current-version-id", "schemas"}
+_TABLES = _EVERY | {"table-uuid", "last-updated-ms"}
+_VIEWS = _EVERY | {"view-uuid"}
 """The fields that metadata of a table, and of a view, has at least."""
+_TYPE = re.compile(
+    r"boolean|int|long|float|double|date|time|timestamp(tz)?(_ns)?|string|uuid|binary|variant"
+    r"|unknown|decimal\(\d+, *\d+\)|fixed\[\d+\]|geometry(\(.*\))?|geography(\(.*\))?"
+)
+"""The primitive types of https://iceberg.apache.org/spec/#primitive-types."""
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:
