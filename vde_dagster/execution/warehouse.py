@@ -82,13 +82,12 @@ class Warehouse:
         """
         from vde_dagster.project.loading.loader import load_project, no_models
 
-        try:
-            project = load_project(self.root, parsed=self.parsed)
-            if not project.models:
-                raise no_models(project.settings)
-            return project
-        except ProjectError as error:
-            raise _all_mistakes(self.root, error) from None
+        project = load_project(self.root, strict=False, parsed=self.parsed)
+        if project.problems:
+            raise _all_mistakes(project, self.parsed)
+        if not project.models:
+            raise no_models(project.settings)
+        return project
 
     @property
     def readable_project(self) -> Project:
@@ -265,17 +264,13 @@ def current_user() -> str:
         return "unknown"
 
 
-def _all_mistakes(root: Path, found: ProjectError) -> ProjectError:
-    """Return one error with those that were found and those in files that can be read."""
+def _all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
+    """Return one error with the mistakes of a project's files, and those in what can be read."""
     from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
-    from vde_dagster.project.loading.loader import load_project
-    from vde_dagster.sql.trees import ParsedQueries
 
+    models, found = _understood(project), list(project.problems)
     try:
-        parsed = ParsedQueries()
-        project = load_project(root, strict=False, parsed=parsed)
-        models = _understood(project)
         build_snapshots(
             models,
             lambda name: (),  # The state is not opened for this: any table may be there.
@@ -286,10 +281,9 @@ def _all_mistakes(root: Path, found: ProjectError) -> ProjectError:
             more=lambda known: mistakes_in_tests(project.tests, models, known),
         )
     except ProjectError as error:
-        known = {str(mistake) for mistake in found.mistakes}
-        more = [mistake for mistake in error.mistakes if str(mistake) not in known]
-        return ProjectError.of(in_order([*found.mistakes, *more]))
-    return ProjectError.of(in_order(found.mistakes))
+        known = {str(mistake) for mistake in found}
+        found += (mistake for mistake in error.mistakes if str(mistake) not in known)
+    return ProjectError.of(in_order(found))
 
 
 def _understood(project: Project) -> dict[ModelName, Model]:
