@@ -185,7 +185,7 @@ class Auditor:
         def chosen(audit: Audit) -> bool:
             return self.order.is_late(snapshot.name, audit.reads) is late
 
-        for audit, task in self.tasks.audits(snapshot, table, interval, branch, chosen):
+        for audit, task in self.tasks.audits().of(snapshot, table, interval, branch, chosen):
             result = self.warehouse.engine().audit(task)
             self.warehouse.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.engine_tasks import AuditTask, FillTask
@@ -144,51 +145,10 @@ class PlanTasks:
             if model.table is not None and model.table.id == table.id and model.intervals
         )
 
-    def audits(
-        self,
-        snapshot: Snapshot,
-        table: PhysicalTable | None,
-        interval: Interval,
-        branch: str | None,
-        chosen: Callable[[Audit], bool] = lambda audit: True,
-    ) -> Iterator[tuple[Audit, AuditTask]]:
-        """Make the tasks that audit a range of a model's table, or the query of a view.
-
-        Where an audit names the model itself, it reads the same branch.
-
-        Args:
-            branch: The branch to read, or None for the table's own.
-        """
-        resolver = self._resolver()
-        if table is not None and branch is not None:
-            resolver = replace(resolver, branches={**resolver.branches, table.id: branch})
-        time_type = None
-        if table is None:
-            rows = relation(snapshot.name, resolver, self.catalog) or ""
-        else:
-            time_type = _time_type(snapshot, table)
-            entry = resolver.entries.get(snapshot.name)
-            if entry is not None and entry.held is not None:
-                binding = resolver.resolve(snapshot.name)
-            else:
-                branch = branch or table.branch
-                binding = Binding(snapshot, table, column_map(snapshot, table), branch)
-            rows = select_physical(binding, self.catalog)
-        # What a model's queries need of their session its audits may need, too.
-        named = table.ref if table is not None else resolver.views.ref(snapshot.name)
-        before = render_statements(
-            tuple(filter(only_of_session, snapshot.model.pre_statements)),
-            relations(resolver, self.catalog, interval, self.plan.created_at),
-            named.quoted(self.catalog),
-            interval,
-            self.plan.created_at,
-        )
-        for audit in filter(chosen, snapshot.model.audits):
-            query = render_audit(audit, snapshot, rows, resolver, self.catalog, interval, time_type)
-            task = AuditTask(
-                self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval, before
-            )
-            yield audit, task
+    def audits(self) -> AuditTasks:
+        """Return the tasks that audit what the plan has made so far."""
+        plan = self.plan
+        return AuditTasks(plan.id, plan.created_at, self._resolver(), self.catalog)
 
     def latest_slot(self, snapshot: Snapshot) -> Interval:
         """Return the slot of a model's cron that was the latest when the plan was made."""
@@ -210,6 +170,75 @@ class PlanTasks:
     def _resolver(self) -> Resolver:
         tables = {**self.target.tables, **self.written.tables}
         return replace(self.target, branches=self.written.branches, tables=tables)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTasks:
+    """Makes the tasks of audits.
+
+    Args:
+        run_id: The plan's id, or that of audits by themselves.
+        now: The instant that queries call now (UTC).
+    """
+
+    run_id: str
+    now: datetime
+    resolver: Resolver
+    catalog: str
+
+    def of(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        interval: Interval,
+        branch: str | None = None,
+        chosen: Callable[[Audit], bool] = lambda audit: True,
+    ) -> Iterator[tuple[Audit, AuditTask]]:
+        """Make the tasks that audit a range of a model's table, or the query of a view.
+
+        Where an audit names the model itself, it reads the same branch.
+
+        Args:
+            branch: The branch to read, or None for the table's own.
+        """
+        resolver, catalog = self.resolver, self.catalog
+        if table is not None and branch is not None:
+            resolver = replace(resolver, branches={**resolver.branches, table.id: branch})
+        time_type = None
+        if table is None:
+            rows = relation(snapshot.name, resolver, catalog) or ""
+        else:
+            time_type = _time_type(snapshot, table)
+            entry = resolver.entries.get(snapshot.name)
+            if entry is not None and entry.held is not None:
+                binding = resolver.resolve(snapshot.name)
+            else:
+                branch = branch or table.branch
+                binding = Binding(snapshot, table, column_map(snapshot, table), branch)
+            rows = select_physical(binding, catalog)
+        # What a model's queries need of their session its audits may need, too.
+        named = table.ref if table is not None else resolver.views.ref(snapshot.name)
+        before = render_statements(
+            tuple(filter(only_of_session, snapshot.model.pre_statements)),
+            relations(resolver, catalog, interval, self.now),
+            named.quoted(catalog),
+            interval,
+            self.now,
+        )
+        for audit in filter(chosen, snapshot.model.audits):
+            query = render_audit(audit, snapshot, rows, resolver, catalog, interval, time_type)
+            yield (
+                audit,
+                AuditTask(
+                    self.run_id,
+                    snapshot.name,
+                    audit.label,
+                    query,
+                    audit.blocking,
+                    interval,
+                    before,
+                ),
+            )
 
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
-from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
+from vde_dagster.execution.apply.plan_tasks import AuditTasks
 from vde_dagster.execution.apply.worker_pool import run_graph
 from vde_dagster.execution.pinned_reads import with_held
-from vde_dagster.execution.plans.make_plans import Plans
+from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.engine_tasks import AuditResult
-from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit
 from vde_dagster.project.selection import select
 from vde_dagster.state.plans.audits import AuditRun
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from vde_dagster.execution.warehouse import Warehouse
 
 
@@ -57,58 +57,51 @@ class AuditReport:
         return any(result.audit.blocking for result in self.failed)
 
 
-@dataclass
-class EnvironmentAudit:
-    """Audits one environment, by patterns of models and labels of audits."""
+def audit_environment(
+    warehouse: Warehouse,
+    environment: str,
+    patterns: Sequence[str],
+    labels: Collection[str] | None,
+) -> AuditReport:
+    """Run the audits of what an environment shows, and keep what they find.
 
-    warehouse: Warehouse
-    environment: str
-    patterns: Sequence[str] = ()
-    labels: Collection[str] | None = None
+    Args:
+        patterns: Patterns of models; all where there are none.
+        labels: Only these audits, by their labels; None for all.
+    """
+    store, shown = warehouse.store, named_environment(warehouse, environment)
+    run = AuditRun(f"audit-{shown.name}-{uuid.uuid4().hex[:10]}", shown.name, shown.version)
+    state = complete_state(store, shown, None, ())
+    resolver = with_held(warehouse, state.resolver(shown))
+    now = store.database.clock.now()
+    tasks = AuditTasks(run.id, now, resolver, warehouse.settings.catalog)
+    entries = shown.entries
+    snapshots = in_order({name: state.snapshots[one.snapshot_id] for name, one in entries.items()})
+    tables = {name: state.tables[one.table_id] for name, one in entries.items() if one.table_id}
+    models = {name: snapshot.model for name, snapshot in snapshots.items()}
+    chosen = select(models, patterns, warehouse.changed_files)
+    work = {
+        name: _ranges(snapshot, tables.get(name), now)
+        for name, snapshot in snapshots.items()
+        if name in chosen
+        and snapshot.model.audits
+        and (name in tables or snapshot.model.kind.is_audited)
+    }
+    found: dict[ModelName, list[AuditedRange]] = {name: [] for name in work}
 
-    def __post_init__(self) -> None:
-        plan = Plans(self.warehouse).as_published(self.environment)
-        self.run_id = f"audit-{self.environment}-{uuid.uuid4().hex[:10]}"
-        self._plan = replace(plan, id=self.run_id)
-        self._tasks = PlanTasks(
-            self._plan, self._resolver(self._plan), Written(), self.warehouse.settings.catalog
-        )
+    def audit(name: ModelName) -> None:
+        table = tables.get(name)
+        for interval in work[name]:
+            for one, task in tasks.of(snapshots[name], table, interval):
+                if labels is None or one.label in labels:
+                    result = warehouse.engine().audit(task)
+                    store.audits.save(task, table.id if table else None, result, run=run)
+                    found[name].append(AuditedRange(name, one, interval, result))
 
-    def run(self, stop: threading.Event) -> AuditReport:
-        """Run the audits, and keep what they find; see `Environments.audit`."""
-        plan, store = self._plan, self.warehouse.store
-        run = AuditRun(self.run_id, self.environment, plan.base_version)
-        target = plan.target
-        snapshots = {one.name: target[one.name] for one in plan.models if one.name in target}
-        chosen = select(
-            {name: found.model for name, found in snapshots.items()},
-            self.patterns,
-            self.warehouse.changed_files,
-        )
-        work = {
-            name: ranges
-            for name, found in snapshots.items()
-            if name in chosen and found.model.audits and (ranges := self._ranges(name)) is not None
-        }
-        found: dict[ModelName, list[AuditedRange]] = {name: [] for name in work}
-
-        def audit(name: ModelName) -> None:
-            table = self._table(name)
-            for interval in work[name]:
-                tasks = self._tasks.audits(snapshots[name], table, interval, None)
-                for one, task in tasks:
-                    if self.labels is None or one.label in self.labels:
-                        result = self.warehouse.engine().audit(task)
-                        store.audits.save(task, table.id if table else None, result, run=run)
-                        found[name].append(AuditedRange(name, one, interval, result))
-
+    graph: dict[ModelName, set[ModelName]] = {name: set() for name in work}
+    with warehouse.stoppable(run.id) as stop:
         try:
-            ended = run_graph(
-                {name: set() for name in work},
-                audit,
-                threads=self.warehouse.settings.concurrency,
-                stop=stop,
-            )
+            ended = run_graph(graph, audit, threads=warehouse.settings.concurrency, stop=stop)
         finally:
             if any(found.values()):
                 store.audits.finish(run)
@@ -116,37 +109,16 @@ class EnvironmentAudit:
             raise ExecutionError(f"{name}: its audits could not be run: {error}") from error
         if stop.is_set():
             raise ExecutionError("the audits were cancelled", hint="what they found is kept")
-        results = []
-        for items in found.values():
-            labels = list(dict.fromkeys(item.audit.label for item in items))
-            results += sorted(items, key=lambda i: (labels.index(i.audit.label), i.interval))
-        return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
+    results = []
+    for items in found.values():
+        labelled = list(dict.fromkeys(item.audit.label for item in items))
+        results += sorted(items, key=lambda i: (labelled.index(i.audit.label), i.interval))
+    return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
 
-    def _ranges(self, name: ModelName) -> list[Interval] | None:
-        """Return the ranges of a model to audit; None when it has no rows of its own."""
-        snapshot, table = self._plan.target[name], self._table(name)
-        if table is None:
-            kind = snapshot.model.kind
-            return [self._tasks.latest_slot(snapshot)] if kind.is_audited else None
-        ranges = list(table.intervals)
-        # Audits of a table that is made whole look at all of it, whichever slot it was made for.
-        return ranges if snapshot.is_incremental else ranges[-1:]
 
-    def _table(self, name: ModelName) -> PhysicalTable | None:
-        table_id = self._plan.entries[name].table_id
-        return self._tasks.target.tables[table_id] if table_id is not None else None
-
-    def _resolver(self, plan: Plan) -> Resolver:
-        """Resolve names in what is shown, with the earlier states that the environment holds."""
-        store = self.warehouse.store
-        ids = {entry.table_id for entry in plan.entries.values() if entry.table_id}
-        shown = named_environment(self.warehouse, plan.environment)
-        entries = {
-            name: replace(entry, held=shown.held.get(entry.table_id or ""))
-            for name, entry in plan.entries.items()
-        }
-        views = shown.views
-        resolver = replace(plan, entries=entries).resolver(
-            store.tables.load(sorted(ids)), suffix=views.suffix, mode=views.mode
-        )
-        return with_held(self.warehouse, resolver)
+def _ranges(snapshot: Snapshot, table: PhysicalTable | None, now: datetime) -> Sequence[Interval]:
+    """Return the ranges to audit: of a table that is made whole the last stands for all."""
+    if table is None:
+        return [snapshot.cadence.latest_slot(now)]
+    ranges = table.intervals.ranges
+    return ranges if snapshot.is_incremental else ranges[-1:]

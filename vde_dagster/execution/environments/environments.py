@@ -205,11 +205,9 @@ class Environments:
             UsageError: There is no such environment, or a pattern matches nothing.
             ExecutionError: Spark failed, or the work was cancelled.
         """
-        from vde_dagster.execution.environments.audit_environment import EnvironmentAudit
+        from vde_dagster.execution.environments.audit_environment import audit_environment
 
-        work = EnvironmentAudit(self.warehouse, environment_name(environment), select, labels)
-        with self.warehouse.stoppable(work.run_id) as stop:
-            return work.run(stop)
+        return audit_environment(self.warehouse, environment_name(environment), select, labels)
 
     def drop(self, environment: str) -> None:
         """Let an environment expire now; the janitor drops its views and what only it used.

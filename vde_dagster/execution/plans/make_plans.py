@@ -152,14 +152,6 @@ class Plans:
         made = self._published(environment, options, save=save, ticks=True, of=of)
         return self._kept(*made, save=save, at_once=at_once)
 
-    def as_published(self, environment: str) -> Plan:
-        """Plan a run of an environment, frozen ones included, only to look at it.
-
-        Raises:
-            UsageError: There is no such environment.
-        """
-        return self._published(environment, NOTHING_SAID, save=False, only_read=True)[0]
-
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
         """Plan to fill ranges of the table that serves a stored snapshot, and store the plan.
 
@@ -307,22 +299,19 @@ class Plans:
         *,
         save: bool,
         ticks: bool = False,
-        only_read: bool = False,
         of: Sequence[str] = (),
     ) -> tuple[Plan, Set[str]]:
         """Plan what is due in an environment; return the plan and the ids of held snapshots.
 
         Args:
             ticks: Whether it is a run by the clock, and fills again what models ask for.
-            only_read: Whether it is only looked at; what is frozen has plans of no other use.
             of: Patterns of models; where names alone decide, no others are read but what these are
                 made of.
         """
         warehouse, store = self.warehouse, self.warehouse.store
         current = named_environment(warehouse, environment)
-        if not only_read:
-            store.project.require_own()
-            require_changeable(environment, current.frozen)
+        store.project.require_own()
+        require_changeable(environment, current.frozen)
         named = select_by_name(current.entries, of)
         among = None if named is None else what_decides(store, current, named)
         state = gather_state(store, environment, None, stored_builder(warehouse), among)
