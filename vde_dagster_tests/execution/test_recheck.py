@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import AuditFailedError
-from vde_dagster.execution.apply import fill_table
-from vde_dagster.execution.apply.fill_range import Auditor
+from vde_dagster.execution.apply.fill_range import Auditor, RangeFiller
 from vde_dagster_tests.execution.crash_world import FILES, World, apply_again, apply_stored
 from vde_dagster_tests.execution.look import look
 from vde_dagster_tests.faults import ProcessKilled
@@ -91,13 +90,13 @@ def test_rows_left_by_a_dead_process_are_audited_before_they_are_used(
 def test_without_the_second_audit_refused_rows_would_be_published(
     command: str, empty_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recover, audit = fill_table.recover, Auditor.audit
+    recover, audit = RangeFiller.recover, Auditor.audit
     recovering = []
 
-    def noted(*arguments: Any) -> Any:
+    def noted(*arguments: Any, **named: Any) -> Any:
         recovering.append(True)
         try:
-            return recover(*arguments)
+            return recover(*arguments, **named)
         finally:
             recovering.pop()
 
@@ -105,7 +104,7 @@ def test_without_the_second_audit_refused_rows_would_be_published(
         if not recovering:
             audit(self, *arguments)
 
-    monkeypatch.setattr(fill_table, "recover", noted)
+    monkeypatch.setattr(RangeFiller, "recover", noted)
     monkeypatch.setattr(Auditor, "audit", skipped)
     with world_of(command, empty_database) as world:
         before = look(world.url).visible()

@@ -152,23 +152,21 @@ class Applier:
             if model.table is not None
             for part in parts_of_units(plan.snapshot_of(model), model.intervals)
         )
-        catalog = self.warehouse.settings.catalog
         sets: Mapping[str, tuple[Columns, ...]] = {}
         lacks: Mapping[str, ParentGaps] = {}
         if plan.builds:
-            sets = digest_sets(plan, target, catalog)
+            sets = digest_sets(plan, target, self.warehouse.settings.catalog)
             known = with_tables(plan, self.warehouse.store.tables.load(plan.tables))
             lacks = parent_gaps(known, self.warehouse.settings.start_time)
-        tasks = PlanTasks(plan, target, Written(), catalog, sets, lacks)
+        tasks = PlanTasks(plan, target, Written(), self.warehouse, sets, lacks)
         filler = TableFiller(
             tasks,
-            self.warehouse,
+            self._events.put,
+            audits_of(plan),
             leases,
             lease.token,
-            self._events.put,
             self.stop,
             Slots(self.concurrency),
-            audits_of(plan),
         )
         self._fill(plan, filler)
         filler.evolve_layouts()

@@ -26,16 +26,69 @@ from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.missing_intervals import left_to_fill
-from vde_dagster.planning.plan.plan import PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.dag import AuditOrder
 from vde_dagster.project.model import Audit
 
 
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """Runs and records the audits of one plan's models; called from several threads."""
+
+    tasks: PlanTasks
+    emit: Callable[[Event], None]
+    order: AuditOrder
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """The warehouse that the plan is applied to."""
+        return self.tasks.warehouse
+
+    def audit(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        interval: Interval,
+        branch: str | None,
+        *,
+        late: bool = False,
+    ) -> None:
+        """Run a model's audits on one range of its table, or on the query of a view.
+
+        Args:
+            branch: The branch that has the range, or None for the table's own.
+            late: Whether it is the turn of the late ones, see `AuditOrder`, and not of all others.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows; the others have run all the same.
+        """
+        found: list[FailedAudit] = []
+
+        def chosen(audit: Audit) -> bool:
+            return self.order.is_late(snapshot.name, audit.reads) is late
+
+        for audit, task in self.tasks.audits().of(snapshot, table, interval, branch, chosen):
+            result = self.warehouse.engine().audit(task)
+            self.warehouse.store.audits.save(task, table.id if table else None, result)
+            self.emit(AuditFinished(snapshot, table, audit, interval, result))
+            if result.failed_rows and audit.blocking:
+                sample = result.sample[:SHOWN_ROWS]
+                found.append(FailedAudit(audit.label, result.failed_rows, sample))
+        if found:
+            failures = ", ".join(f"{one.audit} found {one.rows} rows" for one in found)
+            raised = AuditFailedError(
+                f"{snapshot.name}, {interval.text}: {failures}",
+                hint="the failing rows are kept with the plan",
+            )
+            raised.audits = tuple(found)
+            raise raised
+
+
 @dataclass
 class RangeFiller:
-    """Fills ranges of one model's table.
+    """Fills ranges of one model's table, in the order of these methods.
 
     Args:
         filler: The definition that fills the table.
@@ -48,9 +101,80 @@ class RangeFiller:
     filler: Snapshot
     target: Target
     table: PhysicalTable
-    left: int
+    left: int = 0
     _landing: threading.Lock = field(default_factory=threading.Lock)
     _unsure: bool = False
+
+    def skip(self, missing: IntervalSet) -> bool:
+        """Let slots count as filled when nothing that the model reads has changed; say so."""
+        found = self._skipping.nothing_new(self.filler, self.table)
+        if found is None:
+            return False
+        last, facts = found
+        assert facts.skipped is not None
+        result = FillResult(last.rows, facts.skipped.commit, None)
+        for interval in missing:
+            self.target.record_skipped(interval, last.rows, facts)
+            self._tell(interval, result, skipped=facts.skipped)
+        return True
+
+    def recover(self, left: LeftOver, missing: IntervalSet, *, again: bool) -> IntervalSet:
+        """Take over ranges that were committed but not recorded, after auditing them again.
+
+        A process that died between Iceberg's commit and the state's leaves such ranges. Rows
+        that are not asked for or fail a blocking audit are taken off the branch.
+
+        Args:
+            again: Whether the plan fills ranges that were filled before it.
+
+        Returns:
+            What is recorded as filled; a part of a unit may have gone on since (UTC).
+        """
+        tasks, target, table = self.auditor.tasks, self.target, self.target.table
+        longer = table.parts_of_longer(self.snapshot.cadence.unit)
+        taken = IntervalSet()
+        good: int | None = None
+        for commit, fill in left.commits.items():
+            if commit in left.snapshot_ids:
+                good = commit
+                continue
+            if fill is None:
+                continue
+            # The table's id is never used again, so whoever's plan it was, the definition is ours.
+            ours = fill.table_id == table.id and (
+                fill.plan_id == tasks.plan.id or not (target.waits or again)
+            )
+            if not (ours and (missing - longer).contains(fill.interval)):
+                break
+            self._show()
+            try:
+                self.auditor.audit(self.snapshot, table, fill.interval, target.branch)
+            except AuditFailedError:
+                break
+            taken = taken | IntervalSet((fill.interval,))
+            result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
+            # What it read and wrote died with the process: no later run may build on a guess of it.
+            last = not left_to_fill(self.snapshot, missing, taken)
+            target.record(fill.interval, result, tasks.made_without(table), last=last)
+            self._show()
+            self._tell(fill.interval, result, recovered=True)
+            good = commit
+        if left.commits and [*left.commits][-1] != good:
+            target.reset(good)
+            if good is None:
+                tasks.written.drop_branch(table.id)
+        return taken
+
+    def record_empty(self, missing: IntervalSet) -> None:
+        """Let ranges count as filled without rows."""
+        if not self.table.created:
+            slot = self.auditor.tasks.latest_slot(self.snapshot)
+            self._make(self.auditor.tasks.fill(self.filler, self.table, slot, None))
+        facts = self.auditor.tasks.made_without(self.table)
+        for interval in missing:
+            result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
+            self.target.record(interval, result, facts, last=True)
+            self._tell(interval, result)
 
     def make_table(self, interval: Interval) -> None:
         """Make the table before several ranges of it are filled, with the types of one of them."""
@@ -124,8 +248,7 @@ class RangeFiller:
             self._unsure = False
 
     def _make(self, task: FillTask) -> FillTask:
-        warehouse, written = self.auditor.warehouse, self.auditor.tasks.written
-        made = create_table(warehouse, written, self.filler, task, self.target.lease)
+        made = create_table(self.auditor.tasks, self.filler, task, self.target.lease)
         self.table = made.table
         return made
 
@@ -139,9 +262,10 @@ class RangeFiller:
 
     @property
     def _skipping(self) -> Skipping:
-        return Skipping(self.auditor.tasks, self.auditor.warehouse)
+        return Skipping(self.auditor.tasks)
 
     def _show(self) -> None:
+        """Let others read what waits for the publication."""
         if self.target.waits:
             self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
 
@@ -150,107 +274,15 @@ class RangeFiller:
         if not self.target.waits:
             filled = self.table.intervals | IntervalSet((interval,))
             self.table = replace(self.table, intervals=filled)
-        self.auditor.emit(IntervalFilled(self.snapshot, self.table, interval, result, False))
+        self._tell(interval, result)
 
-
-@dataclass(frozen=True, slots=True)
-class Auditor:
-    """Runs and records the audits of one plan's models; called from several threads."""
-
-    tasks: PlanTasks
-    warehouse: Warehouse
-    emit: Callable[[Event], None]
-    order: AuditOrder = field(default_factory=AuditOrder)
-
-    def audit(
+    def _tell(
         self,
-        snapshot: Snapshot,
-        table: PhysicalTable | None,
         interval: Interval,
-        branch: str | None,
+        result: FillResult,
         *,
-        late: bool = False,
+        recovered: bool = False,
+        skipped: Skipped | None = None,
     ) -> None:
-        """Run a model's audits on one range of its table, or on the query of a view.
-
-        Args:
-            branch: The branch that has the range, or None for the table's own.
-            late: Whether it is the turn of the late ones, see `AuditOrder`, and not of all others.
-
-        Raises:
-            AuditFailedError: A blocking audit found rows; the others have run all the same.
-        """
-        found: list[FailedAudit] = []
-
-        def chosen(audit: Audit) -> bool:
-            return self.order.is_late(snapshot.name, audit.reads) is late
-
-        for audit, task in self.tasks.audits().of(snapshot, table, interval, branch, chosen):
-            result = self.warehouse.engine().audit(task)
-            self.warehouse.store.audits.save(task, table.id if table else None, result)
-            self.emit(AuditFinished(snapshot, table, audit, interval, result))
-            if result.failed_rows and audit.blocking:
-                sample = result.sample[:SHOWN_ROWS]
-                found.append(FailedAudit(audit.label, result.failed_rows, sample))
-        if found:
-            failures = ", ".join(f"{one.audit} found {one.rows} rows" for one in found)
-            raised = AuditFailedError(
-                f"{snapshot.name}, {interval.text}: {failures}",
-                hint="the failing rows are kept with the plan",
-            )
-            raised.audits = tuple(found)
-            raise raised
-
-
-def recover(
-    model: PlannedModel,
-    snapshot: Snapshot,
-    target: Target,
-    left: LeftOver,
-    missing: IntervalSet,
-    auditor: Auditor,
-) -> IntervalSet:
-    """Take over ranges that were committed but not recorded, after auditing them again.
-
-    A process that died between Iceberg's commit and the state's leaves such ranges. Rows
-    that are not asked for or fail a blocking audit are taken off the branch.
-
-    Returns:
-        What is recorded as filled; a part of a unit may have gone on since (UTC).
-    """
-    plan, written = auditor.tasks.plan, auditor.tasks.written
-    taken = IntervalSet()
-    good: int | None = None
-    for commit, fill in left.commits.items():
-        if commit in left.snapshot_ids:
-            good = commit
-            continue
-        if fill is None:
-            continue
-        # The table's id is never used again, so whoever's plan it was, the definition is ours.
-        ours = fill.table_id == target.table.id and (
-            fill.plan_id == plan.id or not (target.waits or model.again)
-        )
-        longer = target.table.parts_of_longer(snapshot.cadence.unit)
-        if not (ours and (missing - longer).contains(fill.interval)):
-            break
-        if target.waits:
-            written.put_branch(target.table.id, target.branch)
-        try:
-            auditor.audit(snapshot, target.table, fill.interval, target.branch)
-        except AuditFailedError:
-            break
-        taken = taken | IntervalSet((fill.interval,))
-        result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
-        # What it read and wrote died with the process: no later run may build on a guess of it.
-        facts = auditor.tasks.made_without(target.table)
-        target.record(fill.interval, result, facts, last=not left_to_fill(snapshot, missing, taken))
-        if target.waits:
-            written.put_branch(target.table.id, target.branch)
-        auditor.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))
-        good = commit
-    if left.commits and [*left.commits][-1] != good:
-        target.reset(good)
-        if good is None:
-            written.drop_branch(target.table.id)
-    return taken
+        event = IntervalFilled(self.snapshot, self.table, interval, result, recovered, skipped)
+        self.auditor.emit(event)

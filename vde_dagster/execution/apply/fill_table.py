@@ -5,26 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.apply.batches import BatchRun, cut_by_bytes
-from vde_dagster.execution.apply.fill_range import Auditor, RangeFiller, recover
+from vde_dagster.execution.apply.fill_range import Auditor, RangeFiller
 from vde_dagster.execution.apply.make_table import add_columns, analysed_types, create_table
-from vde_dagster.execution.apply.plan_tasks import PlanTasks
-from vde_dagster.execution.apply.skipping import Skipping
-from vde_dagster.execution.apply.table_branches import LeftOver, TableLeases, Target
+from vde_dagster.execution.apply.table_branches import TableLeases, Target
 from vde_dagster.execution.apply.worker_pool import Slots
 from vde_dagster.execution.events import (
-    Event,
-    IntervalFilled,
     MemoryLacked,
     ModelFinished,
     ModelStarted,
 )
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
-from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.assign_tables import choose_filler, extended
@@ -32,7 +26,6 @@ from vde_dagster.planning.plan.missing_intervals import left_to_fill, with_lookb
 from vde_dagster.planning.plan.plan import PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.project.dag import AuditOrder
 from vde_dagster.state.db.leases import Lease
 
 
@@ -50,7 +43,7 @@ class _Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFiller:
+class TableFiller(Auditor):
     """Fills the tables of one plan; `fill` is called from several threads.
 
     Args:
@@ -59,14 +52,10 @@ class TableFiller:
         attempt: Names the branches of this attempt; see `BranchName`.
     """
 
-    tasks: PlanTasks
-    warehouse: Warehouse
     leases: TableLeases
     attempt: int
-    emit: Callable[[Event], None]
     stop: threading.Event
     slots: Slots
-    order: AuditOrder = field(default_factory=AuditOrder)
 
     def fill(self, model: PlannedModel) -> None:
         """Fill and audit one model's missing intervals; without any, make sure of its table."""
@@ -121,7 +110,7 @@ class TableFiller:
         snapshot, table = self.tasks.plan.snapshot_of(model), model.table
         if table is None:
             ranges = model.intervals.ranges or (self.tasks.latest_slot(snapshot),)
-            self._auditor().audit(snapshot, None, ranges[-1], None)
+            self.audit(snapshot, None, ranges[-1], None)
         else:
             with self.leases.guard(table) as lease:
                 table = self._fill_table(model, snapshot, table, lease, batches)
@@ -143,11 +132,12 @@ class TableFiller:
             table = self._fill_missing(model, snapshot, table, lease, batches)
         if not table.created:
             # Nothing was to be filled, but views and other models have to find it.
-            filler = self._definition(snapshot, table)
-            table = self._create(snapshot, filler, table, lease)
+            filler, slot = self._definition(snapshot, table), self.tasks.latest_slot(snapshot)
+            task = self.tasks.fill(filler, table, slot, None)
+            table = create_table(self.tasks, filler, task, lease).table
         if model.audits:
             for interval in _audited(snapshot, table.intervals - model.intervals):
-                self._auditor().audit(snapshot, table, interval, None)
+                self.audit(snapshot, table, interval, None)
         return table
 
     def audit_late(self, model: PlannedModel) -> None:
@@ -159,13 +149,13 @@ class TableFiller:
         snapshot = self.tasks.plan.snapshot_of(model)
         if model.table is None:
             slot = self.tasks.latest_slot(snapshot)
-            self._auditor().audit(snapshot, None, slot, None, late=True)
+            self.audit(snapshot, None, slot, None, late=True)
             return
         table = self.warehouse.store.tables.get(model.table.id)
         branch = self.tasks.written.branches.get(table.id)
         there = table.intervals if model.audits else IntervalSet()
         for interval in _audited(snapshot, model.intervals | there):
-            self._auditor().audit(snapshot, table, interval, branch, late=True)
+            self.audit(snapshot, table, interval, branch, late=True)
 
     def evolve_layouts(self) -> None:
         """Change partitioning, sort order and properties where the plan says so, in place."""
@@ -178,15 +168,6 @@ class TableFiller:
             with self.leases.guard(model.table):
                 snapshot = self.tasks.plan.snapshot_of(model)
                 self.warehouse.engine().evolve_layout(model.table, snapshot, previous)
-
-    def _auditor(self) -> Auditor:
-        return Auditor(self.tasks, self.warehouse, self.emit, self.order)
-
-    def _create(
-        self, snapshot: Snapshot, filler: Snapshot, table: PhysicalTable, lease: Lease
-    ) -> PhysicalTable:
-        task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
-        return create_table(self.warehouse, self.tasks.written, filler, task, lease).table
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
         """Decide where a table is written.
@@ -209,21 +190,24 @@ class TableFiller:
     ) -> PhysicalTable:
         filler = self._definition(snapshot, table)
         target = self._target(filler, table, lease)
-        written = self.tasks.written
-        filled = written.filled
+        ranges = RangeFiller(self, snapshot, filler, target, table)
+        filled = self.tasks.written.filled
         # What this apply itself has filled, before memory lacked, is made of what is there.
         outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
         left = target.take_over(snapshot.cadence.unit, restate=model.again, outdated=outdated)
-        if target.waits and left.commits:
-            written.put_branch(table.id, target.branch)
-        self._audit_rows_of_others(model, snapshot, target, left)
+        waiting = target.branch if target.waits and left.commits else None
+        if waiting is not None:
+            self.tasks.written.put_branch(table.id, waiting)
+        if table.snapshot_id != snapshot.id:
+            # Another model that shares the table was asked for its own audits only.
+            for interval in model.intervals & left.recorded:
+                self.audit(snapshot, table, interval, waiting)
         missing = left_to_fill(snapshot, model.intervals, left.recorded)
-        if missing and model.skippable and not model.restate and not left.commits:
-            skipped = self._skip(snapshot, filler, target, table, missing)
-            if skipped is not None:
-                return skipped
+        skippable = model.skippable and not model.restate and not left.commits
+        if missing and skippable and ranges.skip(missing):
+            return table
         self.emit(ModelStarted(snapshot, table, missing))
-        taken = recover(model, snapshot, target, left, missing, self._auditor())
+        taken = ranges.recover(left, missing, again=model.again)
         missing = left_to_fill(snapshot, missing, taken)
         # What goes on in place keeps the rows that are there, whichever ranges are filled again;
         # a preview that nothing counts of any more is begun anew.
@@ -235,9 +219,10 @@ class TableFiller:
         if not missing:
             return self.warehouse.store.tables.get(table.id)
         if model.records_only:
-            return self._record_empty(snapshot, filler, target, table, missing)
+            ranges.record_empty(missing)
+            return ranges.table
         batches = self._batches(snapshot, filler, table, missing, cut.most)
-        ranges = RangeFiller(self._auditor(), snapshot, filler, target, table, len(batches))
+        ranges.left = len(batches)
         at_once = meaning_of(snapshot.model.kind).batches_at_once(snapshot.model)
         most = min(at_once, self.slots.count)
         # What the table holds goes with the first of them.
@@ -288,57 +273,6 @@ class TableFiller:
             raise error
         if left:
             raise _cancelled(ranges.snapshot, left[0])
-
-    def _record_empty(
-        self,
-        snapshot: Snapshot,
-        filler: Snapshot,
-        target: Target,
-        table: PhysicalTable,
-        missing: IntervalSet,
-    ) -> PhysicalTable:
-        if not table.created:
-            table = self._create(snapshot, filler, table, target.lease)
-        for interval in missing:
-            result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
-            target.record(interval, result, self.tasks.made_without(table), last=True)
-            self.emit(IntervalFilled(snapshot, table, interval, result, False))
-        return replace(table, intervals=table.intervals | missing)
-
-    def _skip(
-        self,
-        snapshot: Snapshot,
-        filler: Snapshot,
-        target: Target,
-        table: PhysicalTable,
-        missing: IntervalSet,
-    ) -> PhysicalTable | None:
-        """Let slots count as filled when nothing that the model reads has changed."""
-        found = Skipping(self.tasks, self.warehouse).nothing_new(filler, table)
-        if found is None:
-            return None
-        last, facts = found
-        assert facts.skipped is not None
-        result = FillResult(last.rows, facts.skipped.commit, None)
-        for interval in missing:
-            target.record_skipped(interval, last.rows, facts)
-            event = IntervalFilled(snapshot, table, interval, result, skipped=facts.skipped)
-            self.emit(event)
-        return table
-
-    def _audit_rows_of_others(
-        self, model: PlannedModel, snapshot: Snapshot, target: Target, left: LeftOver
-    ) -> None:
-        """Audit what the model needs and another one has filled, in a table that both share.
-
-        The other was asked for its own audits only, and this one may ask more of the rows.
-        """
-        table = target.table
-        if table.snapshot_id == snapshot.id:
-            return
-        branch = target.branch if target.waits and left.commits else None
-        for interval in model.intervals & left.recorded:
-            self._auditor().audit(snapshot, table, interval, branch)
 
     def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
         plan = self.tasks.plan

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.execution.apply.plan_tasks import Written
+from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_branch
@@ -28,17 +28,15 @@ from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.fills.table_commits import TableCommit
 
 
-def create_table(
-    warehouse: Warehouse, written: Written, filler: Snapshot, task: FillTask, lease: Lease
-) -> FillTask:
+def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
     """Create a task's table with the types that its query really has; return the task for it."""
-    table = task.table
+    table, warehouse = task.table, tasks.warehouse
     columns, prepared = analysed_types(warehouse, filler, task)
     if table.preview is not None:
         base = warehouse.store.tables.get(table.preview.of)
         _change(warehouse.lakehouse, base, filler, dict(columns), lease, table)
         created = warehouse.store.tables.get(table.id)
-        written.put_table(created)
+        tasks.written.put_table(created)
         return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
     warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
     created = warehouse.store.tables.mark_created(table, columns)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.engine_tasks import AuditTask, FillTask
@@ -36,6 +37,9 @@ from vde_dagster.planning.tables.pinned_reads import CommitRange
 from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.project.model import Audit
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
 MOST_SETS = 8
 """With more readers than that, of other columns each, only all columns have a digest."""
@@ -57,9 +61,14 @@ class PlanTasks:
     plan: Plan
     target: Resolver
     written: Written
-    catalog: str
+    warehouse: Warehouse
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
     lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
+
+    @property
+    def catalog(self) -> str:
+        """The catalog's name in Spark."""
+        return self.warehouse.settings.catalog
 
     def fill(
         self,
@@ -156,16 +165,7 @@ class PlanTasks:
 
     def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
         """Say whether a snapshot reads one of the tables, itself or through views."""
-        for parent in snapshot.parents:
-            entry = self.target.entries.get(parent)
-            if entry is None:
-                continue
-            if entry.table_id is None:
-                if self.reads(self.target.snapshots[entry.snapshot_id], table_ids):
-                    return True
-            elif entry.table_id in table_ids:
-                return True
-        return False
+        return any(read.key in table_ids for read in self.tables_read(snapshot))
 
     def _resolver(self) -> Resolver:
         tables = {**self.target.tables, **self.written.tables}
@@ -227,18 +227,10 @@ class AuditTasks:
         )
         for audit in filter(chosen, snapshot.model.audits):
             query = render_audit(audit, snapshot, rows, resolver, catalog, interval, time_type)
-            yield (
-                audit,
-                AuditTask(
-                    self.run_id,
-                    snapshot.name,
-                    audit.label,
-                    query,
-                    audit.blocking,
-                    interval,
-                    before,
-                ),
+            task = AuditTask(
+                self.run_id, snapshot.name, audit.label, query, audit.blocking, interval, before
             )
+            yield audit, task
 
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:

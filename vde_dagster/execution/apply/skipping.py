@@ -62,17 +62,20 @@ class Skipping:
     """Decides what is skipped, and notes what later decisions stand on; called from threads."""
 
     tasks: PlanTasks
-    warehouse: Warehouse
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self.tasks.warehouse
 
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
         """Return a table's last fill, and what a skipped slot is to remember, or None."""
-        last = self.warehouse.store.fills.latest([table.id]).get(table.id)
+        last = self._warehouse.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
         reads = self.tasks.tables_read(filler)
-        now = unchanged_inputs(self.warehouse, reads, last.facts.inputs)
+        now = unchanged_inputs(self._warehouse, reads, last.facts.inputs)
         skipped = last.as_skipped()
         if now is None or not self._holds(table, skipped.commit):
             return None
@@ -82,7 +85,7 @@ class Skipping:
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
         """Look at what a fill is going to read, before anything of it is read."""
         reads = self.tasks.tables_read(filler)
-        looked = Looked(reads, input_states(self.warehouse.lakehouse, reads))
+        looked = Looked(reads, input_states(self._warehouse.lakehouse, reads))
         parent = filler.model.kind.parent_by_commits
         return looked if parent is None else self._by_commits(looked, parent, table, anew)
 
@@ -98,14 +101,14 @@ class Skipping:
                 f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
                 hint="read it whole: choose another kind for its reader",
             )
-        metadata = self.warehouse.lakehouse.table_metadata(read.ref)
+        metadata = self._warehouse.lakehouse.table_metadata(read.ref)
         seen = None if anew else self._seen(table, key)
         found = range_since(commit_line(metadata, state.read_id, read.key), seen)
         return replace(looked, commits={parent: found}, anew=found.since is None)
 
     def _seen(self, table: PhysicalTable, key: str) -> int | None:
         """Return the last commit of a parent that is in a table, if nobody else wrote the table."""
-        last = self.warehouse.store.fills.latest([table.id]).get(table.id)
+        last = self._warehouse.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None or key not in last.facts.inputs:
             return None
         holds = self._holds(table, last.as_skipped().commit)
@@ -115,20 +118,20 @@ class Skipping:
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
         """Return the facts that a fill is to remember."""
-        after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
+        after = input_states(self._warehouse.lakehouse, looked.reads, looked.inputs.states)
         inputs: Mapping[str, InputState] | None = looked.inputs.states
         pinned = {self.tasks.key_of(parent) for parent in looked.commits}
         if moved(looked.inputs, after, [r for r in looked.reads if r.key not in pinned]):
             inputs = None
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id
-            earlier = self.warehouse.store.fills.overlapping(table.id, interval, plan_id)
+            earlier = self._warehouse.store.fills.overlapping(table.id, interval, plan_id)
             output = compared(output, earlier)
         return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Say whether a table's rows are still those of its last fill, and nobody else's."""
-        metadata = self.warehouse.lakehouse.table_metadata(table.ref)
+        metadata = self._warehouse.lakehouse.table_metadata(table.ref)
         line = commit_line(metadata, head_of(metadata, table.branch), table.id)
         decisive = (one for one in line if one.snapshot_id == commit or not one.quiet)
         last = next(decisive, None)
