@@ -19,13 +19,13 @@ from vde_dagster.project.settings import with_secrets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from vde_dagster.execution.engine import Engine
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.planning.build_snapshots import MoreMistakes
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
+    from vde_dagster.spark import SparkEngine
     from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state import StateStore
     from vde_dagster.state.db.effects import Clock, Effects
@@ -44,7 +44,7 @@ class Warehouse:
         self,
         root: Path,
         *,
-        engine: Engine | None = None,
+        engine: SparkEngine | None = None,
         join: Callable[[], SparkSession] | None = None,
         clock: Clock | None = None,
         effects: Effects | None = None,
@@ -146,7 +146,7 @@ class Warehouse:
             catalog=other_catalog(settings, self.store.database.effects),
         )
 
-    def engine(self) -> Engine:
+    def engine(self) -> SparkEngine:
         """Return the engine; the first call starts it."""
         with self._lock:
             if self._engine is None:
@@ -170,7 +170,7 @@ class Warehouse:
             require_spark(SessionSettings.of(self.settings))
 
     @property
-    def started_engine(self) -> Engine | None:
+    def started_engine(self) -> SparkEngine | None:
         """The engine, if it was needed so far."""
         return self._engine
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from vde_dagster.execution.changes.reading import Changes
-    from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.environments.environments import Environments
     from vde_dagster.execution.events import ApplyResult, Event
     from vde_dagster.execution.maintenance import Maintenance
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.plans.render_model import Models
     from vde_dagster.execution.query.query import Queries, QueryResult
     from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.spark import SparkEngine
     from vde_dagster.state.db.effects import Clock, Effects
 
 
@@ -36,7 +36,7 @@ class Workspace(Warehouse):
         cls,
         root: Path,
         *,
-        engine: Engine | None = None,
+        engine: SparkEngine | None = None,
         join: Callable[[], SparkSession] | None = None,
         clock: Clock | None = None,
         effects: Effects | None = None,

@@ -19,7 +19,6 @@ from vde_dagster.errors import (
     UnitTestFailedError,
     VdeError,
 )
-from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
@@ -31,6 +30,7 @@ from vde_dagster.project.settings import Settings
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.spark import SparkEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class PlanTests:
     def run(
         self,
         plan: Plan,
-        engine: Callable[[], Engine],
+        engine: Callable[[], SparkEngine],
         on_event: Callable[[UnitTestFinished], None],
         stop: threading.Event,
     ) -> None:
@@ -127,7 +127,9 @@ class PlanTests:
             )
 
 
-def _result(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
+def _result(
+    test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
+) -> TestResult:
     """Run a test; one that cannot be run has failed, and the others are run all the same."""
     try:
         return run_test(test, snapshots, engine)

@@ -13,9 +13,9 @@ from vde_dagster.execution.published_version import published_entry
 from vde_dagster.planning.environments.environment import environment_name
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.project.model import Model
+    from vde_dagster.spark import SparkEngine
 
 
 Rows = Sequence[tuple[Any, ...]]
@@ -94,7 +94,7 @@ def table_in_spark(warehouse: Warehouse, text: str) -> str:
 
 
 def compare_tables(
-    engine: Engine,
+    engine: SparkEngine,
     source: str,
     target: str,
     keys: Sequence[str],

@@ -146,12 +146,7 @@ class SignalContext:
     @property
     def spark(self) -> SparkSession:
         """A Spark session in which models see nothing of what a signal changes."""
-        from vde_dagster.spark import SparkEngine
-
-        engine = self.warehouse.engine()
-        if not isinstance(engine, SparkEngine):
-            raise UsageError("this engine has no Spark session", hint="use context.fetchdf")
-        return engine.guest_session
+        return self.warehouse.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:
         """Return a variable of `[tool.vde.variables]`, or the default."""

@@ -20,9 +20,9 @@ from vde_dagster.project.selection import Changed, select
 from vde_dagster.sql.scanner import SourceText, scan
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.engine import Engine
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import TestTable
+    from vde_dagster.spark import SparkEngine
 
 
 def mistakes_in_tests(
@@ -152,7 +152,9 @@ class TestResult:
         return f"rows missing: {missing}, unexpected: {unexpected}"
 
 
-def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
+def run_test(
+    test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
+) -> TestResult:
     """Run a test on Spark; nothing is written."""
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
@@ -171,7 +173,7 @@ def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: En
 def rows_of(
     test: UnitTest,
     snapshots: Mapping[ModelName, Snapshot],
-    engine: Engine,
+    engine: SparkEngine,
     part: str | None = None,
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
     """Return the columns, with their types, and rows that a test's model makes of its inputs.
@@ -248,7 +250,7 @@ def _times(test: UnitTest) -> tuple[Interval, datetime]:
 
 
 def _run_python(
-    test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
+    test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: SparkEngine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
     from vde_dagster.planning.rendering.render import only_of_session, render_statements
 
@@ -262,7 +264,7 @@ def _difference(
     expected: TestTable,
     columns: Sequence[tuple[str, str]],
     rows: Sequence[tuple[Any, ...]],
-    engine: Engine,
+    engine: SparkEngine,
 ) -> RowDifference:
     """Compare rows after Spark has cast the expected ones to the types that the model has."""
     types = {name.lower(): type_ for name, type_ in columns}
