@@ -1,7 +1,8 @@
-"""The name of a model, the one identity that users type."""
+"""Names: of models, which users type, quoted ones of Spark SQL, and of who works here."""
 
 from __future__ import annotations
 
+import getpass
 import re
 from typing import NamedTuple
 
@@ -82,3 +83,12 @@ def string_literal(text: str) -> str:
     """Write a text as a Spark SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
+
+
+def current_user() -> str:
+    """Return the user of this process, for histories."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user need not have a name.
+        return "unknown"

@@ -44,8 +44,8 @@ def run_main_job(
     """
     from rich.console import Console as Out
 
+    from vde_dagster.base.names import current_user
     from vde_dagster.execution.plans.due_work import pending_work
-    from vde_dagster.execution.warehouse import current_user
     from vde_dagster.execution.workspace import Workspace
 
     # A pipe has no width; a CI log is read like a wide terminal.

@@ -15,7 +15,6 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.lakehouse.maintenance.fsck import Finding
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
@@ -26,28 +25,28 @@ if TYPE_CHECKING:
 class Maintenance:
     """What keeps a warehouse small and whole."""
 
-    warehouse: Warehouse
+    workspace: Workspace
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""
         from vde_dagster.lakehouse.maintenance.janitor import clean, retention_of
 
-        warehouse = self.warehouse
-        warehouse.store.project.require_own()
+        workspace = self.workspace
+        workspace.store.project.require_own()
         if not dry_run:
             # Before versions are forgotten that these views read.
-            follow(warehouse, PRODUCTION, "janitor", first=True)
-        settings = warehouse.settings
+            follow(workspace, PRODUCTION, "janitor", first=True)
+        settings = workspace.settings
         keep_snapshots = timedelta(days=settings.snapshot_retention_days)
-        return clean(warehouse.lakehouse, retention_of(settings), keep_snapshots, dry_run=dry_run)
+        return clean(workspace.lakehouse, retention_of(settings), keep_snapshots, dry_run=dry_run)
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
         """Check that every pointer leads to its files, and that what is shown is there."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_of
 
-        grace = retention_of(self.warehouse.settings).uncommitted_grace
-        return fsck(self.warehouse.lakehouse, grace, deep=deep)
+        grace = retention_of(self.workspace.settings).uncommitted_grace
+        return fsck(self.workspace.lakehouse, grace, deep=deep)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
         """Write state and catalog to a file; return its rows by table.
@@ -61,7 +60,7 @@ class Maintenance:
             raise UsageError(f"{path} exists", hint="give another file, or --force to replace it")
         if not path.absolute().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent}", hint="make it first")
-        return export_state(self.warehouse.store.database, path)
+        return export_state(self.workspace.store.database, path)
 
 
 MOST_RECORDS = 1_000

@@ -19,7 +19,7 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 
 _GREATEST = 2**31 - 1
@@ -81,19 +81,19 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
     return found
 
 
-def named_environment(warehouse: Warehouse, text: str) -> Environment:
+def named_environment(workspace: Workspace, text: str) -> Environment:
     """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
 
     Raises:
         UsageError: There is no such environment or version.
     """
-    version = published_version(warehouse.store, text)
+    version = published_version(workspace.store, text)
     if version is not None:
         return version
     name = environment_name(text)
-    found = warehouse.store.environments.get(name)
+    found = workspace.store.environments.get(name)
     if found is None:
-        raise no_environment(warehouse.store, name)
+        raise no_environment(workspace.store, name)
     return found
 
 
@@ -131,14 +131,14 @@ def _unknown(store: StateStore, name: str, what: str) -> UsageError:
 
 
 def published_entry(
-    warehouse: Warehouse, environment: str, name: ModelName
+    workspace: Workspace, environment: str, name: ModelName
 ) -> tuple[Environment, Entry]:
     """Return an environment as it was published, and a model's entry in it.
 
     Raises:
         UsageError: There is no such environment, or it shows no such model.
     """
-    known = named_environment(warehouse, environment)
+    known = named_environment(workspace, environment)
     entry = known.entries.get(name)
     if entry is None:
         raise UsageError(
@@ -169,21 +169,21 @@ class TableName:
         return {**asdict(self), "model": str(self.model)}
 
 
-def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:
+def name_table(workspace: Workspace, environment: str, model: str) -> TableName:
     """Name the table of a model in an environment; asks the state store alone.
 
     Raises:
         UsageError: There is no such environment, or it shows no such model.
     """
-    name = ModelName.parse(model, warehouse.settings.default_namespace)
-    known, entry = published_entry(warehouse, environment, name)
-    catalog = warehouse.settings.catalog
+    name = ModelName.parse(model, workspace.settings.default_namespace)
+    known, entry = published_entry(workspace, environment, name)
+    catalog = workspace.settings.catalog
     if entry.table_id is None:
-        snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+        snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
         shown = snapshot.model.kind.is_shown
         return TableName(
             name, environment, known.views.quoted(name, catalog) if shown else None, None
         )
-    table = warehouse.store.tables.get(entry.table_id)
+    table = workspace.store.tables.get(entry.table_id)
     quoted = table.ref.quoted(catalog)
     return TableName(name, environment, known.views.quoted(name, catalog), quoted, table.branch)

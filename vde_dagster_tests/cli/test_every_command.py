@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from vde_dagster.cli.app import app
 from vde_dagster.errors import StoreError
-from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.cli.conftest import Called, Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -160,11 +160,11 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
 def engineless(shops: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
     """The shop, in which calls work but for the engine, which cannot be had."""
 
-    def no_engine(self: Warehouse) -> None:
+    def no_engine(self: Workspace) -> None:
         raise StoreError(NO_SPARK, hint="start it")
 
     monkeypatch.chdir(shops.root)
-    monkeypatch.setattr(Warehouse, "engine", no_engine)
+    monkeypatch.setattr(Workspace, "engine", no_engine)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     return shops
 

@@ -59,8 +59,8 @@ def plan(
     Examples: vde plan prod; vde plan dev --check;
     vde plan dev --select marts.daily+ --start 2024-01-01
     """
+    from vde_dagster.base.names import current_user
     from vde_dagster.cli.applying import meant_environment, previous_snapshots
-    from vde_dagster.execution.warehouse import current_user
 
     made = workspace.plan(
         meant_environment(

@@ -14,7 +14,6 @@ from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on
 from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.environments.tokens import Token
 
@@ -73,7 +72,7 @@ class Publisher(Protocol):
 
     def open(
         self,
-        warehouse: Warehouse,
+        workspace: Workspace,
         host: str,
         port: int,
         *,
@@ -198,9 +197,9 @@ def create(
 
     Example: vde token create prod --expires 30d --filter "tenant = 7"
     """
+    from vde_dagster.base.names import current_user
     from vde_dagster.base.times import parse_duration
     from vde_dagster.execution.published_version import no_environment
-    from vde_dagster.execution.warehouse import current_user
     from vde_dagster.planning.environments.environment import environment_name
 
     lasts = parse_duration(expires, "--expires") if expires is not None else None

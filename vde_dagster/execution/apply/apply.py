@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
@@ -47,7 +48,6 @@ from vde_dagster.execution.events import (
     VirtualUpdateRan,
 )
 from vde_dagster.execution.unit_testing.test_report import ToldTest
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.environments.resolver import Columns, Resolver
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
@@ -57,6 +57,9 @@ from vde_dagster.planning.plan.planner import with_tables
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.state.db.leases import Lease, environment_lease
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Applier:
     """
 
     plan: Plan
-    warehouse: Warehouse
+    workspace: Workspace
     on_event: Callable[[Event], None]
     concurrency: int
     who: str
@@ -96,10 +99,10 @@ class Applier:
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
-        started, store, name = time.monotonic(), self.warehouse.store, self.plan.environment
+        started, store, name = time.monotonic(), self.workspace.store, self.plan.environment
         store.project.require_own()
         require_past(self.plan, store.database.clock.now())
-        self.warehouse.lakehouse.recover()
+        self.workspace.lakehouse.recover()
         store.plans.require_open(self.plan.id)
         store.plans.save(self.plan)
         if self._is_applied():
@@ -133,7 +136,7 @@ class Applier:
         return ApplyResult(plan, environment, True, seconds, failed, skipped)
 
     def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
-        return run_virtual_update(self.warehouse, self.plan.environment, self.owner, self.on_event)
+        return run_virtual_update(self.workspace, self.plan.environment, self.owner, self.on_event)
 
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
@@ -146,7 +149,7 @@ class Applier:
             if model.table is not None and (model.builds or model.layout or model.deploys):
                 target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
-        self.warehouse.store.tables.note_parts(
+        self.workspace.store.tables.note_parts(
             (model.table.id, part)
             for model in plan.builds
             if model.table is not None
@@ -155,10 +158,10 @@ class Applier:
         sets: Mapping[str, tuple[Columns, ...]] = {}
         lacks: Mapping[str, ParentGaps] = {}
         if plan.builds:
-            sets = digest_sets(plan, target, self.warehouse.settings.catalog)
-            known = with_tables(plan, self.warehouse.store.tables.load(plan.tables))
-            lacks = parent_gaps(known, self.warehouse.settings.start_time)
-        tasks = PlanTasks(plan, target, Written(), self.warehouse, sets, lacks)
+            sets = digest_sets(plan, target, self.workspace.settings.catalog)
+            known = with_tables(plan, self.workspace.store.tables.load(plan.tables))
+            lacks = parent_gaps(known, self.workspace.settings.start_time)
+        tasks = PlanTasks(plan, target, Written(), self.workspace, sets, lacks)
         filler = TableFiller(
             tasks,
             self._events.put,
@@ -175,7 +178,7 @@ class Applier:
             plan,
             tasks.target,
             tasks.written.branches,
-            warehouse=self.warehouse,
+            workspace=self.workspace,
             leases=(lease, *leases.held.values()),
             who=self.who,
         )
@@ -191,17 +194,17 @@ class Applier:
             self.on_event(event)
 
         try:
-            tests.run(plan, self.warehouse.engine, heard, self.stop)
+            tests.run(plan, self.workspace.engine, heard, self.stop)
         finally:
-            self.warehouse.store.outbox.add("test", [test.to_json() for test in ended])
+            self.workspace.store.outbox.add("test", [test.to_json() for test in ended])
 
     def _before_all(self, plan: Plan) -> None:
         """Run what comes before all else; an apply that is begun again runs it again."""
-        store, settings = self.warehouse.store, self.warehouse.settings
+        store, settings = self.workspace.store, self.workspace.settings
         for statement in plan.complete_statements.before:
             try:
                 with store.database.effects.at("before_all.run", statement):
-                    self.warehouse.engine().run_statement(statement)
+                    self.workspace.engine().run_statement(statement)
             except ExecutionError as error:
                 raise ExecutionError(
                     f"a statement of before_all failed: {error.message}: {statement}",
@@ -210,15 +213,15 @@ class Applier:
                 ) from error
 
     def _is_applied(self) -> bool:
-        record = self.warehouse.store.plans.record(self.plan.id)
+        record = self.workspace.store.plans.record(self.plan.id)
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
         """Return the version that the plan now starts from: runs since then do not outdate it."""
         name = self.plan.environment
-        base = self.warehouse.store.versions.current_base(name, self.plan.base_version)
+        base = self.workspace.store.versions.current_base(name, self.plan.base_version)
         if base is None:
-            current = self.warehouse.store.environments.get(name)
+            current = self.workspace.store.environments.get(name)
             version = current.version if current else 0
             who = f" by {current.published_by}" if current else ""
             raise ConflictError(
@@ -230,24 +233,24 @@ class Applier:
 
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
-        self.warehouse.store.snapshots.save(self.plan.snapshots.values())
+        self.workspace.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
-        made = self.warehouse.store.tables.ensure_all(new) if new else {}
+        made = self.workspace.store.tables.ensure_all(new) if new else {}
         return with_tables(self.plan, made) if made else self.plan
 
     def _resolver(self, plan: Plan) -> Resolver:
-        production = self.warehouse.store.environments.get(PRODUCTION)
+        production = self.workspace.store.environments.get(PRODUCTION)
         return plan.resolver(
             production=production.tables if production else frozenset(),
-            suffix=self.warehouse.settings.environment_suffix_target,
-            mode=self.warehouse.settings.virtual_environment_mode,
+            suffix=self.workspace.settings.environment_suffix_target,
+            mode=self.workspace.settings.virtual_environment_mode,
         )
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
         """Take the leases of the tables to write that an environment shows."""
         writes = (m.table.id for m in plan.models if m.table and (m.builds or m.deploys))
-        shown = self.warehouse.store.shown.among(writes)
-        return TableLeases.take(self.warehouse.store, self.owner, shown, until)
+        shown = self.workspace.store.shown.among(writes)
+        return TableLeases.take(self.workspace.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
         work = {
@@ -270,7 +273,7 @@ class Applier:
                 f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
             )
         if result.failed:
-            folder = self.warehouse.settings.work_dir / "failures"
+            folder = self.workspace.settings.work_dir / "failures"
             raise plan_failure(plan, result.failed, result.skipped, folder)
 
     def _run(

@@ -31,7 +31,7 @@ from vde_dagster.planning.plan.plan import Batches, Plan, PlannedModel
 from vde_dagster.spark.session.settings import MEMORY, is_local, local_memory
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
     from vde_dagster.project.settings import SparkSettings
@@ -134,7 +134,7 @@ def bytes_at_once(settings: SparkSettings) -> int:
 
 
 def cut_by_bytes(
-    warehouse: Warehouse,
+    workspace: Workspace,
     snapshot: Snapshot,
     table: PhysicalTable,
     missing: IntervalSet,
@@ -156,15 +156,15 @@ def cut_by_bytes(
         or sum(map(cadence.unit.count, missing)) < 2
     ):
         return None
-    limit = bytes_at_once(warehouse.settings.spark)
+    limit = bytes_at_once(workspace.settings.spark)
     span = Interval((table.intervals | missing).ranges[0].start, missing.ranges[-1].end)
-    weights = [weight for read in reads() for weight in _weights(warehouse, read, span, limit)]
+    weights = [weight for read in reads() for weight in _weights(workspace, read, span, limit)]
     before = _Cumulative(weights)
     held = sum(before(one.end) - before(one.start) for one in missing)
     return list(cut(missing, cadence, weights, limit)), held
 
 
-def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
+def with_batches(workspace: Workspace, plan: Plan) -> Plan:
     """Say in a plan into how many batches its backfills will be cut.
 
     Only what the parents hold now is known: what the plan itself adds to them is not.
@@ -178,11 +178,11 @@ def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
         snapshot = plan.snapshot_of(model)
 
         def reads() -> Iterator[TableRead]:
-            for read in tables_read(snapshot, resolver, warehouse.settings.catalog):
+            for read in tables_read(snapshot, resolver, workspace.settings.catalog):
                 if read.key not in tables or tables[read.key].created:
                     yield read
 
-        found = cut_by_bytes(warehouse, snapshot, model.table, model.intervals, reads)
+        found = cut_by_bytes(workspace, snapshot, model.table, model.intervals, reads)
         if found is None or len(found[0]) <= len(model.intervals):
             return None
         return Batches(len(found[0]), round(found[1] / len(found[0])))
@@ -236,10 +236,10 @@ class _Cumulative:
         return self._before[index] + self._slope[index] * (at - self._at[index]).total_seconds()
 
 
-def _weights(warehouse: Warehouse, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
-    left = _total(warehouse, read)
+def _weights(workspace: Workspace, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
+    left = _total(workspace, read)
     if left > limit and not read.external:
-        for fill, part, share in newest_fills(warehouse, read.key, IntervalSet((span,))):
+        for fill, part, share in newest_fills(workspace, read.key, IntervalSet((span,))):
             known = min(left, round(share * (fill.bytes or 0)))
             left -= known
             for each in part:
@@ -248,11 +248,11 @@ def _weights(warehouse: Warehouse, read: TableRead, span: Interval, limit: int) 
         yield Weight(span, left)
 
 
-def _total(warehouse: Warehouse, read: TableRead) -> int:
+def _total(workspace: Workspace, read: TableRead) -> int:
     """Return the bytes of a table's files; 0 where its metadata does not say it."""
     if read.foreign is not None:
         return 0
-    lakehouse = warehouse.lakehouse
+    lakehouse = workspace.lakehouse
     pointer = lakehouse.catalog.pointers([read.ref]).get(read.ref)
     if pointer is None or pointer.kind != TABLE:
         return 0
@@ -290,14 +290,14 @@ class WorkEstimate:
         return f"about {self.rows:,} rows and {self.seconds:,.0f} s of work, by earlier fills"
 
 
-def estimate_restatement(warehouse: Warehouse, plan: Plan) -> WorkEstimate | None:
+def estimate_restatement(workspace: Workspace, plan: Plan) -> WorkEstimate | None:
     """Estimate the work of what a plan computes again; None when no earlier fill says anything."""
     rows = seconds = 0.0
     known = False
     for model in plan.builds:
         if not model.restate or model.table is None:
             continue
-        for fill, _, share in newest_fills(warehouse, model.table.id, model.intervals):
+        for fill, _, share in newest_fills(workspace, model.table.id, model.intervals):
             known = known or fill.rows is not None or fill.seconds is not None
             rows += share * (fill.rows or 0)
             seconds += share * (fill.seconds or 0.0)
@@ -305,14 +305,14 @@ def estimate_restatement(warehouse: Warehouse, plan: Plan) -> WorkEstimate | Non
 
 
 def newest_fills(
-    warehouse: Warehouse, table_id: str, wanted: IntervalSet
+    workspace: Workspace, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
     With each goes which of the ranges it stands for, and what share of the fill that is.
     """
     left = wanted
-    for fill in warehouse.store.fills.log(table_id):
+    for fill in workspace.store.fills.log(table_id):
         part = left & IntervalSet((fill.interval,))
         if part:
             yield fill, part, _length(part) / _length((fill.interval,))

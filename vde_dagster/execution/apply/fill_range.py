@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
@@ -21,7 +22,6 @@ from vde_dagster.execution.apply.plan_tasks import NO_COMMITS, PlanTasks
 from vde_dagster.execution.apply.skipping import Looked, Skipping
 from vde_dagster.execution.apply.table_branches import LeftOver, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -31,6 +31,9 @@ from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.dag import AuditOrder
 from vde_dagster.project.model import Audit
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ class Auditor:
     order: AuditOrder
 
     @property
-    def warehouse(self) -> Warehouse:
+    def workspace(self) -> Workspace:
         """The warehouse that the plan is applied to."""
-        return self.tasks.warehouse
+        return self.tasks.workspace
 
     def audit(
         self,
@@ -70,8 +73,8 @@ class Auditor:
             return self.order.is_late(snapshot.name, audit.reads) is late
 
         for audit, task in self.tasks.audits().of(snapshot, table, interval, branch, chosen):
-            result = self.warehouse.engine().audit(task)
-            self.warehouse.store.audits.save(task, table.id if table else None, result)
+            result = self.workspace.engine().audit(task)
+            self.workspace.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
                 sample = result.sample[:SHOWN_ROWS]
@@ -191,7 +194,7 @@ class RangeFiller:
             task = self._make(task)
             if self.filler.model.reads_itself:  # The task of before reads a table without rows.
                 task = self._task(interval, self.target.branch, anew=anew)
-        result = self.auditor.warehouse.engine().fill(task)
+        result = self.auditor.workspace.engine().fill(task)
         facts = skipping.facts(looked, result.output, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
         self._show()
@@ -209,11 +212,11 @@ class RangeFiller:
             task = replace(
                 self._task(interval, branch, looked), base=self.target.branch, completes=False
             )
-            result = self.auditor.warehouse.engine().fill(task)
+            result = self.auditor.workspace.engine().fill(task)
             facts = skipping.facts(looked, result.output, self.table, interval)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
             with self._landed(interval):
-                landed = self.auditor.warehouse.engine().cherry_pick(task, result)
+                landed = self.auditor.workspace.engine().cherry_pick(task, result)
                 if landed is None:
                     # Files with rows of both this range and others: alone it can have them.
                     self.fill(interval)

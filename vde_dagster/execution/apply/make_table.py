@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_branch
 from vde_dagster.lakehouse.metadata.table_metadata import current_schema, head_of
@@ -27,31 +26,34 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.fills.table_commits import TableCommit
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
     """Create a task's table with the types that its query really has; return the task for it."""
-    table, warehouse = task.table, tasks.warehouse
-    columns, prepared = analysed_types(warehouse, filler, task)
+    table, workspace = task.table, tasks.workspace
+    columns, prepared = analysed_types(workspace, filler, task)
     if table.preview is not None:
-        base = warehouse.store.tables.get(table.preview.of)
-        _change(warehouse.lakehouse, base, filler, dict(columns), lease, table)
-        created = warehouse.store.tables.get(table.id)
+        base = workspace.store.tables.get(table.preview.of)
+        _change(workspace.lakehouse, base, filler, dict(columns), lease, table)
+        created = workspace.store.tables.get(table.id)
         tasks.written.put_table(created)
         return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
-    warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-    created = warehouse.store.tables.mark_created(table, columns)
+    workspace.engine().create_table(table, filler, tuple(columns), branch=task.branch)
+    created = workspace.store.tables.mark_created(table, columns)
     return replace(task, table=created, prepared=prepared)
 
 
 def analysed_types(
-    warehouse: Warehouse, filler: Snapshot, task: FillTask
+    workspace: Workspace, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
     """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
     if task.query is not None:
         before = tuple(filter(only_of_session, task.before))
-        prepared = warehouse.engine().prepare(task.query, before)
+        prepared = workspace.engine().prepare(task.query, before)
         analysed = {name.lower(): type_ for name, type_ in prepared.columns}
     else:
         analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}

@@ -38,7 +38,7 @@ from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
 MOST_SETS = 8
@@ -61,14 +61,14 @@ class PlanTasks:
     plan: Plan
     target: Resolver
     written: Written
-    warehouse: Warehouse
+    workspace: Workspace
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
     lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
 
     @property
     def catalog(self) -> str:
         """The catalog's name in Spark."""
-        return self.warehouse.settings.catalog
+        return self.workspace.settings.catalog
 
     def fill(
         self,

@@ -29,7 +29,7 @@ from vde_dagster.project.model import Model, UnitTest
 from vde_dagster.project.settings import Settings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.spark import SparkEngine
 
 
@@ -43,7 +43,7 @@ class PlanTests:
     root: Path
 
     @classmethod
-    def of(cls, warehouse: Warehouse, plan: Plan) -> PlanTests | None:
+    def of(cls, workspace: Workspace, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; None where there are none.
 
         Mistakes elsewhere in the files stop no stored plan. A run publishes what was tested when it
@@ -51,10 +51,10 @@ class PlanTests:
         """
         if plan.kind is not PlanKind.PLAN:
             return None
-        project, passed = warehouse.readable_project, PassedTests.of(warehouse.settings)
+        project, passed = workspace.readable_project, PassedTests.of(workspace.settings)
         if not project.tests:
             return None
-        return cls(project.tests, project.models, passed, warehouse.root)
+        return cls(project.tests, project.models, passed, workspace.root)
 
     def of_plan(self, plan: Plan) -> list[UnitTest]:
         """Return the tests of the models that a plan builds or changes.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.apply.early_fills import require_past
 from vde_dagster.execution.apply.failure_report import query_of
 from vde_dagster.execution.pinned_reads import with_held
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.publishing.publication import Deployment
 from vde_dagster.planning.engine_tasks import ViewDefinition
@@ -25,13 +25,16 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db.leases import Lease
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
 
 def publish_plan(
     plan: Plan,
     resolver: Resolver,
     written: Mapping[str, str],
     *,
-    warehouse: Warehouse,
+    workspace: Workspace,
     leases: tuple[Lease, ...],
     who: str,
 ) -> Environment:
@@ -45,7 +48,7 @@ def publish_plan(
         ConflictError: Somebody else published first.
         UsageError: The clock went back since the plan was made.
     """
-    store, lakehouse = warehouse.store, warehouse.lakehouse
+    store, lakehouse = workspace.store, workspace.lakehouse
     require_past(plan, store.database.clock.now())
     current = store.environments.get(plan.environment)
     moving = [(resolver.tables[table_id], branch) for table_id, branch in sorted(written.items())]
@@ -58,7 +61,7 @@ def publish_plan(
     deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
     tables.update((item.table.id, item.table) for item in deployments)
     published = replace(resolver, branches={}, tables=tables)
-    views = define_views(published, warehouse)
+    views = define_views(published, workspace)
     environment = Environment(
         name=plan.environment,
         version=plan.base_version + 1,
@@ -85,7 +88,7 @@ def publish_plan(
             snapshots=plan.snapshots,
             statements=(
                 *virtual_update(
-                    published, current, warehouse.settings.catalog, environment.published_at
+                    published, current, workspace.settings.catalog, environment.published_at
                 ),
                 *((AFTER_ALL, text) for text in plan.complete_statements.after),
             ),
@@ -121,7 +124,7 @@ def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tu
 
 def define_views(
     resolver: Resolver,
-    warehouse: Warehouse,
+    workspace: Workspace,
     only: Collection[ModelName] | None = None,
 ) -> tuple[ViewDefinition, ...]:
     """Define the views of an environment, analysing VIEW models that are new.
@@ -132,9 +135,9 @@ def define_views(
         resolver: The environment; it reads `main`.
         only: The models whose views are wanted, or None for all.
     """
-    settings, store = warehouse.settings, warehouse.store
+    settings, store = workspace.settings, workspace.store
     wanted = [name for name in resolver.entries if only is None or name in only]
-    resolver = with_held(warehouse, resolver, wanted)
+    resolver = with_held(workspace, resolver, wanted)
     bindings = {name: resolver.resolve(name) for name in wanted}
     queries = {
         name: binding
@@ -145,9 +148,9 @@ def define_views(
     for binding in queries.values():
         if binding.snapshot.id not in types:
             sql = view_query(binding, resolver, settings.catalog)
-            before, after = _statements(binding.snapshot, resolver, warehouse)
+            before, after = _statements(binding.snapshot, resolver, workspace)
             with query_of(binding.snapshot):
-                analysed = warehouse.engine().analyze(sql, before, after)
+                analysed = workspace.engine().analyze(sql, before, after)
             store.snapshots.save_view_types(binding.snapshot.id, analysed)
             types[binding.snapshot.id] = analysed
     definitions = (
@@ -158,13 +161,13 @@ def define_views(
 
 
 def _statements(
-    snapshot: Snapshot, resolver: Resolver, warehouse: Warehouse
+    snapshot: Snapshot, resolver: Resolver, workspace: Workspace
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Render what runs before and after a view's query, once for each version of the view."""
-    model, catalog = snapshot.model, warehouse.settings.catalog
+    model, catalog = snapshot.model, workspace.settings.catalog
     if not model.pre_statements and not model.post_statements:
         return (), ()
-    now = warehouse.store.database.clock.now()
+    now = workspace.store.database.clock.now()
     slot = snapshot.cadence.latest_slot(now)
     before, after = (
         render_statements(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
 from vde_dagster.lakehouse.io.files import read_metadata
@@ -39,6 +38,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
 
@@ -64,8 +64,8 @@ class Skipping:
     tasks: PlanTasks
 
     @property
-    def _warehouse(self) -> Warehouse:
-        return self.tasks.warehouse
+    def _warehouse(self) -> Workspace:
+        return self.tasks.workspace
 
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
@@ -139,10 +139,10 @@ class Skipping:
 
 
 def unchanged_inputs(
-    warehouse: Warehouse, reads: tuple[TableRead, ...], was: Mapping[str, InputState]
+    workspace: Workspace, reads: tuple[TableRead, ...], was: Mapping[str, InputState]
 ) -> Mapping[str, InputState] | None:
     """Return the contents of tables if they are as they were, else None."""
-    now = input_states(warehouse.lakehouse, reads, was)
+    now = input_states(workspace.lakehouse, reads, was)
     if now.unknown or any(True for _ in changed_inputs(was, now.states)):
         return None
     return now.states
@@ -236,7 +236,7 @@ def _state(lakehouse: Lakehouse, read: TableRead, pointer: Pointer) -> InputStat
     return replace(found, schema_id=schema, file=_file(read, pointer))
 
 
-def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> Plan:
+def forecast_skips(workspace: Workspace, plan: Plan, state: WarehouseState) -> Plan:
     """Note in a plan which models have nothing new to compute.
 
     What reads a table that the plan fills may be skipped, too, when its rows come out as before;
@@ -244,7 +244,7 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
     """
     resolver, target = plan.resolver(), plan.target
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
-    last = warehouse.store.fills.latest(tables)
+    last = workspace.store.fills.latest(tables)
     filled: set[str] = set()
     told: set[str] = set()
 
@@ -254,10 +254,10 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
             return None
         snapshot, definition = plan.snapshot_of(model), state.snapshots.get(table.snapshot_id)
         filler = choose_filler(table, snapshot, definition, target) or snapshot
-        reads = tables_read(filler, resolver, warehouse.settings.catalog)
+        reads = tables_read(filler, resolver, workspace.settings.catalog)
         if any(read.key in filled for read in reads):
             return None
-        same = unchanged_inputs(warehouse, reads, found.facts.inputs) is not None
+        same = unchanged_inputs(workspace, reads, found.facts.inputs) is not None
         return found.as_skipped() if same else None
 
     models = []

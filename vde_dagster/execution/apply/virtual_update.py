@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.events import VirtualUpdateRan
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.environments.statements import WaitingStatement
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
 
 def run_virtual_update(
-    warehouse: Warehouse,
+    workspace: Workspace,
     environment: str,
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
@@ -25,14 +28,14 @@ def run_virtual_update(
     Returns:
         Those that failed, or that are left to somebody who works on the environment now.
     """
-    store = warehouse.store
+    store = workspace.store
     if not store.statements.waiting(environment):
         return ()
     ran: list[VirtualUpdateRan] = []
     try:
         with store.leases.holding(environment_lease(environment), owner):
             for one in store.statements.waiting(environment):
-                ran.append(_run(warehouse, environment, one))
+                ran.append(_run(workspace, environment, one))
                 emit(ran[-1])
     except ConflictError as error:
         for one in store.statements.waiting(environment):
@@ -41,11 +44,11 @@ def run_virtual_update(
     return tuple(one for one in ran if one.error is not None)
 
 
-def _run(warehouse: Warehouse, environment: str, one: WaitingStatement) -> VirtualUpdateRan:
-    store = warehouse.store
+def _run(workspace: Workspace, environment: str, one: WaitingStatement) -> VirtualUpdateRan:
+    store = workspace.store
     try:
         with store.database.effects.at("virtual_update.run", one.statement):
-            warehouse.engine().run_statement(one.statement)
+            workspace.engine().run_statement(one.statement)
     except VdeError as error:
         # The views are published: what fails now is told, and takes nothing back.
         store.statements.failed(one, error.message)

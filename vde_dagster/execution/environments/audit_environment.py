@@ -25,7 +25,7 @@ from vde_dagster.state.plans.audits import AuditRun
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class AuditReport:
 
 
 def audit_environment(
-    warehouse: Warehouse,
+    workspace: Workspace,
     environment: str,
     patterns: Sequence[str],
     labels: Collection[str] | None,
@@ -69,17 +69,17 @@ def audit_environment(
         patterns: Patterns of models; all where there are none.
         labels: Only these audits, by their labels; None for all.
     """
-    store, shown = warehouse.store, named_environment(warehouse, environment)
+    store, shown = workspace.store, named_environment(workspace, environment)
     run = AuditRun(f"audit-{shown.name}-{uuid.uuid4().hex[:10]}", shown.name, shown.version)
     state = complete_state(store, shown, None, ())
-    resolver = with_held(warehouse, state.resolver(shown))
+    resolver = with_held(workspace, state.resolver(shown))
     now = store.database.clock.now()
-    tasks = AuditTasks(run.id, now, resolver, warehouse.settings.catalog)
+    tasks = AuditTasks(run.id, now, resolver, workspace.settings.catalog)
     entries = shown.entries
     snapshots = in_order({name: state.snapshots[one.snapshot_id] for name, one in entries.items()})
     tables = {name: state.tables[one.table_id] for name, one in entries.items() if one.table_id}
     models = {name: snapshot.model for name, snapshot in snapshots.items()}
-    chosen = select(models, patterns, warehouse.changed_files)
+    chosen = select(models, patterns, workspace.changed_files)
     work = {
         name: _ranges(snapshot, tables.get(name), now)
         for name, snapshot in snapshots.items()
@@ -94,14 +94,14 @@ def audit_environment(
         for interval in work[name]:
             for one, task in tasks.of(snapshots[name], table, interval):
                 if labels is None or one.label in labels:
-                    result = warehouse.engine().audit(task)
+                    result = workspace.engine().audit(task)
                     store.audits.save(task, table.id if table else None, result, run=run)
                     found[name].append(AuditedRange(name, one, interval, result))
 
     graph: dict[ModelName, set[ModelName]] = {name: set() for name in work}
-    with warehouse.stoppable(run.id) as stop:
+    with workspace.stoppable(run.id) as stop:
         try:
-            ended = run_graph(graph, audit, threads=warehouse.settings.concurrency, stop=stop)
+            ended = run_graph(graph, audit, threads=workspace.settings.concurrency, stop=stop)
         finally:
             if any(found.values()):
                 store.audits.finish(run)

@@ -16,7 +16,7 @@ from vde_dagster.planning.plan.plan import Category, Change
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.lakehouse.lakehouse import Lakehouse
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
@@ -53,13 +53,13 @@ class Difference:
 
 
 def compare_environments(
-    warehouse: Warehouse, new: Environment, old: Environment
+    workspace: Workspace, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
     """Compare what an environment, or a version of one, shows with what another one does."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
-    snapshots = warehouse.store.snapshots.load({*chain.from_iterable(ids.values())} - {""})
+    snapshots = workspace.store.snapshots.load({*chain.from_iterable(ids.values())} - {""})
     found = []
     for name, pair in ids.items():
         one, two = map(snapshots.get, pair)
@@ -99,7 +99,7 @@ class DataDifference:
 
 
 def compare_data(
-    warehouse: Warehouse, new: Environment, old: Environment
+    workspace: Workspace, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
     """Compare what two versions pin, by Iceberg's metadata; no rows are read.
 
@@ -107,7 +107,7 @@ def compare_data(
         The models that both show, with their own table, as of another snapshot or table. What one
         of them has no pin of is left out.
     """
-    pins = warehouse.store.pins
+    pins = workspace.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []
     for name in sorted(new.entries.keys() & old.entries.keys()):
@@ -118,17 +118,17 @@ def compare_data(
         same = one.table_id == two.table_id
         if same and one.snapshot_id == two.snapshot_id:
             continue
-        added, removed = _growth(warehouse, one, two) if same else (None, None)
+        added, removed = _growth(workspace, one, two) if same else (None, None)
         found.append(DataDifference(name, same, two.rows, one.rows, added, removed))
     return tuple(found)
 
 
-def _growth(warehouse: Warehouse, new: Pin, old: Pin) -> tuple[int | None, int | None]:
+def _growth(workspace: Workspace, new: Pin, old: Pin) -> tuple[int | None, int | None]:
     """Add up the commits between two snapshots; going back, what was added is removed."""
-    with warehouse.store.database.reading() as conn:
-        places = warehouse.store.pins.places(conn, [new.table_id])
+    with workspace.store.database.reading() as conn:
+        places = workspace.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]
-    metadata = warehouse.lakehouse.table_metadata(ref)
+    metadata = workspace.lakehouse.table_metadata(ref)
     growth = growth_between(metadata, old.snapshot_id, new.snapshot_id)
     return growth.added, growth.removed
 

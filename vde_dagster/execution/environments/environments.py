@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, current_user
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
@@ -19,7 +19,6 @@ from vde_dagster.execution.published_version import (
     no_environment,
     require_environment,
 )
-from vde_dagster.execution.warehouse import current_user
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
 from vde_dagster.planning.rendering.views import virtual_update
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.environments.audit_environment import AuditReport
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.events import VirtualUpdateRan
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Entry
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.state.environments.pins import Pin
@@ -51,7 +50,7 @@ class FreezeResult:
 class Environments:
     """Published environments: rolled back, frozen, audited, dropped, and their versions."""
 
-    warehouse: Warehouse
+    workspace: Workspace
 
     def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
         """Return the versions of an environment with what each changed, newest first.
@@ -59,8 +58,8 @@ class Environments:
         Raises:
             UsageError: There is no such environment.
         """
-        name, store = environment_name(environment), self.warehouse.store
-        changes = changes_until(store, self.warehouse.lakehouse, name, None, limit)
+        name, store = environment_name(environment), self.workspace.store
+        changes = changes_until(store, self.workspace.lakehouse, name, None, limit)
         if not changes:
             raise no_environment(store, name)
         return changes
@@ -86,27 +85,27 @@ class Environments:
         """
         from vde_dagster.execution.environments.rollback import Rollback, parts_again
 
-        warehouse, store = self.warehouse, self.warehouse.store
+        workspace, store = self.workspace, self.workspace.store
         name, who = environment_name(environment), who or current_user()
         store.project.require_own()
         store.environments.require_changeable(name)
         if not store.environments.exists(name):
             raise no_environment(store, name)
         owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
-        work = Rollback(warehouse, name, version, who, definitions_only)
+        work = Rollback(workspace, name, version, who, definitions_only)
         if dry_run:
             return work.prepare()[1]
         with store.leases.holding(environment_lease(name), owner) as held:
-            warehouse.lakehouse.recover()
+            workspace.lakehouse.recover()
             publication, result = work.prepare()
             tables = (table_lease(one.table_id) for one in publication.returns)
             with store.leases.holding_all(tables, owner) as leases:
                 store.tables.note_parts(parts_again(publication))
-                published = warehouse.lakehouse.publish(
+                published = workspace.lakehouse.publish(
                     replace(publication, leases=(held.lease, *leases))
                 )
-        failed = run_virtual_update(warehouse, name, owner)
-        follow(warehouse, name, who)
+        failed = run_virtual_update(workspace, name, owner)
+        follow(workspace, name, who)
         return replace(result, environment=published, failed_statements=failed)
 
     def freeze(
@@ -130,15 +129,15 @@ class Environments:
         from vde_dagster.execution.apply.publish import define_views
         from vde_dagster.execution.pinned_reads import with_held
 
-        warehouse, store = self.warehouse, self.warehouse.store
+        workspace, store = self.workspace, self.workspace.store
         name, who = environment_name(name), who or current_user()
         store.project.require_own()
-        shown = named_environment(warehouse, source)
+        shown = named_environment(workspace, source)
         version = f"{shown.name}@{shown.version}"
         owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"
         with store.leases.holding(environment_lease(name), owner) as held:
-            warehouse.lakehouse.recover()
-            _require_free(warehouse, name)
+            workspace.lakehouse.recover()
+            _require_free(workspace, name)
             if store.versions.is_before_end(shown.name, shown.version):
                 raise UsageError(
                     f"{version} cannot be frozen: the environment was dropped since, and data "
@@ -156,7 +155,7 @@ class Environments:
                 published_by=who,
                 expires_at=now + keep if keep is not None else None,
                 note=f"frozen {version}",
-                suffix=warehouse.settings.environment_suffix_target,
+                suffix=workspace.settings.environment_suffix_target,
                 frozen=version,
             )
             state = complete_state(store, frozen, None, ())
@@ -170,22 +169,22 @@ class Environments:
             production = store.environments.get(PRODUCTION)
             frozen.views.require_free(entries, production.entries if production else entries)
             try:
-                resolver = with_held(warehouse, state.resolver(frozen))
+                resolver = with_held(workspace, state.resolver(frozen))
             except UsageError as error:
                 message = f"{version} cannot be frozen: {error.message}"
                 raise UsageError(message, hint=error.hint) from None
-            published = warehouse.lakehouse.publish(
+            published = workspace.lakehouse.publish(
                 Publication(
                     environment=frozen,
                     base_version=0,
-                    views=define_views(resolver, warehouse),
+                    views=define_views(resolver, workspace),
                     leases=(held.lease,),
                     snapshots=state.snapshots,
-                    statements=virtual_update(resolver, None, warehouse.settings.catalog, now),
+                    statements=virtual_update(resolver, None, workspace.settings.catalog, now),
                     sources=((shown.name, shown.version),),
                 )
             )
-        failed = run_virtual_update(warehouse, name, owner)
+        failed = run_virtual_update(workspace, name, owner)
         return FreezeResult(published, len(published.held), _live(entries, state.snapshots), failed)
 
     def audit(
@@ -207,7 +206,7 @@ class Environments:
         """
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
-        return audit_environment(self.warehouse, environment_name(environment), select, labels)
+        return audit_environment(self.workspace, environment_name(environment), select, labels)
 
     def drop(self, environment: str) -> None:
         """Let an environment expire now; the janitor drops its views and what only it used.
@@ -215,7 +214,7 @@ class Environments:
         Raises:
             UsageError: There is no such environment, or it is production.
         """
-        name, store = environment_name(environment), self.warehouse.store
+        name, store = environment_name(environment), self.workspace.store
         if name == PRODUCTION:
             raise UsageError(
                 "production cannot be dropped", hint="roll it back, or drop another environment"
@@ -224,13 +223,13 @@ class Environments:
         store.environments.invalidate(require_environment(store, name))
 
 
-def _require_free(warehouse: Warehouse, name: str) -> None:
+def _require_free(workspace: Workspace, name: str) -> None:
     if name == PRODUCTION:
         raise UsageError(
             f"'{PRODUCTION}' cannot be frozen under its own name",
             hint=f"give the frozen environment another: vde freeze {PRODUCTION} month_end",
         )
-    if warehouse.store.environments.exists(name):
+    if workspace.store.environments.exists(name):
         raise UsageError(
             f"environment '{name}' exists already",
             hint=f"give another name, or end that one: vde drop {name}, then vde janitor",

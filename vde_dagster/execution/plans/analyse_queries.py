@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot.errors import SqlglotError
 
@@ -18,7 +18,6 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.execution.apply.failure_report import failure_location
 from vde_dagster.execution.apply.worker_pool import audits_of, run_graph, work_graph
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environments.resolver import Resolver, column_map
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
@@ -36,6 +35,10 @@ from vde_dagster.project.dag import AuditOrder
 from vde_dagster.project.model import Audit
 from vde_dagster.spark.session.failures import column_of_cast
 from vde_dagster.spark.tables.columns import is_storable
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -62,7 +65,7 @@ class Analysis:
         }
 
 
-def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
+def analyse_plan(workspace: Workspace, plan: Plan) -> Analysis:
     """Let the engine analyse every query that a plan changes, and the audits of these models.
 
     It is started only when there is something to analyse; the plan need not be stored.
@@ -71,7 +74,7 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
         StoreError: Spark cannot be had.
     """
     tables = plan.tables
-    tables |= warehouse.store.tables.load(tables)
+    tables |= workspace.store.tables.load(tables)
     wanted = {
         model.name: model
         for model in plan.models
@@ -83,14 +86,14 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
         and not plan.snapshot_of(model).model.kind.is_external
     }
     order = audits_of(plan)
-    work = _Analyser(warehouse, plan, tables, {name: [] for name in wanted}, order)
+    work = _Analyser(workspace, plan, tables, {name: [] for name in wanted}, order)
     asked = [name for name, model in wanted.items() if work.has_queries(model)]
     if not asked:
         return Analysis()
     result = run_graph(
         work_graph(plan, wanted, order),
         lambda name: work.look_at(wanted[name]),
-        threads=warehouse.settings.concurrency,
+        threads=workspace.settings.concurrency,
     )
     for error in result.failed.values():
         raise error
@@ -107,7 +110,7 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
 class _Analyser:
     """Analyses the queries of one plan; `look_at` is called from several threads."""
 
-    warehouse: Warehouse
+    workspace: Workspace
     plan: Plan
     tables: Mapping[str, PhysicalTable]
     mistakes: dict[ModelName, list[ProjectError]]
@@ -173,7 +176,7 @@ class _Analyser:
 
     def _query(self, snapshot: Snapshot) -> Columns | None:
         """Analyse a model's query and what the fill makes of it."""
-        engine = self.warehouse.engine()
+        engine = self.workspace.engine()
         sql, before = self._rendered(snapshot)
         try:
             found = engine.analyze(sql, before)
@@ -210,7 +213,7 @@ class _Analyser:
         late: bool,
     ) -> None:
         model, resolver = snapshot.model, self._resolver()
-        catalog = self.warehouse.settings.catalog
+        catalog = self.workspace.settings.catalog
         known = {name.lower(): type_ for name, type_ in types or ()}
         apart = model.kind.interval_column
         rows = relation(snapshot.name, resolver, catalog)
@@ -236,7 +239,7 @@ class _Analyser:
                 continue
             try:
                 sql = render_audit(audit, snapshot, rows, resolver, catalog, slot, time_type)
-                self.warehouse.engine().analyze(sql)
+                self.workspace.engine().analyze(sql)
             except SqlglotError:
                 continue  # It has types that no grammar of SQLGlot's knows.
             except ExecutionError as error:
@@ -255,7 +258,7 @@ class _Analyser:
 
     def _rendered(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
         """Render a query, and the statements before it, which change only the session."""
-        resolver, catalog = self._resolver(), self.warehouse.settings.catalog
+        resolver, catalog = self._resolver(), self.workspace.settings.catalog
         now = self.plan.created_at
         slot = snapshot.cadence.latest_slot(now)
         return render_query(snapshot.model, resolver, catalog, slot, now), render_statements(
@@ -270,8 +273,8 @@ class _Analyser:
         return self.plan.resolver(
             self.tables,
             stand_ins=self._stand_ins,
-            suffix=self.warehouse.settings.environment_suffix_target,
-            mode=self.warehouse.settings.virtual_environment_mode,
+            suffix=self.workspace.settings.environment_suffix_target,
+            mode=self.workspace.settings.virtual_environment_mode,
         )
 
     def _add(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vde_dagster.execution.apply.plan_tests import PlanTests
-from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environments.environment import ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.plan.plan import (
@@ -21,20 +21,23 @@ from vde_dagster.planning.plan.plan import (
     PlannedModel,
 )
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
 
-def doubts(warehouse: Warehouse) -> tuple[str, ...]:
+
+def doubts(workspace: Workspace) -> tuple[str, ...]:
     """Return warnings for a plan of the project's files.
 
     Raises:
         UsageError: The state certainly belongs to another project.
     """
-    return (*_other_name(warehouse), *_new_beside_old(warehouse))
+    return (*_other_name(workspace), *_new_beside_old(workspace))
 
 
-def _other_name(warehouse: Warehouse) -> Iterator[str]:
+def _other_name(workspace: Workspace) -> Iterator[str]:
     """Doubt a state elsewhere that was written from a folder of another name."""
-    owner, own = warehouse.store.project.require_own(), warehouse.settings.identity
-    if owner is None or warehouse.settings.state_url is None or not own.may_be_other(owner):
+    owner, own = workspace.store.project.require_own(), workspace.settings.identity
+    if owner is None or workspace.settings.state_url is None or not own.may_be_other(owner):
         return
     yield (
         f"the state store was written by a project in a folder '{owner.name}', and this is "
@@ -43,17 +46,17 @@ def _other_name(warehouse: Warehouse) -> Iterator[str]:
     )
 
 
-def _new_beside_old(warehouse: Warehouse) -> Iterator[str]:
+def _new_beside_old(workspace: Workspace) -> Iterator[str]:
     """Doubt a state in which nothing is, where the warehouse has tables."""
-    if not warehouse.store.project.is_new():
+    if not workspace.store.project.is_new():
         return
     found: list[str] = []
     with suppress(OSError):  # What cannot be listed says nothing; who writes there says why.
-        found = warehouse.lakehouse.left_by_others()
+        found = workspace.lakehouse.left_by_others()
     if found:
         from vde_dagster.state.db.database import without_password
 
-        settings = warehouse.settings
+        settings = workspace.settings
         yield (
             f"the state store {without_password(settings.resolved_state_url)} is new, but the "
             f"warehouse {settings.resolved_warehouse} has tables and views already (in "
@@ -63,7 +66,7 @@ def _new_beside_old(warehouse: Warehouse) -> Iterator[str]:
         )
 
 
-def require_engine_for(plan: Plan, warehouse: Warehouse, tests: PlanTests | None) -> None:
+def require_engine_for(plan: Plan, workspace: Workspace, tests: PlanTests | None) -> None:
     """Make sure that an engine can be had, where applying a plan needs one.
 
     Args:
@@ -75,10 +78,10 @@ def require_engine_for(plan: Plan, warehouse: Warehouse, tests: PlanTests | None
     if (
         any(map(_works, plan.models))
         or plan.statements
-        or _unknown_views(plan, warehouse)
+        or _unknown_views(plan, workspace)
         or (tests is not None and tests.need_an_engine(plan))
     ):
-        warehouse.require_engine()
+        workspace.require_engine()
 
 
 def _works(model: PlannedModel) -> bool:
@@ -88,7 +91,7 @@ def _works(model: PlannedModel) -> bool:
     return computes or new or model.audits or model.layout or model.deploys
 
 
-def _unknown_views(plan: Plan, warehouse: Warehouse) -> bool:
+def _unknown_views(plan: Plan, workspace: Workspace) -> bool:
     """Say whether a query is shown whose types nobody has asked an engine for."""
     shown = {
         entry.snapshot_id
@@ -97,7 +100,7 @@ def _unknown_views(plan: Plan, warehouse: Warehouse) -> bool:
         and plan.snapshots[entry.snapshot_id].model.kind.is_shown
         and plan.snapshots[entry.snapshot_id].model.query is not None
     }
-    return bool(shown) and len(warehouse.store.snapshots.view_types(shown)) < len(shown)
+    return bool(shown) and len(workspace.store.snapshots.view_types(shown)) < len(shown)
 
 
 def damages(state: WarehouseState, environment: str) -> Iterator[str]:
@@ -114,10 +117,10 @@ def damages(state: WarehouseState, environment: str) -> Iterator[str]:
         )
 
 
-def with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
+def with_statements(workspace: Workspace, plan: Plan) -> Plan:
     """Add the statements `before_all` and `after_all` of the settings."""
-    settings = warehouse.settings
-    before = warehouse.store.statements.around_runs(plan.environment)
+    settings = workspace.settings
+    before = workspace.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
     if settings.before_all or settings.after_all:
         from vde_dagster.planning.rendering.views import over_views

@@ -20,7 +20,7 @@ from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.project.model import Model
     from vde_dagster.state import StateStore
 
@@ -222,7 +222,7 @@ def complete_state(
 
 
 def beside_production(
-    warehouse: Warehouse,
+    workspace: Workspace,
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
@@ -232,7 +232,7 @@ def beside_production(
     """
     if all(snapshot.model.kind.in_place is None for snapshot in snapshots.values()):
         return snapshots
-    production = warehouse.store.environments.get(PRODUCTION)
+    production = workspace.store.environments.get(PRODUCTION)
     if production is None:
         return snapshots
     from vde_dagster.planning.plan.forward_only import ForwardOnly, is_concerned
@@ -246,15 +246,15 @@ def beside_production(
     state = WarehouseState(
         None,
         replace(production, entries=entries),
-        warehouse.store.snapshots.load(sorted({e.snapshot_id for e in entries.values()})),
-        warehouse.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
-        previews=find_previews(warehouse.store, snapshots),
+        workspace.store.snapshots.load(sorted({e.snapshot_id for e in entries.values()})),
+        workspace.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
+        previews=find_previews(workspace.store, snapshots),
     )
-    state = with_pinned(warehouse.store, state, snapshots)
+    state = with_pinned(workspace.store, state, snapshots)
     if not is_concerned(snapshots, state, NOTHING_SAID):
         return snapshots
     resolved = ForwardOnly(state, NOTHING_SAID)
-    return warehouse.snapshots_of(models, None, [], revise=resolved.revise)
+    return workspace.snapshots_of(models, None, [], revise=resolved.revise)
 
 
 def what_decides(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, current_user
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError, UnitTestFailedError
 from vde_dagster.execution.apply.batches import with_batches
@@ -35,7 +35,6 @@ from vde_dagster.execution.plans.gather_state import gather_state, what_decides
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
-from vde_dagster.execution.warehouse import current_user
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
@@ -68,7 +67,7 @@ from vde_dagster.project.selection import select, select_by_name
 
 if TYPE_CHECKING:
     from vde_dagster.base.failures import Problem
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.contracts import ContractBreak
     from vde_dagster.planning.environments.warehouse_state import Build
     from vde_dagster.planning.intervals.interval import IntervalSet
@@ -81,7 +80,7 @@ if TYPE_CHECKING:
 class Plans:
     """Plans of a project and of what it has published: made, looked at, and rejected."""
 
-    warehouse: Warehouse
+    workspace: Workspace
 
     def make(
         self,
@@ -116,10 +115,10 @@ class Plans:
         if options.restate:
             made: tuple[Plan, Set[str]] = self._again(environment, options), frozenset()
         else:
-            models = self.warehouse.project.models
+            models = self.workspace.project.models
             made = self._of_files(environment, options, models, save=save)
         if author is not None:
-            proposal = Proposal(self.warehouse.project.files_hash, author)
+            proposal = Proposal(self.workspace.project.files_hash, author)
             made = replace(made[0], proposal=proposal), made[1]
         return self._kept(*made, save=save, at_once=at_once)
 
@@ -167,19 +166,19 @@ class Plans:
         Raises:
             UsageError: No environment shows the snapshot.
         """
-        warehouse = self.warehouse
-        environment = showing(warehouse, snapshot_id)
+        workspace = self.workspace
+        environment = showing(workspace, snapshot_id)
         plan = self._published(environment.name, PlanOptions(full=True), save=False)[0]
         name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
         if restate:
-            production = warehouse.store.environments.get(PRODUCTION)
+            production = workspace.store.environments.get(PRODUCTION)
             protected = protected_tables(environment.name, production)
             found = restated(plan, {name: intervals}, protected, fills_missing=True)
-            plan = with_outdated(warehouse, found.plan)
+            plan = with_outdated(workspace, found.plan)
         else:
             plan = fill_chosen(plan, name, intervals)
         plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
-        plan = with_batches(warehouse, plan)
+        plan = with_batches(workspace, plan)
         return self._kept(plan, frozenset(), save=True)
 
     def reject(self, plan_id: str, why: str = "", *, who: str | None = None) -> PlanRecord:
@@ -192,8 +191,8 @@ class Plans:
             UsageError: There is no such plan.
             ConflictError: It is being applied, was applied, or nobody can apply it any more.
         """
-        self.warehouse.store.project.require_own()
-        return self.warehouse.store.plans.reject(plan_id, who or current_user(), why)
+        self.workspace.store.project.require_own()
+        return self.workspace.store.plans.reject(plan_id, who or current_user(), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
         """Run the unit tests that an apply of a plan begins with, which need not run them again.
@@ -202,24 +201,24 @@ class Plans:
             StoreError: There is a test to run, and Spark cannot be had.
         """
         ended: list[UnitTestFinished] = []
-        tests = PlanTests.of(self.warehouse, plan)
+        tests = PlanTests.of(self.workspace, plan)
         if tests is not None:
             with suppress(UnitTestFailedError):
-                tests.run(plan, self.warehouse.engine, ended.append, threading.Event())
+                tests.run(plan, self.workspace.engine, ended.append, threading.Event())
         return ended
 
     def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
         """Return a plan's breaks of an environment whose readers are to be asked first."""
         name = plan.environment
-        asks = name == PRODUCTION or self.warehouse.settings.is_protected(name)
+        asks = name == PRODUCTION or self.workspace.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
 
     def _kept(self, plan: Plan, held: Set[str], *, save: bool, at_once: bool = False) -> Plan:
         """Store a plan that does something, if that is wanted and it can be applied."""
         if at_once and not plan.is_empty:
-            require_engine_for(plan, self.warehouse, None)
+            require_engine_for(plan, self.workspace, None)
         if save and not plan.is_empty:
-            self.warehouse.store.plans.save(plan, held)
+            self.workspace.store.plans.save(plan, held)
         return plan
 
     def _of_files(
@@ -234,27 +233,27 @@ class Plans:
         """Plan models of the files; return the plan and the ids of snapshots that are held."""
         from vde_dagster.project.configuration.config_files import config_warnings
 
-        warehouse, store = self.warehouse, self.warehouse.store
+        workspace, store = self.workspace, self.workspace.store
         if not part:
             store.project.require_own()
             store.environments.require_changeable(environment)
         # A selection may leave out the model of a test, or show another definition of it.
-        tests = () if part or options.select else warehouse.project.tests
+        tests = () if part or options.select else workspace.project.tests
         if options.select:
-            models = select_models(warehouse, environment, models, options.select)
-        if warehouse.settings.forward_only:
+            models = select_models(workspace, environment, models, options.select)
+        if workspace.settings.forward_only:
             options = replace(options, forward_only=True)
         warnings: list[Problem] = []
 
         def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
-            if warehouse.settings.linter.enabled and not part:
+            if workspace.settings.linter.enabled and not part:
                 from vde_dagster.execution.linting.linter import Linter, lint_problems
 
-                yield from lint_problems(Linter(warehouse.project), known, warnings)
+                yield from lint_problems(Linter(workspace.project), known, warnings)
 
-        snapshots = warehouse.snapshots_of(
+        snapshots = workspace.snapshots_of(
             models,
-            warehouse.parsed,
+            workspace.parsed,
             warnings,
             lambda known: (*mistakes_in_tests(tests, models, known), *lint(known)),
         )
@@ -262,21 +261,21 @@ class Plans:
             gather_state,
             store,
             environment,
-            build=stored_builder(warehouse),
+            build=stored_builder(workspace),
             among=models if part else None,
         )
         state = gather(snapshots)
-        about = (*config_warnings(warehouse.settings), *(() if part else doubts(warehouse)))
+        about = (*config_warnings(workspace.settings), *(() if part else doubts(workspace)))
         said = (*map(str, (*about, *warnings)), *damages(state, environment))
 
         def real_types(table: PhysicalTable) -> dict[str, str]:
-            return columns_of(warehouse.lakehouse.table_metadata(table.ref), None)
+            return columns_of(workspace.lakehouse.table_metadata(table.ref), None)
 
         resolved = ForwardOnly(state, options, real_types)
         require_known(options, snapshots)
         if is_concerned(snapshots, state, options):
             # Readers of what goes on with a table of production's are hashed over what that shows.
-            snapshots = warehouse.snapshots_of(models, None, [], revise=resolved.revise)
+            snapshots = workspace.snapshots_of(models, None, [], revise=resolved.revise)
             if resolved.mistakes:
                 raise ProjectError.of(resolved.mistakes)
             state = gather(snapshots)
@@ -285,7 +284,7 @@ class Plans:
             snapshots,
             state,
             options,
-            partial(with_statements, warehouse),
+            partial(with_statements, workspace),
             resolved=resolved,
             warnings=(*said, *resolved.warnings),
             save=save,
@@ -308,13 +307,13 @@ class Plans:
             of: Patterns of models; where names alone decide, no others are read but what these are
                 made of.
         """
-        warehouse, store = self.warehouse, self.warehouse.store
-        current = named_environment(warehouse, environment)
+        workspace, store = self.workspace, self.workspace.store
+        current = named_environment(workspace, environment)
         store.project.require_own()
         require_changeable(environment, current.frozen)
         named = select_by_name(current.entries, of)
         among = None if named is None else what_decides(store, current, named)
-        state = gather_state(store, environment, None, stored_builder(warehouse), among)
+        state = gather_state(store, environment, None, stored_builder(workspace), among)
         snapshots = in_order(
             {
                 name: state.snapshots[entry.snapshot_id]
@@ -326,7 +325,7 @@ class Plans:
         def with_published(plan: Plan) -> Plan:
             said = store.statements.around_runs(environment)
             plan = replace(plan, statements=said) if said else plan
-            return with_auto_restatement(warehouse, plan, save=save) if ticks else plan
+            return with_auto_restatement(workspace, plan, save=save) if ticks else plan
 
         return self._made(
             environment, snapshots, state, options, with_published, save=save
@@ -334,13 +333,13 @@ class Plans:
 
     def _again(self, environment: str, options: PlanOptions) -> Plan:
         """Plan to compute models of an environment again, as it was published."""
-        warehouse = self.warehouse
+        workspace = self.workspace
         run, _ = self._published(environment, replace(options, full=True), save=False)
-        require_what_is_shown(run, shown_tables(warehouse, environment))
-        production = warehouse.store.environments.get(PRODUCTION)
+        require_what_is_shown(run, shown_tables(workspace, environment))
+        production = workspace.store.environments.get(PRODUCTION)
         protected = protected_tables(environment, production)
-        plan = restate_published(run, options, protected, warehouse.changed_files)
-        plan = with_batches(warehouse, with_outdated(warehouse, plan))
+        plan = restate_published(run, options, protected, workspace.changed_files)
+        plan = with_batches(workspace, with_outdated(workspace, plan))
         return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
 
     def _made(
@@ -356,21 +355,21 @@ class Plans:
         warnings: tuple[str, ...] = (),
     ) -> Plan:
         """Make a plan of snapshots: of files where it is said what goes on in place, or a run."""
-        warehouse, settings = self.warehouse, self.warehouse.settings
+        workspace, settings = self.workspace, self.workspace.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
-        now = utc(options.now) if options.now else warehouse.store.database.clock.now()
-        state, early = without_early(warehouse, state, save=save)
+        now = utc(options.now) if options.now else workspace.store.database.clock.now()
+        state, early = without_early(workspace, state, save=save)
         alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
         if alone and kind is PlanKind.RUN:
-            audited = warehouse.store.audits.audited_until(environment, alone)
+            audited = workspace.store.audits.audited_until(environment, alone)
             state = replace(state, audited=audited)
         request = PlanRequest(
             environment=environment,
             window=window_of(options, now, settings.start_time),
             kind=kind,
             options=options,
-            ready=signals_of(environment, now, partial(SignalContext, warehouse, environment, now)),
-            backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
+            ready=signals_of(environment, now, partial(SignalContext, workspace, environment, now)),
+            backfill=models_to_fill(snapshots, options.backfill, workspace.changed_files),
             time_to_live=settings.time_to_live(environment),
             catalog=settings.catalog,
             suffix=settings.environment_suffix_target,
@@ -390,9 +389,9 @@ class Plans:
         if any(model.skippable for model in plan.models):
             from vde_dagster.execution.apply.skipping import forecast_skips
 
-            plan = forecast_skips(warehouse, plan, state)
+            plan = forecast_skips(workspace, plan, state)
         if plan.builds:
-            plan = with_batches(warehouse, plan)
+            plan = with_batches(workspace, plan)
         if kind is PlanKind.PLAN and not options.remove_models:
             require_meant(plan, state, settings.max_removed)
         plan = replace(plan, id=readable_id(plan, change_in_a_word(plan, state)))
@@ -401,13 +400,13 @@ class Plans:
         return plan
 
 
-def stored_builder(warehouse: Warehouse) -> Build:
+def stored_builder(workspace: Workspace) -> Build:
     """Return the function that hashes stored definitions again."""
-    return lambda models, revise: warehouse.snapshots_of(models, revise=revise)
+    return lambda models, revise: workspace.snapshots_of(models, revise=revise)
 
 
 def select_models(
-    warehouse: Warehouse,
+    workspace: Workspace,
     environment: str,
     models: Mapping[ModelName, Model],
     patterns: Sequence[str],
@@ -420,12 +419,12 @@ def select_models(
     Raises:
         UsageError: A pattern selects nothing.
     """
-    store = warehouse.store
+    store = workspace.store
     base = store.environments.get(environment) or store.environments.get(PRODUCTION)
     entries = base.entries if base else {}
     stored = store.snapshots.load([entry.snapshot_id for entry in entries.values()])
     old = {name: stored[entry.snapshot_id].model for name, entry in entries.items()}
-    chosen = select({**old, **models}, patterns, warehouse.changed_files)
+    chosen = select({**old, **models}, patterns, workspace.changed_files)
     out = {name: model for name, model in models.items() if name in chosen}
     out |= {name: model for name, model in old.items() if name not in chosen}
     needed = needed_models({**models, **out}, out)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 
 Pair = tuple[datetime, datetime]
@@ -128,7 +128,7 @@ class SignalContext:
     there is no such environment yet.
     """
 
-    warehouse: Warehouse
+    workspace: Workspace
     environment: str
     execution_time: datetime
     model: ModelName
@@ -146,11 +146,11 @@ class SignalContext:
     @property
     def spark(self) -> SparkSession:
         """A Spark session in which models see nothing of what a signal changes."""
-        return self.warehouse.engine().guest_session
+        return self.workspace.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:
         """Return a variable of `[tool.vde.variables]`, or the default."""
-        known = {key.lower(): value for key, value in self.warehouse.settings.variables.items()}
+        known = {key.lower(): value for key, value in self.workspace.settings.variables.items()}
         return known.get(name.lower(), default)
 
     def resolve_table(self, name: str) -> str:
@@ -159,10 +159,10 @@ class SignalContext:
         Raises:
             UsageError: Nothing is published of it.
         """
-        settings = self.warehouse.settings
+        settings = self.workspace.settings
         model = ModelName.parse(name, settings.default_namespace)
         shown = self._shown()
-        current = self.warehouse.store.environments.get(shown) if shown else None
+        current = self.workspace.store.environments.get(shown) if shown else None
         if current is None or model not in current.entries:
             raise UsageError(
                 f"nothing is published of {model} that environment '{self.environment}' could read",
@@ -195,17 +195,15 @@ class SignalContext:
         return next(iter(self._rows(query, 1)[1]), None)
 
     def _shown(self) -> str | None:
-        exists = self.warehouse.store.environments.exists
+        exists = self.workspace.store.environments.exists
         return next((name for name in (self.environment, PRODUCTION) if exists(name)), None)
 
     def _rows(self, query: str, limit: int | None = None) -> tuple[list[str], list[Any]]:
         shown = self._shown()
         if shown is None:  # Nothing is published yet, so that all names are those of tables.
-            columns, rows = self.warehouse.engine().query(query, limit)
+            columns, rows = self.workspace.engine().query(query, limit)
         else:
             # The project's own code may read what it likes.
-            from vde_dagster.execution.query.query import Queries
-
-            found = Queries(self.warehouse).run(shown, query, limit, raw=True)
+            found = self.workspace.query(shown, query, limit, raw=True)
             columns, rows = found.columns, found.rows
         return [name for name, _ in columns], list(rows)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import HeldState
 
 
@@ -60,10 +60,10 @@ class QueryResult:
     read_live: tuple[str, ...] = ()
 
 
-def externals_of(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
+def externals_of(workspace: Workspace, environment: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
-    snapshots = warehouse.store.snapshots.load(ids)
+    snapshots = workspace.store.snapshots.load(ids)
     return {
         name: external_table(snapshots[snapshot].model)
         for snapshot, name in ids.items()
@@ -99,7 +99,7 @@ ATTEMPTS = 5
 class Queries:
     """Queries of environments and versions, and reads of models without an engine."""
 
-    warehouse: Warehouse
+    workspace: Workspace
 
     def run(
         self,
@@ -124,7 +124,7 @@ class Queries:
             UsageError: There is no such environment, or the query cannot be read or does more
                 than to read models, or the data of the version are not known or gone.
         """
-        version = published_version(self.warehouse.store, environment, at)
+        version = published_version(self.workspace.store, environment, at)
         if version is not None:
             return self._of_version(version, sql, limit, raw)
         return self._of_views(environment_name(environment), sql, limit, raw)
@@ -138,16 +138,16 @@ class Queries:
         Raises:
             UsageError: There is no such environment, model or column, or the model has no table.
         """
-        warehouse = self.warehouse
-        name = ModelName.parse(model, warehouse.settings.default_namespace)
-        _, entry = published_entry(warehouse, environment, name)
+        workspace = self.workspace
+        name = ModelName.parse(model, workspace.settings.default_namespace)
+        _, entry = published_entry(workspace, environment, name)
         if entry.table_id is None:
             raise UsageError(
                 f"{name} has no table of its own, so it can only be read by an engine",
                 hint="read it with Spark, or give its model another kind, such as FULL",
             )
-        snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-        table = warehouse.store.tables.get(entry.table_id)
+        snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+        table = workspace.store.tables.get(entry.table_id)
         physical = dict(column_map(snapshot, table))
         named = {column.lower(): column for column in physical}
         for column in columns:
@@ -156,8 +156,8 @@ class Queries:
                 raise UsageError(f"{name} has no column '{column}'", hint=hint)
         shown = [named[column.lower()] for column in columns] or list(physical)
         wanted = [physical[column] for column in shown]
-        loaded = warehouse.lakehouse.load_table(table.ref)
-        with warehouse.lakehouse.naming_damage(lambda _: [table.ref]):
+        loaded = workspace.lakehouse.load_table(table.ref)
+        with workspace.lakehouse.naming_damage(lambda _: [table.ref]):
             if entry.held is not None:
                 rows = _as_of(loaded, entry.held, wanted)
             elif table.branch is not None:
@@ -176,11 +176,11 @@ class Queries:
         publication's id is compared before and after, and the query is run again when it moved.
         """
         for _ in range(ATTEMPTS):
-            version = named_environment(self.warehouse, environment)
-            if not self.warehouse.lakehouse.catalog.form.keeps_pointers:
+            version = named_environment(self.workspace, environment)
+            if not self.workspace.lakehouse.catalog.form.keeps_pointers:
                 return self._of_version(version, sql, limit, raw)
             answer = self._of_views_now(version, sql, limit, raw)
-            after = self.warehouse.store.environments.get(environment)
+            after = self.workspace.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
                 return answer
         raise ConflictError(
@@ -195,12 +195,12 @@ class Queries:
         from vde_dagster.execution.query.query_rules import check_query
         from vde_dagster.planning.rendering.render import render_environment_query
 
-        warehouse, catalog = self.warehouse, self.warehouse.settings.catalog
-        sql, changes = expand_changes(warehouse, version, sql)
-        externals = externals_of(warehouse, version)
-        table_names = names_in_queries(warehouse.settings, externals.values())
+        workspace, catalog = self.workspace, self.workspace.settings.catalog
+        sql, changes = expand_changes(workspace, version, sql)
+        externals = externals_of(workspace, version)
+        table_names = names_in_queries(workspace.settings, externals.values())
         names = set(version.entries)
-        production = warehouse.store.environments.get(PRODUCTION)
+        production = workspace.store.environments.get(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
 
         def view(name: ModelName) -> str | None:
@@ -222,8 +222,8 @@ class Queries:
             # What production alone has is told apart above, with a message of its own.
             check_query(sql, names | elsewhere | changes.keys(), table_names)
         rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
-        with warehouse.lakehouse.naming_damage(partial(_read, warehouse, version)):
-            columns, rows = warehouse.engine().query(rendered, limit)
+        with workspace.lakehouse.naming_damage(partial(_read, workspace, version)):
+            columns, rows = workspace.engine().query(rendered, limit)
         return QueryResult(tuple(columns), tuple(rows), version.publication_id, version.version)
 
     def _of_version(
@@ -232,12 +232,12 @@ class Queries:
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 
-        warehouse = self.warehouse
-        sql, changes = expand_changes(warehouse, version, sql)
-        names = names_in_queries(warehouse.settings, externals_of(warehouse, version).values())
+        workspace = self.workspace
+        sql, changes = expand_changes(workspace, version, sql)
+        names = names_in_queries(workspace.settings, externals_of(workspace, version).values())
         if not raw:
             check_query(sql, version.entries.keys() | changes.keys(), names)
-        reader = PinnedVersion(warehouse, version)
+        reader = PinnedVersion(workspace, version)
 
         def relation_of(name: ModelName) -> str | None:
             return f"SELECT * FROM {changes[name]}" if name in changes else reader.relation(name)
@@ -247,8 +247,8 @@ class Queries:
         def may_have_failed(error: Exception) -> set[TableRef]:
             return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
 
-        with warehouse.lakehouse.naming_damage(may_have_failed):
-            columns, rows = warehouse.engine().query(rendered, limit)
+        with workspace.lakehouse.naming_damage(may_have_failed):
+            columns, rows = workspace.engine().query(rendered, limit)
         live = tuple(sorted(map(str, reader.live)))
         return QueryResult(
             tuple(columns), tuple(rows), version.publication_id, version.version, live
@@ -273,12 +273,12 @@ def _rendered(render: Callable[[], str], raw: bool) -> str:
     return rendered
 
 
-def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> set[TableRef]:
+def _read(workspace: Workspace, environment: Environment, error: Exception) -> set[TableRef]:
     """Return the places of an environment's views and tables, where a file may have failed."""
     if not is_of_files(error):
         return set()
-    tables = warehouse.store.tables.load(environment.tables)
-    views = warehouse.lakehouse.published_views(environment.name)
+    tables = workspace.store.tables.load(environment.tables)
+    views = workspace.lakehouse.published_views(environment.name)
     return {table.ref for table in tables.values()} | set(views)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import dagster as dg
 
+from vde_dagster.base.names import current_user
 from vde_dagster.base.times import parse_duration
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.environments.environments import FreezeResult
 from vde_dagster.execution.environments.rollback import RollbackResult
 from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.published_version import likely_meant
-from vde_dagster.execution.warehouse import current_user
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.config import (
     DropConfig,

@@ -19,8 +19,8 @@ from typing import Any
 
 import dagster as dg
 
+from vde_dagster.base.names import current_user
 from vde_dagster.errors import ConflictError, VdeError
-from vde_dagster.execution.warehouse import current_user
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import (
     BUDGET_SECONDS,

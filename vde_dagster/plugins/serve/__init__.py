@@ -13,7 +13,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.plugins.serve.server import Server
 
 
@@ -22,7 +22,7 @@ class Http:
 
     @staticmethod
     def open(
-        warehouse: Warehouse,
+        workspace: Workspace,
         host: str,
         port: int,
         *,
@@ -44,7 +44,7 @@ class Http:
                 hint=how_to_install("serve"),
             ) from error
         limits = Limits(connections=connections, by_address=by_address)
-        return Server(warehouse, host, port, log, writes_metadata, limits)
+        return Server(workspace, host, port, log, writes_metadata, limits)
 
     @staticmethod
     def check_filter(text: str) -> None:

@@ -33,14 +33,14 @@ from vde_dagster.plugins.serve.served import Versions
 from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 
 _THREADS = 15 - ROWS_AT_ONCE
 
 
 def make_app(
-    warehouse: Warehouse,
+    workspace: Workspace,
     *,
     may_be_open: bool,
     log: TextIO | None = None,
@@ -69,11 +69,11 @@ def make_app(
         docs_url=None,
         redoc_url=None,
     )
-    versions = Versions(warehouse)
-    settings = warehouse.settings
+    versions = Versions(workspace)
+    settings = workspace.settings
     told = for_clients(with_secrets(settings.served_io), settings.resolved_warehouse)
     loader = Loader(told, writes_metadata)
-    access = Access(warehouse.store.tokens, may_be_open)
+    access = Access(workspace.store.tokens, may_be_open)
     for router, may_read in (
         (catalog_routes(versions, loader), access.reads_files),
         (data_routes(versions, loader), access.reads_rows),

@@ -145,7 +145,7 @@ def _state(served: ServedVersion, wanted: RowRequest) -> str:
     if wanted.model in served.externals:
         # Others write it, without a publication.
         ref = served.externals[wanted.model]
-        parts.append(served.warehouse.lakehouse.metadata_location(ref) or "")
+        parts.append(served.workspace.lakehouse.metadata_location(ref) or "")
     return parts[0] if len(parts) == 1 else digest("rows", *parts)[:32]
 
 

@@ -102,14 +102,14 @@ class Loader:
             raise missing("Table", f"{name} is a view in {_shown(served)}, not a table{hint}")
         else:
             raise missing("Table", f"there is no table {name} in {_shown(served)}")
-        location = served.warehouse.lakehouse.metadata_location(ref)
+        location = served.workspace.lakehouse.metadata_location(ref)
         if location is None:
             raise _gone(served, name)
         return location
 
     @cachedmethod(attrgetter("_models"), _of_publication, attrgetter("_lock"))
     def _model(self, served: ServedVersion, name: ModelName) -> tuple[Snapshot, PhysicalTable]:
-        store, snapshot_id = served.warehouse.store, served.version.entries[name].snapshot_id
+        store, snapshot_id = served.workspace.store, served.version.entries[name].snapshot_id
         tables = store.tables.load([served.table_ids[name]])
         if not tables:
             raise _gone(served, name)
@@ -122,7 +122,7 @@ class Loader:
             # Clients compare locations to see whether what they have is past.
             location = f"{metadata['location']}/metadata/{_file(served, name)}"
             if self._writes_metadata:
-                files = served.warehouse.lakehouse.files
+                files = served.workspace.lakehouse.files
                 ensure_written(files, location, encode_metadata(metadata))
         answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
         return Tagged(encode_metadata(answer))
@@ -130,7 +130,7 @@ class Loader:
     def _metadata(
         self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
     ) -> dict[str, Any]:
-        lakehouse = served.warehouse.lakehouse
+        lakehouse = served.workspace.lakehouse
         if name in served.externals:
             return read_metadata(lakehouse.files, location, str(name))
         shown = shown or served.tables[name]
@@ -178,7 +178,7 @@ class Loader:
             properties,
             served.doubled,
         )
-        folder = served.warehouse.lakehouse.views_folder(version.publication_id)
+        folder = served.workspace.lakehouse.views_folder(version.publication_id)
         published = int(version.published_at.timestamp() * 1000)
         metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
         metadata["view-uuid"] = str(uuid.uuid5(_NAMES, f"{version.name}/{name}"))
@@ -196,7 +196,7 @@ class Loader:
             types = columns_of(self.rows_metadata(served, once.table), None)
             return tuple((out, types[column]) for out, column in once.columns)
         snapshot = served.views[name]
-        found = served.warehouse.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
+        found = served.workspace.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
         if found is None:
             raise missing("View", f"the columns of {name} are not known any more; publish it again")
         return tuple(found)

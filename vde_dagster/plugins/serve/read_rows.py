@@ -105,7 +105,7 @@ def read_rows(
             "keeps what it held",
             hint="begin again without a cursor",
         )
-    io = served.warehouse.lakehouse.files.file_io(metadata["location"])
+    io = served.workspace.lakehouse.files.file_io(metadata["location"])
     table = _table(metadata, whole_avro(io))
     tests = _tests(table, request)
     columns = _columns(table, request.columns)
@@ -130,7 +130,7 @@ def read_rows(
         raise
     except Exception:
         # Says which file is missing or damaged, where one is.
-        stored, snapshot = served.warehouse.lakehouse.files, metadata.get("current-snapshot-id")
+        stored, snapshot = served.workspace.lakehouse.files, metadata.get("current-snapshot-id")
         check_snapshot(stored, metadata, snapshot, str(request.model), deep=True)
         raise
     page = found.slice(0, request.limit)

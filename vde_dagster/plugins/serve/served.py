@@ -28,7 +28,7 @@ from vde_dagster.plugins.serve.shown_tables import Repeats, ShownTable, doubled,
 from vde_dagster.state.environments.pins import Pin
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 
 _VERSIONS = 32
@@ -42,7 +42,7 @@ class ServedVersion:
         repeats: Which snapshots have an output twice.
     """
 
-    warehouse: Warehouse
+    workspace: Workspace
     version: Environment
     repeats: Repeats
 
@@ -74,9 +74,9 @@ class ServedVersion:
     @cached_property
     def doubled(self) -> dict[ModelName, Doubled]:
         """The models whose tables have a column under two names, with the tables beside them."""
-        entries, store = self.version.entries, self.warehouse.store
+        entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
-        repeated = self.repeats.among(self.warehouse, ids)
+        repeated = self.repeats.among(self.workspace, ids)
         names = [name for name in self.table_ids if entries[name].snapshot_id in repeated]
         snapshots = self._snapshots(names)
         tables = store.tables.load([self.table_ids[name] for name in names])
@@ -85,7 +85,7 @@ class ServedVersion:
             table, pin = tables.get(self.table_ids[name]), self.pins.get(self.table_ids[name])
             if table is None or pin is None:
                 continue  # Loading it will tell.
-            one = doubled(self.warehouse, snapshots[name], table, pin, set(entries))
+            one = doubled(self.workspace, snapshots[name], table, pin, set(entries))
             if one is not None:
                 found[name] = one
         return found
@@ -101,13 +101,13 @@ class ServedVersion:
         refs = [TableRef(one.namespace, one.name) for one in found if one.catalog is None]
         names = {ModelName(ref.namespace, ref.name): ref for ref in refs}
         own = self.tables.keys() | self.views.keys()
-        there = self.warehouse.lakehouse.metadata_locations(refs)
+        there = self.workspace.lakehouse.metadata_locations(refs)
         return {name: ref for name, ref in names.items() if ref in there and name not in own}
 
     @cached_property
     def pins(self) -> dict[str, Pin]:
         """The pins of the version, by physical table's id."""
-        return self.warehouse.store.pins.at(self.version.name, self.version.version)
+        return self.workspace.store.pins.at(self.version.name, self.version.version)
 
     def has(self, name: ModelName) -> bool:
         """Say whether there is a table or a view of a name."""
@@ -121,7 +121,7 @@ class ServedVersion:
 
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
         """Return a resolver of models and of the tables that models without a table read."""
-        store, entries = self.warehouse.store, self.version.entries
+        store, entries = self.workspace.store, self.version.entries
         snapshots: dict[str, Snapshot] = {}
         waiting = set(names)
         while waiting:
@@ -149,15 +149,15 @@ class ServedVersion:
 
     def _snapshots(self, names: Iterable[ModelName]) -> dict[ModelName, Snapshot]:
         entries = [self.version.entries[name] for name in names]
-        found = self.warehouse.store.snapshots.load(entry.snapshot_id for entry in entries)
+        found = self.workspace.store.snapshots.load(entry.snapshot_id for entry in entries)
         return {entry.name: found[entry.snapshot_id] for entry in entries}
 
 
 class Versions:
     """Finds versions by what clients call them, and keeps those that were asked for last."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self.warehouse = warehouse
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
         self._kept: LRUCache[tuple[str, int, str], ServedVersion] = LRUCache(_VERSIONS)
         self._lock = threading.Lock()
         self._repeats = Repeats()
@@ -172,7 +172,7 @@ class Versions:
             number = self._number(name)
             if number is not None:
                 return self._version(name.environment, number)
-            found = published_version(self.warehouse.store, f"{name.environment}@{name.meant}")
+            found = published_version(self.workspace.store, f"{name.environment}@{name.meant}")
         except UsageError as error:
             raise missing("Warehouse", str(error)) from error
         assert found is not None
@@ -181,25 +181,25 @@ class Versions:
     def _number(self, name: WarehouseName) -> int | None:
         if name.meant is not None:
             return version_number(name.meant)
-        number = self.warehouse.store.environments.current_version(name.environment)
+        number = self.workspace.store.environments.current_version(name.environment)
         if number is None:
-            raise no_environment(self.warehouse.store, name.environment)
+            raise no_environment(self.workspace.store, name.environment)
         return number
 
     def _version(self, environment: str, number: int) -> ServedVersion:
-        publication = self.warehouse.store.versions.publication(environment, number)
+        publication = self.workspace.store.versions.publication(environment, number)
         with self._lock:
             kept = self._kept.get((environment, number, publication or ""))
         if kept is not None:
             return kept
-        found = published_version(self.warehouse.store, f"{environment}@{number}")
+        found = published_version(self.workspace.store, f"{environment}@{number}")
         assert found is not None
         return self._keep(found)
 
     def _keep(self, version: Environment) -> ServedVersion:
         key = (version.name, version.version, version.publication_id)
         with self._lock:
-            return self._kept.setdefault(key, ServedVersion(self.warehouse, version, self._repeats))
+            return self._kept.setdefault(key, ServedVersion(self.workspace, version, self._repeats))
 
 
 LIVE = "+live"

@@ -20,7 +20,7 @@ from vde_dagster.plugins.serve.app import make_app
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
 
 
 class Server:
@@ -33,7 +33,7 @@ class Server:
 
     def __init__(
         self,
-        warehouse: Warehouse,
+        workspace: Workspace,
         host: str,
         port: int,
         log: Path | None = None,
@@ -43,12 +43,12 @@ class Server:
         self._limits = limits or Limits()
         self._log = log.open("a", encoding="utf-8") if log is not None else None
         self._app = make_app(
-            warehouse,
+            workspace,
             may_be_open=is_loopback(host),
             log=self._log,
             writes_metadata=writes_metadata,
         )
-        self._tokens = warehouse.store.tokens
+        self._tokens = workspace.store.tokens
         self._host, self._port = host, port
         self._socket: socket.socket | None = None
 

@@ -13,7 +13,7 @@ from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.served_views import Doubled, selection_of
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
     from vde_dagster.state.environments.pins import Pin
@@ -87,10 +87,10 @@ class Repeats:
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
 
-    def among(self, warehouse: Warehouse, ids: Iterable[str]) -> set[str]:
+    def among(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
         """Return those of some snapshots, by id, that have two outputs of one version."""
         wanted = set(ids)
-        for snapshot in warehouse.store.snapshots.load(wanted - self._known.keys()).values():
+        for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -99,17 +99,17 @@ class Repeats:
 
 
 def doubled(
-    warehouse: Warehouse, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
+    workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> Doubled | None:
     """Return the form of a model that shows one column of its table under two names.
 
     Returns:
         How, or None where each name has a column of its own.
     """
-    location = warehouse.lakehouse.metadata_location(table.ref)
+    location = workspace.lakehouse.metadata_location(table.ref)
     if location is None:
         return None  # Loading it will tell.
-    metadata = read_metadata(warehouse.lakehouse.files, location, str(snapshot.name), table.id)
+    metadata = read_metadata(workspace.lakehouse.files, location, str(snapshot.name), table.id)
     mapped = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
     first: dict[str, str] = {}
     columns = tuple((name, first.setdefault(physical, name)) for name, physical in mapped)
