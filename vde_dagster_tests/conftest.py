@@ -23,6 +23,7 @@ from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
 from vde_dagster.state import StateStore
 from vde_dagster.state.db import database
+from vde_dagster_tests import faults  # noqa: F401  (statements pass the port)
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.shortcuts import (
     read_in_fork,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import threading
@@ -11,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError
 
 from vde_dagster.errors import ExecutionError
+from vde_dagster.state.db.database import TRANSACTION
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, SystemClock
 
 VARIABLE = "VDE_TEST_EFFECTS"
@@ -145,3 +148,40 @@ def _failure(point: str, lost: bool = False) -> Exception:
     if point == "virtual_update.run":  # an engine's: what it raises is told apart by then
         return ExecutionError(f"{point} failed (injected)")
     return OSError(f"{point} failed (injected)")
+
+
+_CHANGES = re.compile(
+    r"""\s*(INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\s
+    (?:(?:INTO|FROM|UNIQUE|TABLE|INDEX|IF|NOT|EXISTS)\s+)*["`]?(\w+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+@event.listens_for(Engine, "before_cursor_execute")
+def _before(
+    conn: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+) -> None:
+    """Let a transaction's statements pass the port as `<transaction>.<verb> <table>`."""
+    effects, transaction = conn.get_execution_options().get(TRANSACTION, (NoEffects(), ""))
+    change = None if isinstance(effects, NoEffects) else _CHANGES.match(statement)
+    if change is None:
+        return
+    verb, table = change.groups()
+    passage: AbstractContextManager[None] = effects.at(f"{transaction}.{verb.lower()} {table}")
+    passage.__enter__()
+    context.vde_passage = passage
+
+
+@event.listens_for(Engine, "after_cursor_execute")
+def _after(
+    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+) -> None:
+    passage = getattr(context, "vde_passage", None)
+    if passage is None:
+        return
+    try:
+        passage.__exit__(None, None, None)
+    except BaseException:
+        # The connection is given up with its cursor open, which would keep SQLite's lock.
+        cursor.close()
+        raise

@@ -9,17 +9,17 @@ picture that never fails). The server ends a transaction whose client says nothi
 stopped machine, a network that is gone), so that nobody holds up others for longer than that.
 
 A transaction is all or nothing whatever happens inside it, so its commit is the effect that
-matters; the statements pass as well because code runs between them, and code can be wrong.
+matters. Its connection names it (`TRANSACTION`): tests let its statements pass the port as well,
+because code runs between them, and code can be wrong.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
@@ -55,6 +55,8 @@ MAX_ATTEMPTS = 12
 _ALONE_FROM = 5
 """The attempt from which a transaction that others made fail keeps them waiting."""
 _BEGIN = "vde_begin"
+TRANSACTION = "vde_transaction"
+"""The execution option with the port and the name of a writing transaction."""
 _SQLITE_TRANSIENT = ("database is locked", "database table is locked", "database is busy")
 _SQLITE_FAULTS = (
     "disk is full",
@@ -271,8 +273,9 @@ class Database:
         with self.engine.connect() as connection:
             if isinstance(self.clock, ServersClock):
                 self.clock.require_right(partial(_time_beside, connection))
-            connection = connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
-            announce_statements(connection, self.effects, name)
+            connection = connection.execution_options(
+                **{_BEGIN: "BEGIN IMMEDIATE", TRANSACTION: (self.effects, name)}
+            )
             transaction = connection.begin()
             try:
                 yield connection
@@ -450,44 +453,3 @@ def _abandon(transaction: Transaction) -> None:
     if transaction.is_active:
         with suppress(DBAPIError):
             transaction.rollback()
-
-
-_CHANGES = re.compile(
-    r"""\s*(INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\s
-    (?:(?:INTO|FROM|UNIQUE|TABLE|INDEX|IF|NOT|EXISTS)\s+)*["`]?(\w+)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-def announce_statements(connection: Connection, effects: Effects, transaction: str) -> None:
-    """Let a connection's statements pass the port as `<transaction>.<verb> <table>`."""
-    if isinstance(effects, NoEffects):
-        return
-
-    def before(
-        conn: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-    ) -> None:
-        change = _CHANGES.match(statement)
-        if change is None:
-            return
-        verb, table = change.groups()
-        passage: AbstractContextManager[None] = effects.at(f"{transaction}.{verb.lower()} {table}")
-        passage.__enter__()
-        context.vde_passage = passage
-
-    event.listen(connection, "before_cursor_execute", before)
-    event.listen(connection, "after_cursor_execute", _after)
-
-
-def _after(
-    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-) -> None:
-    passage = getattr(context, "vde_passage", None)
-    if passage is None:
-        return
-    try:
-        passage.__exit__(None, None, None)
-    except BaseException:
-        # The connection is given up with its cursor open, which would keep SQLite's lock.
-        cursor.close()
-        raise

@@ -245,7 +245,7 @@ outdated = Table(
     Column("since", Instant, nullable=False),
 )
 
-# What is filled of an interval unit as a part, to be filled again; see `state.tables.parts`.
+# What is filled of an interval unit as a part, to be filled again; see `state.tables.noted_ranges`.
 parts = Table(
     "vde_parts",
     metadata,

@@ -35,8 +35,7 @@ from vde_dagster.state.db.rows import (
     span,
     to_micros,
 )
-from vde_dagster.state.fills.outdated import still_outdated
-from vde_dagster.state.tables.parts import settle_parts
+from vde_dagster.state.tables.noted_ranges import settle_ranges
 from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
 
 # Built once: building a statement takes longer than running it.
@@ -154,8 +153,8 @@ class FillStore:
             conn.execute(insert(schema.fills), fill.row(schema.fills, self.database.clock.now()))
             ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
             tell(self.database, conn, "fill", table=table_id, plan=plan_id, **ends)
-            settle_parts(conn, table_id, interval, plan_id)
-            late = still_outdated(conn, table_id, interval, plan_id)
+            settle_ranges(conn, schema.parts, table_id, interval, plan_id)
+            late = settle_ranges(conn, schema.outdated, table_id, interval, plan_id)
             for part in IntervalSet((interval,)) - late:
                 _change_intervals(conn, table_id, part, add=True)
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry
-from vde_dagster.planning.intervals.cadence import FAR
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import (
     EVERYTHING,
     Changed,
@@ -33,17 +32,13 @@ from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import on_ranges, ranges_by_key, span
 from vde_dagster.state.environments.entries import ENTRY, entry_of
+from vde_dagster.state.fills.fills import FillStore
 from vde_dagster.state.plans.plans import OPEN_PLANS
 from vde_dagster.state.plans.snapshots import SnapshotStore
-from vde_dagster.state.tables.parts import STARTED
+from vde_dagster.state.tables.noted_ranges import note_ranges
 from vde_dagster.state.tables.tables import TableStore
 
-if TYPE_CHECKING:
-    from vde_dagster.state.fills.fills import FillStore
-
-
 _ROW = schema.outdated.c
-_ON_RANGES = on_ranges(schema.outdated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +96,7 @@ class OutdatedStore:
     ) -> None:
         """Remember that ranges of a table have to be computed again."""
         since = since or self.database.clock.now()
-        for interval in intervals:
-            connection.execute(_ON_RANGES.delete_within, span(table_id, interval))
-        _insert(connection, table_id, dict.fromkeys(intervals, since))
+        note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
         """Remember ranges to be computed again although nothing of them is wrong, by table."""
@@ -150,41 +143,6 @@ class OutdatedStore:
             if table is not None:
                 tables[table_id] = replace(table, intervals=table.intervals | ranges)
         return tables
-
-
-def _insert(conn: Connection, table_id: str, since: Mapping[Interval, datetime]) -> None:
-    if since:
-        rows = [
-            {"table_id": table_id, "start_at": part.start, "end_at": part.end, "since": at}
-            for part, at in since.items()
-        ]
-        conn.execute(insert(schema.outdated), rows)
-
-
-def still_outdated(
-    conn: Connection, table_id: str, interval: Interval, plan_id: str
-) -> IntervalSet:
-    """Settle, with the record of a fill, what it computed in time; return what it did not."""
-    touched = span(table_id, interval)
-    rows = conn.execute(_ON_RANGES.read, touched).all()
-    if not rows:
-        return IntervalSet()
-    began = conn.execute(STARTED, {"of_plan": plan_id}).scalar()
-    filled = IntervalSet((interval,))
-    kept: dict[Interval, datetime] = {}
-    late: list[Interval] = []
-    for found in rows:
-        row, since = Interval(found.start_at, found.end_at), found.since
-        if began is not None and since >= began:
-            late.append(row)
-            rest = IntervalSet((row,))
-        else:
-            # A table whose ranges all hang together is whole again with its first one.
-            rest = IntervalSet() if row.end == FAR else IntervalSet((row,)) - filled
-        kept |= {part: max(since, kept.get(part, since)) for part in rest}
-    conn.execute(_ON_RANGES.delete, touched)
-    _insert(conn, table_id, kept)
-    return IntervalSet.of(late) & filled
 
 
 EntryRow = tuple[int, "int | None", Entry]

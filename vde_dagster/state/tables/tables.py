@@ -27,7 +27,7 @@ from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.rows import among, is_model, made_of, ranges_by_key
-from vde_dagster.state.tables.parts import note_parts, read_parts
+from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
 
 LIVE = "live"
 TOMBSTONED = "tombstoned"
@@ -209,12 +209,14 @@ class TableStore:
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
         """Write down which parts of units tables, by id, are going to be filled with."""
-        listed = list(parts)
+        listed, since = list(parts), self.database.clock.now()
+
+        def work(conn: Connection) -> None:
+            for table_id, (interval, unit) in listed:
+                note_ranges(conn, schema.parts, table_id, [(interval, unit.name)], since)
+
         if listed:
-            self.database.run_transaction(
-                lambda conn: note_parts(conn, listed, self.database.clock.now()),
-                name="state.note_parts",
-            )
+            self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
         """Record that a preview has ranges of its table's rows no more; nothing of other tables."""

@@ -1,0 +1,102 @@
+"""Ranges of tables noted for being computed again, until somebody who began later has done so.
+
+They are what a restatement makes outdated, see `fills.outdated`, and parts of interval units, see
+`Part`, noted before they are filled: so an apply that dies before it records a part has noted it,
+too. Whoever was begun to be applied later and fills a range settles it, a part by whole units of
+its own; one that fills it in part again has noted that as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, select
+
+from vde_dagster.planning.intervals.cadence import FAR, IntervalUnit
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.tables.table import Part
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.rows import among, on_ranges, span, upsert
+
+NotedRange = tuple[Interval, "str | None"]
+"""A range, and the unit that it is a part of, if it is one."""
+
+_PART = schema.parts.c
+_STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
+"""When a plan was last begun to be applied (UTC)."""
+
+
+def note_ranges(
+    conn: Connection,
+    table: Table,
+    table_id: str,
+    ranges: Collection[NotedRange],
+    since: datetime,
+) -> None:
+    """Note ranges of a table, in place of those within them.
+
+    Args:
+        since: Whoever is begun to be applied after that (UTC) settles what it fills again.
+    """
+    for interval, unit in ranges:
+        within = on_ranges(table).delete_within
+        if unit is not None:
+            within = within.where(table.c.unit == unit)
+        conn.execute(within, span(table_id, interval))
+    _put(conn, table, table_id, dict.fromkeys(ranges, since))
+
+
+def settle_ranges(
+    conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
+) -> IntervalSet:
+    """Settle, with the record of a fill, what it computed in time; return what it did not."""
+    touched = span(table_id, interval)
+    rows = conn.execute(on_ranges(table).read, touched).all()
+    if not rows:
+        return IntervalSet()
+    began = conn.execute(_STARTED, {"of_plan": plan_id}).scalar()
+    filled = IntervalSet((interval,))
+    kept: dict[NotedRange, datetime] = {}
+    late: list[Interval] = []
+    for row in rows:
+        noted = Interval(row.start_at, row.end_at)
+        if began is not None and row.since >= began:
+            late.append(noted)
+            rest = IntervalSet((noted,))
+        else:
+            # A table whose ranges all hang together is whole again with its first one.
+            rest = IntervalSet() if noted.end == FAR else IntervalSet((noted,)) - filled
+        unit = row._mapping.get("unit")
+        kept |= {(one, unit): max(row.since, kept.get((one, unit), row.since)) for one in rest}
+    conn.execute(on_ranges(table).delete, touched)
+    _put(conn, table, table_id, kept)
+    return IntervalSet.of(late) & filled
+
+
+def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
+    """Return the parts of units that tables have, by table id."""
+    found: dict[str, tuple[Part, ...]] = {}
+    query = select(schema.parts).order_by(_PART.start_at)
+    for row in among(conn, query, _PART.table_id, table_ids):
+        part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
+        found[row.table_id] = (*found.get(row.table_id, ()), part)
+    return found
+
+
+def _put(
+    conn: Connection, table: Table, table_id: str, since: Mapping[NotedRange, datetime]
+) -> None:
+    """Write ranges; somebody else may note the same one at the same time."""
+    rows: list[dict[str, Any]] = [
+        {
+            "table_id": table_id,
+            "start_at": interval.start,
+            "end_at": interval.end,
+            "since": at,
+            **({"unit": unit} if unit is not None else {}),
+        }
+        for (interval, unit), at in since.items()
+    ]
+    upsert(conn, table, rows, "since")
