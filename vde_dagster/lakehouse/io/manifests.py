@@ -20,7 +20,7 @@ from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.io.files import MetadataFiles
 
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO, InputFile
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 
@@ -68,14 +68,13 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
 
     location, said = snapshot["manifest-list"], f"the manifest list of {what}"
     data = files.read_whole(location, said)
-    header = _header(data, said, location)
-    own = header.get("snapshot-id", b"").decode(errors="replace")
+    own = _snapshot_id(data, said, location)
     # A list of nothing says nothing of its snapshot: several may have the same.
     try:
         found = list(read_manifest_list(_InMemory(data)))  # type: ignore[arg-type]
     except Exception as error:  # a damaged file breaks PyIceberg's reader in many ways
         raise DamagedFileError(said, location, _unreadable(error)) from error
-    if found and own.isdigit() and int(own) != int(snapshot["snapshot-id"]):
+    if found and own not in (None, int(snapshot["snapshot-id"])):
         raise DamagedFileError(said, location, "belongs to another commit")
     if not found and int(snapshot.get("summary", {}).get("total-data-files") or 0):
         raise DamagedFileError(said, location, "lists no manifest")
@@ -92,7 +91,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
 
     location, said = manifest.manifest_path, f"a manifest of {what}"
     data = files.read_whole(location, said)
-    _header(data, said, location)
+    _snapshot_id(data, said, location)
     if manifest.manifest_length not in (len(data), 0, None):
         told = f"has {len(data)} bytes in place of {manifest.manifest_length}"
         raise DamagedFileError(said, location, told)
@@ -150,40 +149,25 @@ def check_footer(files: MetadataFiles, data_file: DataFile, what: str) -> None:
 
 def whole_avro(io: FileIO) -> FileIO:
     """Let PyIceberg read no manifest that ends early: it would take it for one of fewer files."""
-    read = io.new_input
+    open_file = io.new_input
 
     def new_input(location: str) -> Any:
-        file = read(location)
-        return _WholeAvro(file) if location.endswith(".avro") else file
-
-    io.new_input = new_input  # type: ignore[method-assign]
-    return io
-
-
-class _WholeAvro:
-    """An Avro file that is looked at before it is read."""
-
-    def __init__(self, file: InputFile) -> None:
-        self._file = file
-
-    def __len__(self) -> int:
-        return len(self._file)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def open(self, seekable: bool = True) -> io.BytesIO:
-        what, location = "a manifest, or a list of manifests,", self._file.location
+        file = open_file(location)
+        if not location.endswith(".avro"):
+            return file
+        what = "a manifest, or a list of manifests,"
         try:
-            with self._file.open() as stream:
+            with file.open() as stream:
                 data = stream.read()
         except FileNotFoundError as error:
             raise DamagedFileError(what, location, MISSING) from error
-        own = _header(data, what, location).get("snapshot-id", b"").decode(errors="replace")
-        named = _LIST.search(location)
-        if named is not None and own.isdigit() and own != named[1]:
+        own, named = _snapshot_id(data, what, location), _LIST.search(location)
+        if named is not None and own not in (None, int(named[1])):
             raise DamagedFileError(what, location, "belongs to another commit")
-        return io.BytesIO(data)
+        return _InMemory(data)
+
+    io.new_input = new_input  # type: ignore[method-assign]
+    return io
 
 
 def _unreadable(error: Exception) -> str:
@@ -191,77 +175,46 @@ def _unreadable(error: Exception) -> str:
     return f"is damaged ({first[:120]})"
 
 
-def _header(data: bytes, what: str, location: str) -> dict[str, bytes]:
-    """Walk through an Avro file to its end, and return what its header says."""
+def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
+    """Walk through an Avro file to its end, and return the snapshot that its header names."""
+    from pyiceberg.avro.decoder import StreamingBinaryDecoder
+
     if not data:
         raise DamagedFileError(what, location, "is empty")
     if data[:4] != b"Obj\x01":
         raise DamagedFileError(what, location, "is not an Avro file")
-    found: dict[str, bytes] = {}
+    # Not the compiled decoder, which reads on behind the end.
+    decoder = StreamingBinaryDecoder(data[4:])
+    header: dict[str, bytes] = {}
     try:
-        at = 4
-        while (pairs := _long(data, at))[0]:
-            count, at = pairs
-            if count < 0:
-                count, (_, at) = -count, _long(data, at)
+        while count := decoder.read_int():
+            if count < 0:  # The size of the block follows.
+                count, _ = -count, decoder.read_int()
             for _ in range(count):
-                key, at = _bytes(data, at)
-                found[key.decode()], at = _bytes(data, at)
-        at = pairs[1] + _SYNC
-        sync = data[at - _SYNC : at]
-        while at < len(data):
-            _, at = _long(data, at)
-            size, at = _long(data, at)
-            at += size + _SYNC
-            if size < 0 or data[at - _SYNC : at] != sync:
-                raise IndexError(at)
-        if at != len(data):
-            raise IndexError(at)
-    except (IndexError, ValueError) as error:
+                key = decoder.read(decoder.read_int()).decode()
+                header[key] = decoder.read(decoder.read_int())
+        sync = decoder.read(_SYNC)
+        while decoder.tell() + 4 < len(data):
+            decoder.read_int()
+            decoder.read(decoder.read_int())
+            if decoder.read(_SYNC) != sync:
+                raise ValueError(decoder.tell())
+    except (EOFError, OverflowError, ValueError) as error:
         raise DamagedFileError(what, location, "is cut short or damaged") from error
-    return found
-
-
-def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = _long(data, at)
-    if size < 0 or at + size > len(data):
-        raise IndexError(at)
-    return data[at : at + size], at + size
-
-
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number as Avro has it: seven bits a byte, zig-zag; return where it ends too."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 70:
-            raise ValueError(at)
+    own = header.get("snapshot-id", b"").decode(errors="replace")
+    return int(own) if own.isdigit() else None
 
 
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
     """Return the bytes of files that only some of a table's snapshots have, if readable."""
-    from pyiceberg.manifest import ManifestEntryStatus
-
     known: dict[str, dict[str, int]] = {}
 
     def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
         found: dict[str, int] = {}
         for snapshot in snapshots:
-            for manifest in read_manifests(files, snapshot, "the table"):
-                if manifest.manifest_path not in known:
-                    known[manifest.manifest_path] = {
-                        entry.data_file.file_path: entry.data_file.file_size_in_bytes
-                        for entry in read_entries(files, manifest, "the table")
-                        if entry.status != ManifestEntryStatus.DELETED
-                    }
-                found |= known[manifest.manifest_path]
+            found |= named_by_snapshot(files, snapshot, known, "the table", deleted=False)
         return found
 
     try:
@@ -287,27 +240,29 @@ def unused_files(
     if not forgotten:
         return []
     kept: set[str] = set()
-    manifests: dict[str, set[str]] = {}
+    manifests: dict[str, dict[str, int]] = {}
     for item in after["snapshots"]:
         if "manifest-list" in item:
-            kept |= named_by_snapshot(files, item, manifests, what, deleted=False)
+            kept |= named_by_snapshot(files, item, manifests, what, deleted=False).keys()
     gone: set[str] = set()
     for item in forgotten:
         if "manifest-list" in item:
             with suppress(DamagedFileError):
-                gone |= named_by_snapshot(files, item, manifests, what, deleted=False)
+                gone |= named_by_snapshot(files, item, manifests, what, deleted=False).keys()
     return sorted(gone - kept)
 
 
 def named_by_snapshot(
     files: MetadataFiles,
     snapshot: dict[str, Any],
-    known: dict[str, set[str]],
+    known: dict[str, dict[str, int]],
     what: str,
     *,
     deleted: bool = True,
-) -> set[str]:
-    """Return a manifest list, its manifests and every data and delete file that they name.
+) -> dict[str, int]:
+    """Return a manifest list, its manifests and the data and delete files that they name.
+
+    Each with its bytes, of which only the data and delete files have any here.
 
     Args:
         deleted: Whether files that the snapshot itself deleted are among them: an older one has
@@ -318,16 +273,14 @@ def named_by_snapshot(
     """
     from pyiceberg.manifest import ManifestEntryStatus
 
-    found = {snapshot["manifest-list"]}
+    found = {snapshot["manifest-list"]: 0}
     for manifest in read_manifests(files, snapshot, what):
         if manifest.manifest_path not in known:
             known[manifest.manifest_path] = {
-                manifest.manifest_path,
-                *(
-                    entry.data_file.file_path
-                    for entry in read_entries(files, manifest, what)
-                    if deleted or entry.status != ManifestEntryStatus.DELETED
-                ),
+                entry.data_file.file_path: entry.data_file.file_size_in_bytes
+                for entry in read_entries(files, manifest, what)
+                if deleted or entry.status != ManifestEntryStatus.DELETED
             }
+            known[manifest.manifest_path][manifest.manifest_path] = 0
         found |= known[manifest.manifest_path]
     return found

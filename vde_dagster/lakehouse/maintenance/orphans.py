@@ -103,8 +103,8 @@ def _named(
     """Yield the data files, and the others, that every kept snapshot names, newest first."""
     for kind in ("statistics", "partition-statistics"):
         yield frozenset(), {item["statistics-path"] for item in metadata.get(kind, [])}
-    known: dict[str, set[str]] = {}
+    known: dict[str, dict[str, int]] = {}
     for snapshot in reversed(metadata.get("snapshots", [])):
         named = named_by_snapshot(lakehouse.files, snapshot, known, what)
         others = {snapshot["manifest-list"], *known}
-        yield named - others, others
+        yield named.keys() - others, others
