@@ -85,9 +85,14 @@ _READ = tuple(
         schema.tables,
         schema.entries,
         schema.pins,
+        schema.snapshots,
+        schema.publications,
     )
 )
-"""What the mark reads, and others write all the time; leases are what they lock first."""
+"""What is read here, and others write all the time; leases are what they lock first."""
+
+_Records = dict[str, tuple[str, ...]]
+"""Keys of rows that nobody will ask for again: of plans, publications and snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStore:
-    """Deciding what may be forgotten, and giving it up."""
+    """Deciding what may be forgotten, and giving it up; old records are forgotten, too."""
 
     database: Database
     plans: PlanStore
@@ -194,42 +199,16 @@ class RetentionStore:
             )
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
 
-
-_SAID_OLD = tuple(
-    table.name
-    for table in (
-        schema.environment_versions,
-        schema.plans,
-        schema.pending,
-        schema.tables,
-        schema.entries,
-        schema.snapshots,
-        schema.publications,
-    )
-)
-"""What says which records are old, and others write all the time."""
-
-
-_Records = dict[str, tuple[str, ...]]
-"""Keys of rows that nobody will ask for again: of plans, publications and snapshots."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordStore:
-    """Forgetting ended plans, their audits, decided publications and unused snapshots when old.
-
-    Rows of dropped tables stay: by them an id is known never to be used again.
-    """
-
-    database: Database
-
-    def old(self, policy: Retention) -> dict[str, int]:
-        """Count the records that `forget` would delete, by kind and without zeros."""
+    def old_records(self, policy: Retention) -> dict[str, int]:
+        """Count the records that `forget_records` would delete, by kind and without zeros."""
         with self.database.reading() as conn:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
-    def forget(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction, and count them as `old` does."""
+    def forget_records(self, policy: Retention) -> dict[str, int]:
+        """Delete old records in one transaction, and count them as `old_records` does.
+
+        Rows of dropped tables stay: by them an id is known never to be used again.
+        """
 
         def work(conn: Connection) -> dict[str, int]:
             found = _old_records(conn, policy, self.database.clock.now())
@@ -246,7 +225,7 @@ class RecordStore:
             forget_records(conn, before)
             return _counts(found)
 
-        return self.database.run_transaction(work, name="janitor.records", beside=_SAID_OLD)
+        return self.database.run_transaction(work, name="janitor.records", beside=_READ)
 
 
 def reasons_to_keep(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -35,31 +36,19 @@ if TYPE_CHECKING:
     from vde_dagster.state.fills.outdated import OutdatedStore
     from vde_dagster.state.fills.table_commits import PendingStore
     from vde_dagster.state.plans.audits import AuditStore
-    from vde_dagster.state.retention import RecordStore, RetentionStore
+    from vde_dagster.state.retention import RetentionStore
     from vde_dagster.state.tables.tables import LedgerStore
 
 
-_PARTS = {
-    "audits": "plans.audits.AuditStore",
-    "change_cursors": "environments.changes.ChangeCursorStore",
-    "fills": "fills.fills.FillStore",
-    "leases": "db.leases.LeaseStore",
-    "ledger": "tables.tables.LedgerStore",
-    "mirror": "environments.mirror.MirrorStore",
-    "outbox": "db.outbox.Outbox",
-    "outdated": "fills.outdated.OutdatedStore",
-    "pending": "fills.table_commits.PendingStore",
-    "pin_history": "environments.pin_history.PinHistory",
-    "pins": "environments.pins.PinStore",
-    "publications": "environments.publications.PublicationStore",
-    "records": "retention.RecordStore",
-    "retention": "retention.RetentionStore",
-    "shown": "environments.entries.ShownStore",
-    "statements": "environments.statements.StatementStore",
-    "tokens": "environments.tokens.TokenStore",
-    "versions": "environments.versions.VersionStore",
-}
-"""The parts that are made when they are asked for first, by their places below `state`."""
+def _part(place: str) -> cached_property[Any]:
+    """Return a part of the store, made of those that its fields name, by its place in `state`."""
+    module, _, kind = place.rpartition(".")
+
+    def make(store: StateStore) -> Any:
+        part = getattr(import_module(f"{__package__}.{module}"), kind)
+        return part(*(getattr(store, needed.name) for needed in fields(part)))
+
+    return cached_property(make)
 
 
 class StateStore:
@@ -69,24 +58,27 @@ class StateStore:
     when they are asked for first.
     """
 
-    audits: AuditStore
-    change_cursors: ChangeCursorStore
-    fills: FillStore
-    leases: LeaseStore
-    ledger: LedgerStore
-    mirror: MirrorStore
-    outbox: Outbox
-    outdated: OutdatedStore
-    pending: PendingStore
-    pin_history: PinHistory
-    pins: PinStore
-    publications: PublicationStore
-    records: RecordStore
-    retention: RetentionStore
-    shown: ShownStore
-    statements: StatementStore
-    tokens: TokenStore
-    versions: VersionStore
+    audits: cached_property[AuditStore] = _part("plans.audits.AuditStore")
+    change_cursors: cached_property[ChangeCursorStore] = _part(
+        "environments.changes.ChangeCursorStore"
+    )
+    fills: cached_property[FillStore] = _part("fills.fills.FillStore")
+    leases: cached_property[LeaseStore] = _part("db.leases.LeaseStore")
+    ledger: cached_property[LedgerStore] = _part("tables.tables.LedgerStore")
+    mirror: cached_property[MirrorStore] = _part("environments.mirror.MirrorStore")
+    outbox: cached_property[Outbox] = _part("db.outbox.Outbox")
+    outdated: cached_property[OutdatedStore] = _part("fills.outdated.OutdatedStore")
+    pending: cached_property[PendingStore] = _part("fills.table_commits.PendingStore")
+    pin_history: cached_property[PinHistory] = _part("environments.pin_history.PinHistory")
+    pins: cached_property[PinStore] = _part("environments.pins.PinStore")
+    publications: cached_property[PublicationStore] = _part(
+        "environments.publications.PublicationStore"
+    )
+    retention: cached_property[RetentionStore] = _part("retention.RetentionStore")
+    shown: cached_property[ShownStore] = _part("environments.entries.ShownStore")
+    statements: cached_property[StatementStore] = _part("environments.statements.StatementStore")
+    tokens: cached_property[TokenStore] = _part("environments.tokens.TokenStore")
+    versions: cached_property[VersionStore] = _part("environments.versions.VersionStore")
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -95,18 +87,6 @@ class StateStore:
         self.environments = EnvironmentStore(database, self.tables)
         self.plans = PlanStore(database, self.snapshots)
         self.project = ProjectStore(database)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Make a part when it is asked for first, of those that its fields name."""
-            if name not in _PARTS:
-                raise AttributeError(f"the state store has no part '{name}'")
-            module, _, kind = _PARTS[name].rpartition(".")
-            part = getattr(import_module(f"{__package__}.{module}"), kind)
-            made = part(*(getattr(self, needed.name) for needed in fields(part)))
-            setattr(self, name, made)
-            return made
 
     @classmethod
     def open(

@@ -178,7 +178,7 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
 
 
 def _forget_records(run: Cleaning) -> None:
-    counts = run.store.records.old(run.retention)
+    counts = run.store.retention.old_records(run.retention)
     if not counts:
         return
     subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
@@ -189,7 +189,7 @@ def _forget_records(run: Cleaning) -> None:
 
     run.act(
         Decision("forget_records", subject, reason, "planned"),
-        lambda: bool(run.store.records.forget(run.retention)),
+        lambda: bool(run.store.retention.forget_records(run.retention)),
     )
 
 
