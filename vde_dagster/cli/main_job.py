@@ -107,7 +107,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     location = only_location(workspace.root)
     progress = ApplyProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
-        Reporter(workspace.store, instance, names).add_plan(plan.id)
+        Reporter(workspace, instance).add_plan(plan.id)
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(names.named(name))

@@ -61,10 +61,10 @@ def vde_definitions(
     root = Path(project_root).resolve()
     with Workspace.open(root) as workspace:
         settings = workspace.settings
-        names = Names.of(settings)
-        looks = (translator or VdeTranslator(root, settings.catalog)).of_project(names)
+        looks = translator or VdeTranslator(root, settings.catalog)
         catalog = load_catalog(workspace, looks)
 
+    names = catalog.names
     pyspark = names.named("pyspark")
     hooks = notification_hooks(notify) if notify else frozenset()
     by_partition = asset_jobs(names, hooks)
@@ -74,9 +74,9 @@ def vde_definitions(
     return dg.Definitions(
         assets=[*_assets(catalog, assets, settings), *assets],
         jobs=[*by_partition, *others],
-        schedules=schedules(root, names, settings, run, janitor),
+        schedules=schedules(root, settings, run, janitor),
         sensors=[
-            code_sensor(names, root, settings, by_partition),
+            code_sensor(root, settings, by_partition),
             outbox_sensor(root, settings, looks),
         ],
         resources={

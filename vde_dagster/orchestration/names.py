@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
@@ -108,11 +107,6 @@ class Names:
     def tags(self) -> dict[str, str]:
         """The tags of every run of the project's jobs."""
         return {PROJECT_TAG: self.prefix} if self.prefix else {}
-
-    def workspace(self, context: Any) -> Workspace:
-        """Return the project's workspace in a step that requires `resource`."""
-        workspace: Workspace = getattr(context.resources, self.resource).get()
-        return workspace
 
 
 SHORT = Names()

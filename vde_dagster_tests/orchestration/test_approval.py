@@ -20,7 +20,7 @@ from vde_dagster.cli.main_job import QUIET, run_main_job
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import person_of
-from vde_dagster.orchestration.events.plans import forget_past_plans
+from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
@@ -53,7 +53,7 @@ def plan(shop: ProjectFolder, instance: dg.DagsterInstance) -> Plan:
     """The plan that waits for its approval."""
     with Workspace.open(shop.root) as workspace:
         made = workspace.plan("prod", author="anna")
-        Reporter(workspace.store, instance, SHORT).add_plan(made.id)
+        Reporter(workspace, instance).add_plan(made.id)
     return made
 
 
@@ -207,10 +207,10 @@ def test_rejecting_is_materialising_the_partition_of_reject(
     with open_fake(shop.root) as workspace:
         waiting = workspace.plan("prod", author="anna")
         instance.add_dynamic_partitions(str(SHORT.plans.name), [waiting.id])
-        forget_past_plans(workspace, instance)
+        forget_past(workspace, instance)
         assert rejectable(instance) == sorted([plan.id, waiting.id])
         workspace.apply(waiting)
-        forget_past_plans(workspace, instance)
+        forget_past(workspace, instance)
         assert rejectable(instance) == [plan.id], "what was published is nobody's to reject"
     instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     result = materialize(shop, instance, plan.id, SHORT.apply_key)
@@ -230,17 +230,9 @@ def rejections(instance: dg.DagsterInstance) -> list[dg.AssetMaterialization]:
 def tick(
     folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None
 ) -> dg.SensorResult:
-    """Let the sensor look, and do with partitions what it asks for."""
+    """Let the sensor look at what it has to tell."""
     result = evaluate(folder.root, cursor, instance)
     assert isinstance(result, dg.SensorResult)
-    for request in result.dynamic_partitions_requests or ():
-        keys = list(request.partition_keys)
-        name = request.partitions_def_name
-        if isinstance(request, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(name, keys)
-        else:
-            for key in keys:
-                instance.delete_dynamic_partition(name, key)
     return result
 
 

@@ -16,10 +16,10 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events import consumer
 from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller
 from vde_dagster.orchestration.events.records import origin_of
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs import sensors as sensor_module
 from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.live import load_live
@@ -387,7 +387,10 @@ def load(workspace: Workspace) -> AssetCatalog:
 
 @pytest.mark.proof
 def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twice(
-    folder: ProjectFolder, outside: Workspace, engine: FakeSpark
+    folder: ProjectFolder,
+    outside: Workspace,
+    engine: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = outside.store.outbox.number()
     outside.apply(outside.plan("prod"))
@@ -402,13 +405,14 @@ def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twi
         outside.apply(outside.plan("dev"))
     outside.store.outbox.number()
     begin = OutboxCursor(start.store, start.newest)
-    catalog = load(outside)
+    catalog, looks = load(outside), VdeTranslator(folder.root)
+    monkeypatch.setattr(consumer, "load_catalog", lambda *_: catalog)
 
     def tell(instance: dg.DagsterInstance, fault: Fault | None = None) -> list[str]:
         injector = FaultInjector(fault or Fault(), in_process=True)
         outside.store.database.effects = injector
         try:
-            teller = Teller(outside, instance, lambda: catalog, logging.getLogger("vde"), SHORT)
+            teller = Teller(outside, instance, looks, logging.getLogger("vde"))
             teller.tell_since(begin)
         except ProcessKilled:
             assert injector.fired
@@ -437,16 +441,14 @@ def test_work_that_goes_beyond_a_ticks_time_is_gone_on_with(
     outside.apply(outside.plan("prod"))
     outside.apply(outside.plan("dev"))
     newest = outside.store.outbox.number().newest
-    catalog, cursor, ticks = load(outside), OutboxCursor(start.store, start.newest), 0
+    looks, cursor, ticks = VdeTranslator(folder.root), OutboxCursor(start.store, start.newest), 0
     while cursor.number < newest:
         log = logging.getLogger("vde")
-        cursor = Teller(outside, instance, lambda: catalog, log, SHORT, 0.0).tell_since(cursor)
+        cursor = Teller(outside, instance, looks, log, 0.0).tell_since(cursor)
         ticks += 1
     assert ticks > 3
     with dg.DagsterInstance.ephemeral() as other:
-        Teller(outside, other, lambda: catalog, log, SHORT).tell_since(
-            OutboxCursor(start.store, start.newest)
-        )
+        Teller(outside, other, looks, log).tell_since(OutboxCursor(start.store, start.newest))
         assert seen(other) == seen(instance)
 
 
@@ -462,7 +464,7 @@ def test_a_tick_without_news_asks_a_few_questions_and_loads_no_project(
     def never(*_: object) -> None:
         raise AssertionError("the project was loaded")
 
-    monkeypatch.setattr(sensor_module, "load_catalog", never)
+    monkeypatch.setattr(consumer, "load_catalog", never)
     asked: list[str] = []
     opened = Workspace.open
 

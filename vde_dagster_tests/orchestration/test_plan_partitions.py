@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.plans import forget_past_plans
+from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
 from vde_dagster.orchestration.location_refresh import shape_of
@@ -67,15 +67,9 @@ def tick(
     cursor: str | None = None,
     jobs: Sequence[str] | None = None,
 ) -> str:
-    """Let the sensor look, do with partitions what the daemon does, return the new cursor."""
+    """Let the sensor look, and return the new cursor."""
     result = evaluate(root, cursor, instance)
     assert isinstance(result, dg.SensorResult), result
-    for request in result.dynamic_partitions_requests or ():
-        if isinstance(request, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(str(SHORT.plans.name), list(request.partition_keys))
-        else:
-            for key in request.partition_keys:
-                instance.delete_dynamic_partition(str(SHORT.plans.name), key)
     if jobs is not None:
         assert [request.job_name for request in result.run_requests or ()] == list(jobs)
     assert result.cursor is not None
@@ -128,7 +122,7 @@ def test_a_plan_that_a_run_works_on_keeps_its_partition_for_now(
     workspace.apply(workspace.plan("prod"))
     instance.add_dynamic_partitions(str(SHORT.plans.name), [first.id, second.id])
     start_run(instance, first.id)
-    assert forget_past_plans(workspace, instance) == [second.id]
+    assert forget_past(workspace, instance) == [second.id]
     assert shown(instance) == {first.id}
 
 
@@ -205,7 +199,7 @@ def test_a_plan_that_was_only_looked_at_waits_for_no_approval(
     with lend(workspace):
         job = run_job(folder, instance, "vde_apply_job", partition=looked.id, raise_on_error=False)
     assert f"the plan {looked.id} was not made to be approved" in refusal(job)
-    assert forget_past_plans(workspace, instance) == [looked.id]
+    assert forget_past(workspace, instance) == [looked.id]
 
 
 def test_the_news_show_plans_of_the_command_line_that_were_proposed(
@@ -277,9 +271,8 @@ def test_a_past_plan_whose_page_is_still_being_made_leaves_when_that_has_ended(
     cursor = tick(folder.root, instance, cursor)
     assert first in shown(instance)
     instance.delete_run(run.run_id)
-    cursor = tick(folder.root, instance, cursor, jobs=[])
-    assert first not in shown(instance)
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
+    assert first not in shown(instance)
 
 
 def test_files_that_are_being_edited_are_planned_once_they_rest(
@@ -359,13 +352,7 @@ def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
     workspace.environments.drop("dev")
     assert shape_of(workspace) != before
     assert list(load_live(workspace, datetime.now(timezone.utc)).environments) == ["prod"]
-    result = evaluate(folder.root, cursor, instance)
-    assert isinstance(result, dg.SensorResult)
-    (request,) = result.dynamic_partitions_requests or ()
-    assert (request.partitions_def_name, request.partition_keys) == (
-        SHORT.environments.name,
-        ["dev"],
-    )
-    instance.delete_dynamic_partition(str(SHORT.environments.name), "dev")
+    evaluate(folder.root, cursor, instance)
+    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]
     sync(workspace, instance)
     assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]

@@ -159,8 +159,10 @@ def test_each_sensor_plans_its_own_project(first: ProjectFolder, second: Project
             (request,) = result.run_requests or ()
             assert request.job_name == job
             assert workspace.store.plans.load(str(request.partition_key))
-            asked = {one.partitions_def_name for one in result.dynamic_partitions_requests or ()}
-            assert asked == {names.plans.name, names.rejections.name}
+            for own in (names.plans, names.rejections):
+                assert instance.get_dynamic_partitions(str(own.name)) == [request.partition_key]
+            for other in {SHORT, SALES} - {names}:
+                assert not instance.get_dynamic_partitions(str(other.plans.name))
 
 
 def test_a_copy_keeps_the_keys_that_its_settings_say_whichever_is_loaded_first(

@@ -11,11 +11,11 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events import consumer
 from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.state.db.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -215,22 +215,21 @@ def test_what_checks_found_stays_when_partitions_go(
 
 
 def test_a_tick_that_dies_between_taking_away_and_showing_is_finished_by_the_next(
-    folder: ProjectFolder, outside: Workspace
+    folder: ProjectFolder, outside: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = outside.store.outbox.number()
     run(outside, 6)
     between = outside.store.outbox.number()
     outside.environments.rollback("prod", 1)
     outside.store.outbox.number()
-    catalog = load_catalog(folder)
+    catalog, looks = load_catalog(folder), VdeTranslator(folder.root)
+    monkeypatch.setattr(consumer, "load_catalog", lambda *_: catalog)
 
     def tell(instance: dg.DagsterInstance, since: int, fault: Fault | None = None) -> list[str]:
         injector = FaultInjector(fault or Fault(), in_process=True)
         outside.store.database.effects = injector
         try:
-            Teller(outside, instance, lambda: catalog, LOG, SHORT).tell_since(
-                OutboxCursor(start.store, since)
-            )
+            Teller(outside, instance, looks, LOG).tell_since(OutboxCursor(start.store, since))
         except ProcessKilled:
             assert injector.fired
         finally:

@@ -69,7 +69,7 @@ def test_run_in_dagster_says_what_it_skips(
     folder: ProjectFolder, applied: Workspace, instance: dg.DagsterInstance
 ) -> None:
     plan = applied.plans.due("prod", now=NEXT)
-    projector = Projector(told_of(applied, instance), frozenset, applied.store.database.clock.now())
+    projector = Projector(told_of(applied, instance), applied.store.database.clock.now())
     before = applied.store.outbox.number().newest
     applied.apply(plan)
     applied.store.outbox.number()

@@ -10,7 +10,7 @@ from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
 from vde_dagster.orchestration.events.applying import USER_TAG, Work, as_failure, person_of
 from vde_dagster.orchestration.events.plans import (
-    forget_past_plans,
+    forget_past,
     page_events,
     plan_tags,
     require_proposed,
@@ -93,17 +93,17 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
         required_resource_keys={names.resource},
     )
     def vde__plan(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        workspace = names.workspace(context)
         with as_failure():
-            plan = workspace.store.plans.load(context.partition_key)
-            told = ProjectionContext(workspace, context.instance, catalog, context.log)
+            told = ProjectionContext.of_step(context, catalog)
+            plan = told.store.plans.load(context.partition_key)
             breaking, page = page_events(told, plan, readers_of(context, catalog, plan))
-        yield dg.MaterializeResult(
-            metadata=page.metadata, tags=page.tags, check_results=[check_result(breaking)]
-        )
-        refresh_after(context, workspace)
-        for check in checks_by_spark(workspace, plan, names.plan_key, queries=check_queries):
-            yield check_result(check)
+            yield dg.MaterializeResult(
+                metadata=page.metadata, tags=page.tags, check_results=[check_result(breaking)]
+            )
+            refresh_after(context, told.workspace)
+            key = names.plan_key
+            for check in checks_by_spark(told.workspace, plan, key, queries=check_queries):
+                yield check_result(check)
 
     return vde__plan
 
@@ -125,18 +125,18 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     def vde__apply(context: dg.AssetExecutionContext, config: ApplyConfig) -> Iterator[Any]:
         if not decides(context, config.plan):
             return
-        workspace = names.workspace(context)
         with as_failure():
-            plan = workspace.store.plans.load(context.partition_key)
-            require_proposed(workspace, plan)
-        yield from Work(context, catalog, workspace).apply(
-            plan,
-            concurrency=config.concurrency,
-            who=config.who or person_of(context.run.tags, plan),
-            skip_tests=config.skip_tests,
-        )
-        forget_past_plans(workspace, context.instance, names)
-        refresh_after(context, workspace)
+            told = ProjectionContext.of_step(context, catalog)
+            plan = told.store.plans.load(context.partition_key)
+            require_proposed(told.workspace, plan)
+            yield from Work(context, told).apply(
+                plan,
+                concurrency=config.concurrency,
+                who=config.who or person_of(context.run.tags, plan),
+                skip_tests=config.skip_tests,
+            )
+            forget_past(told.workspace, context.instance)
+            refresh_after(context, told.workspace)
 
     return vde__apply
 
@@ -158,15 +158,13 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     def vde__reject(context: dg.AssetExecutionContext, config: RejectConfig) -> Iterator[Any]:
         if not decides(context, config.plan):
             return
-        workspace = names.workspace(context)
         with as_failure():
-            record = workspace.plans.reject(
-                context.partition_key,
-                config.reason,
-                who=config.who or context.run.tags.get(USER_TAG),
-            )
-        yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
-        Reporter(workspace.store, context.instance, names).delete(names.plans, record.id)
+            workspace = ProjectionContext.of_step(context, catalog).workspace
+            who = config.who or context.run.tags.get(USER_TAG)
+            record = workspace.plans.reject(context.partition_key, config.reason, who=who)
+            yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
+            # This very run works on it, so that it would be left for later.
+            Reporter(workspace, context.instance).delete(names.plans, record.id)
 
     return vde__reject
 

@@ -10,7 +10,6 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work, as_failure
@@ -45,6 +44,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import spans
+from vde_dagster.state import StateStore
 
 
 def model_specs(
@@ -95,13 +95,14 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
-        workspace = catalog.names.workspace(context)
         chosen = {key.name for key in context.selected_asset_check_keys}
-        if spec.key not in context.selected_asset_keys:
-            yield from execute_checks(context, workspace, catalog, name, chosen)
-            return
-        config = FillConfig(**context.op_execution_context.op_config)
-        yield from fill_model(context, config, workspace, catalog, name)
+        with as_failure():
+            told = ProjectionContext.of_step(context, catalog)
+            if spec.key not in context.selected_asset_keys:
+                yield from execute_checks(told, name, chosen)
+                return
+            config = FillConfig(**context.op_execution_context.op_config)
+            yield from fill_model(context, config, told, name)
         # What blocks was audited before the publication: what comes after need not wait for it.
         yield from (dg.Output(None, f"check_{check}") for check in checks if check in chosen)
 
@@ -136,8 +137,7 @@ _CONFIG = FillConfig.to_config_schema()
 def fill_model(
     context: dg.AssetExecutionContext,
     config: FillConfig,
-    workspace: "Workspace",
-    catalog: AssetCatalog,
+    told: ProjectionContext,
     name: ModelName,
 ) -> Iterator[Any]:
     """Fill the partitions that a run asks for.
@@ -145,8 +145,8 @@ def fill_model(
     The work is that of the version's stored definition, whatever the files say now, and the
     event carries the version's own code version: Dagster would write the working copy's.
     """
-    model = catalog.live.models[name]
-    partitions = catalog.partitions[name]
+    catalog = told.catalog
+    model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None
     wanted = requested(partitions, context.partition_keys)
     if len(wanted) != 1:
@@ -161,10 +161,7 @@ def fill_model(
             f"no environment shows version {key} of {name}: apply the plan that introduces it",
             allow_retries=False,
         )
-    environment = catalog.live.environments[version.environments[0]]
-    told = ProjectionContext(workspace, context.instance, catalog, context.log)
-    with as_failure():
-        combination = told.combination(environment)
+    combination = told.combination(catalog.live.environments[version.environments[0]])
     pointer = told.newest_record() if version.table else None
     snapshot = combination.served[name][0]
     commit = None
@@ -173,10 +170,10 @@ def fill_model(
         context.log.info(f"{name} is a view: its parents' rows show at once")
     else:
         _check_parents(catalog, combination, name, intervals)
-        work = Work(context, catalog, workspace, skip=catalog.key(name))
+        work = Work(context, told, skip=catalog.key(name))
         restate = not config.only_missing
         yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
-        _check_filled(workspace, version, intervals)
+        _check_filled(told.store, version, intervals)
         said = ("vde/iceberg_snapshot_id", "vde/preview")
         for event in work.left_out:  # the newest comes last
             facts |= {fact: event.metadata[fact] for fact in said if fact in event.metadata}
@@ -206,10 +203,10 @@ def _check_parents(
             )
 
 
-def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: IntervalSet) -> None:
+def _check_filled(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> None:
     """Fail rather than show partitions as filled whose parents' data is not there yet."""
     assert version.table is not None
-    table = workspace.store.tables.get(version.table.id)
+    table = store.tables.get(version.table.id)
     left = [interval.text for interval in intervals - table.intervals]
     if left:
         raise dg.Failure(
@@ -220,15 +217,10 @@ def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: Inter
 
 
 def execute_checks(
-    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
-    workspace: "Workspace",
-    catalog: AssetCatalog,
-    name: ModelName,
-    chosen: Set[str],
+    told: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckResult]:
     """Run a model's checks of the chosen names, and yield what they found."""
-    audits = _audits(context, workspace, catalog, name, chosen)
-    for evaluation in (*audits, *_unit_tests(workspace, catalog, name, chosen)):
+    for evaluation in (*_audits(told, name, chosen), *_unit_tests(told, name, chosen)):
         yield check_result(evaluation)
 
 
@@ -271,56 +263,49 @@ def checks_alone(
         pool=POOL,
     )
     def steps(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        workspace = catalog.names.workspace(context)
         chosen = {key.name for key in context.selected_asset_check_keys}
-        yield from execute_checks(context, workspace, catalog, name, chosen)
+        with as_failure():
+            yield from execute_checks(ProjectionContext.of_step(context, catalog), name, chosen)
 
     return steps
 
 
 def _audits(
-    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
-    workspace: "Workspace",
-    catalog: AssetCatalog,
-    name: ModelName,
-    chosen: Set[str],
+    told: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Audit what the environment shows whose status the checks have: production, if it can."""
-    shown = [found.name for found in catalog.live.environments.values() if name in found.entries]
-    found = sorted(shown, key=production_first)
-    with as_failure():
-        environment = workspace.store.environments.get(found[0]) if found else None
+    live = told.catalog.live.environments.values()
+    found = sorted((one.name for one in live if name in one.entries), key=production_first)
+    environment = told.store.environments.get(found[0]) if found else None
     if environment is None or name not in environment.entries:
-        context.log.warning(f"no environment shows {name}: there is nothing to audit")
+        told.log.warning(f"no environment shows {name}: there is nothing to audit")
         return
-    told = ProjectionContext(workspace, context.instance, catalog, context.log)
     snapshot = told.combination(environment).definition(name)
     checks = check_names(snapshot.model.audits) if snapshot is not None else {}
     labels = {label for label, check in checks.items() if check in chosen}
     if labels:
-        with as_failure():
-            audit = workspace.environments.audit
-            report = audit(environment.name, select=[str(name)], labels=labels)
+        audit = told.workspace.environments.audit
+        report = audit(environment.name, select=[str(name)], labels=labels)
         for event in AuditEvents(told).alone(report.run.id, environment):
             if isinstance(event, dg.AssetCheckEvaluation):
                 yield event
 
 
 def _unit_tests(
-    workspace: "Workspace", catalog: AssetCatalog, name: ModelName, chosen: Set[str]
+    told: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     from vde_dagster.execution.unit_testing.run_test import check_test, run_test
 
     if not any(check.startswith("test_") for check in chosen):
         return  # an audit of what is published asks no file
-    with as_failure():
-        tests = [test for test in workspace.project.tests if test.model == name]
-        snapshots = workspace.snapshots() if tests else {}
-        known = unit_test_names(snapshots[name].model, tests) if tests else {}
-        for test in tests:
-            if known[test.name, test.location.path.as_posix()] in chosen:
-                check_test(test, snapshots)
-                test = with_variables(test, workspace.root, workspace.project.models)
-                result = run_test(test, snapshots, workspace.engine())
-                told = ToldTest.of(snapshots[name], result)
-                yield unit_test_evaluation(catalog, told, snapshots[name])
+    workspace = told.workspace
+    tests = [test for test in workspace.project.tests if test.model == name]
+    snapshots = workspace.snapshots() if tests else {}
+    known = unit_test_names(snapshots[name].model, tests) if tests else {}
+    for test in tests:
+        if known[test.name, test.location.path.as_posix()] in chosen:
+            check_test(test, snapshots)
+            test = with_variables(test, workspace.root, workspace.project.models)
+            result = run_test(test, snapshots, workspace.engine())
+            ended = ToldTest.of(snapshots[name], result)
+            yield unit_test_evaluation(told.catalog, ended, snapshots[name])

@@ -44,7 +44,6 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import applied_event
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import ProjectionContext
@@ -52,13 +51,11 @@ from vde_dagster.orchestration.events.records import (
     AssetEvent,
     FailedWork,
     ForgottenAsset,
-    Origins,
-    PartitionChange,
+    NewPartition,
     Reporter,
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import known_facts
 from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.orchestration.pages.preview import view_preview
@@ -91,16 +88,14 @@ class Work:
     """
 
     context: StepContext
-    catalog: AssetCatalog
-    workspace: Workspace
+    told: ProjectionContext
     skip: dg.AssetKey | None = None
 
     def __post_init__(self) -> None:
-        instance, store = self.context.instance, self.workspace.store
-        self.told = ProjectionContext(self.workspace, instance, self.catalog, self.context.log)
-        now = store.database.clock.now()
-        self.projector = Projector(self.told, lambda: Origins(instance).busy_plans(store), now)
-        self.reporter = Reporter(store, instance, self.catalog.names)
+        self.workspace, self.names = self.told.workspace, self.told.names
+        store = self.workspace.store
+        self.projector = Projector(self.told, store.database.clock.now())
+        self.reporter = Reporter(self.workspace, self.told.instance)
         self.left_out: list[dg.AssetMaterialization] = []
         self._number = store.outbox.number().newest
         # The run before a retry may have been killed a moment ago; its lease ends by itself.
@@ -153,7 +148,7 @@ class Work:
             for told in self.projector.project(record, is_own=True):
                 if isinstance(told, FailedWork):
                     self.reporter.turn_red(self.context.run, told.partitions)
-                elif isinstance(told, PartitionChange | ForgottenAsset):
+                elif isinstance(told, NewPartition | ForgottenAsset):
                     self.reporter.report(told)
                 elif not isinstance(told, dg.AssetMaterialization):
                     yield from passing_events(self.reporter.effects, [told])
@@ -172,28 +167,25 @@ class Work:
             if plan_id is not None:
                 self.workspace.cancel(plan_id)
 
-        with as_failure():
-            try:
-                for event in stream_events(work, cancel, result):
-                    for watcher in list(_WATCHERS):
-                        watcher(event)
-                    if isinstance(event, ApplyStarted):
-                        plan_id = event.plan.id
-                        # From now on the versions that the plan builds are listed.
-                        refresh_after(self.context, self.workspace)
-                    elif isinstance(event, ModelStarted) and plan_id is not None:
-                        self.projector.begin(plan_id, event.table.id)
-                    elif isinstance(event, Published):
-                        name = event.environment.name
-                        self.projector.preview = view_preview(
-                            self.workspace, self.context.log, name
-                        )
-                    log_event(self.context.log, event)
-                    if isinstance(event, RECORDED):
-                        yield from self.tell()
-            except VdeError:
-                yield from self.tell()
-                raise
+        try:
+            for event in stream_events(work, cancel, result):
+                for watcher in list(_WATCHERS):
+                    watcher(event)
+                if isinstance(event, ApplyStarted):
+                    plan_id = event.plan.id
+                    # From now on the versions that the plan builds are listed.
+                    refresh_after(self.context, self.workspace)
+                elif isinstance(event, ModelStarted) and plan_id is not None:
+                    self.projector.begin(plan_id, event.table.id)
+                elif isinstance(event, Published):
+                    name = event.environment.name
+                    self.projector.preview = view_preview(self.workspace, self.context.log, name)
+                log_event(self.context.log, event)
+                if isinstance(event, RECORDED):
+                    yield from self.tell()
+        except VdeError:
+            yield from self.tell()
+            raise
         yield from self.tell()
         return result.result()
 

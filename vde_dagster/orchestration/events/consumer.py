@@ -11,7 +11,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,12 +19,12 @@ from functools import cached_property
 import dagster as dg
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.plans import forget_past_plans
+from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import Origins, Reporter, origin_of
-from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 
@@ -81,22 +81,21 @@ class Teller:
 
     workspace: Workspace
     instance: dg.DagsterInstance
-    load: Callable[[], AssetCatalog]
+    translator: VdeTranslator
     log: Log
-    names: Names
     budget_seconds: float = BUDGET_SECONDS
 
     def __post_init__(self) -> None:
         self.store = self.workspace.store
-        self.reporter = Reporter(self.store, self.instance, self.names)
+        self.reporter = Reporter(self.workspace, self.instance)
         self.origins = Origins(self.instance)
         self._until = time.monotonic() + self.budget_seconds
 
     @cached_property
     def projector(self) -> Projector:
         """What makes events of records; it loads the project."""
-        context = ProjectionContext(self.workspace, self.instance, self.load(), self.log)
-        return Projector(context, lambda: self.origins.busy_plans(self.store))
+        catalog = load_catalog(self.workspace, self.translator)
+        return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
 
     def tell_since(self, cursor: OutboxCursor) -> OutboxCursor:
         """Tell what is new; return how far that went."""
@@ -122,8 +121,7 @@ class Teller:
             number = left.number - 1 if left is not None else records[-1].number
         # A run whose records begin after what is told so far is met again.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
-        if self.reporter.written.total():
-            forget_past_plans(self.workspace, self.instance, self.names)
+        forget_past(self.workspace, self.instance)
         return OutboxCursor(cursor.store, number, runs)
 
     def _tell(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:

@@ -13,7 +13,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
     UNFINISHED,
-    PartitionChange,
+    NewPartition,
     Projected,
     Reporter,
 )
@@ -22,7 +22,6 @@ from vde_dagster.orchestration.names import (
     EVALUATION,
     PLAN_TAG,
     PUBLISHED,
-    SHORT,
     Names,
     known_facts,
 )
@@ -146,51 +145,50 @@ def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObserv
 def rejected_events(
     instance: dg.DagsterInstance, names: Names, record: PlanRecord
 ) -> Iterator[Projected]:
-    """Let a plan that was rejected leave the pages for `vde/reject`: by whom, and why."""
+    """Say on a plan's partition of `vde/reject` by whom it was rejected, and why."""
     if idle(instance, [record.id]):
-        yield PartitionChange(names.rejections, record.id)
+        yield NewPartition(names.rejections, record.id)
         yield dg.AssetMaterialization(
             asset_key=names.reject_key,
             partition=record.id,
             metadata=rejection_metadata(record),
             tags=plan_tags(record),
         )
-        yield PartitionChange(names.plans, record.id, is_gone=True)
 
 
 _PARTITION_TAG = "dagster/partition"
 
 
-def forget_past_plans(
-    workspace: Workspace, instance: dg.DagsterInstance, names: Names = SHORT
-) -> list[str]:
-    """Take the partitions of plans away that nobody can approve any more, and return their ids.
+def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
+    """Take the partitions away of what is past: environments, and plans on which no run works.
 
-    Plans that were published keep theirs but for that of `vde/reject`, which has what waits or was
-    rejected.
+    A plan is past when nobody can approve it any more. One that was published keeps its page, and
+    one that was rejected its partition of `vde/reject`, which has those that wait, too.
+
+    Returns:
+        The ids of the plans that went.
     """
-    gone = past_plans(workspace, instance, names)
-    reporter = Reporter(workspace.store, instance, names)
+    store, reporter = workspace.store, Reporter(workspace, instance)
+    names = reporter.names
+    shown, rejectable, known = (
+        instance.get_dynamic_partitions(str(one.name))
+        for one in (names.environments, names.rejections, names.plans)
+    )
+    alive = set(store.environments.names()) - set(store.environments.expired()) if shown else set()
+    for name in shown:
+        if name not in alive:
+            reporter.delete(names.environments, name)
+    closed = store.plans.closed_to_approval(known, project_hash(workspace.root)) if known else ()
+    gone = idle(instance, sorted(closed))
     for key in gone:
         reporter.delete(names.plans, key)
-    known = set(instance.get_dynamic_partitions(str(names.plans.name)))
-    shown = set(instance.get_dynamic_partitions(str(names.rejections.name)))
-    statuses = workspace.store.plans.statuses(known | shown)
-    waiting = {key for key in known if statuses.get(key) in OPEN_PLANS}
-    past = {key for key in shown if statuses.get(key) != "rejected"} - waiting
+    statuses = store.plans.statuses({*known, *rejectable})
+    waiting = {key for key in known if key not in gone and statuses.get(key) in OPEN_PLANS}
+    past = {key for key in rejectable if statuses.get(key) != "rejected"} - waiting
     for key in idle(instance, sorted(past)):
         reporter.delete(names.rejections, key)
     reporter.add(names.rejections, sorted(waiting))
     return gone
-
-
-def past_plans(workspace: Workspace, instance: dg.DagsterInstance, names: Names) -> list[str]:
-    """Return the plans that have a partition, and that nobody can approve any more."""
-    known = instance.get_dynamic_partitions(str(names.plans.name))
-    if not known:
-        return []
-    closed = workspace.store.plans.closed_to_approval(known, project_hash(workspace.root))
-    return idle(instance, sorted(closed))
 
 
 def require_proposed(workspace: Workspace, plan: Plan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
@@ -23,11 +23,7 @@ from vde_dagster.orchestration.events.plans import (
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext, inputs_of
 from vde_dagster.orchestration.events.publication import Preview, published_events
-from vde_dagster.orchestration.events.records import (
-    FailedWork,
-    PartitionChange,
-    Projected,
-)
+from vde_dagster.orchestration.events.records import FailedWork, NewPartition, Projected
 from vde_dagster.orchestration.events.sync import Comparison, taken_back
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import EVALUATION
@@ -41,8 +37,6 @@ from vde_dagster.state.db.rows import from_micros
 from vde_dagster.state.fills.fills import FillRecord
 
 _UNENDED = ("planned", "applying")
-Busy = Callable[[], frozenset[str]]
-"""Returns the plans that runs of the instance work on, which write their events themselves."""
 
 
 @dataclass
@@ -53,13 +47,11 @@ class Projector:
     fills are told at its end, as events keep the order of the work, which their pointers tell.
 
     Args:
-        busy: Asked when a rollback makes models be compared with their tables.
         live_since: Since when (UTC) a run tells of its own work as it goes on: nobody else has told
             what was recorded since.
     """
 
     context: ProjectionContext
-    busy: Busy
     live_since: datetime | None = None
     preview: Preview | None = None
     _waiting: dict[str, bool] = field(default_factory=dict)
@@ -141,7 +133,7 @@ class Projector:
 
     def _page(self, plan: Plan) -> Iterator[Projected]:
         names = self.context.names
-        yield PartitionChange(names.plans, plan.id)
+        yield NewPartition(names.plans, plan.id)
         if self.context.latest(names.plan_key, plan.id) is None:
             yield from page_events(self.context, plan)
 
@@ -216,13 +208,12 @@ class Projector:
         if environment is None:
             return
         if not store.environments.exists(name):
-            yield PartitionChange(context.names.environments, name, is_gone=True)
             return
         if not environment.entries and store.versions.is_end(name, number):
             return
         compared = None
         if plan is None and (tables := taken_back(store, environment)):
-            compared = Comparison(context.read_again(), self.busy())
+            compared = Comparison(context.read_again())
             yield from compared.tables(tables)
         built: set[ModelName] = set()
         if plan is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
@@ -43,6 +44,12 @@ class ProjectionContext:
     catalog: AssetCatalog
     log: Log
     _combinations: dict[tuple[str, str], Combination] = field(default_factory=dict)
+
+    @classmethod
+    def of_step(cls, context: Any, catalog: AssetCatalog) -> ProjectionContext:
+        """Return that of a step, which requires the project's resource."""
+        workspace = getattr(context.resources, catalog.names.resource).get()
+        return cls(workspace, context.instance, catalog, context.log)
 
     @property
     def store(self) -> StateStore:

@@ -19,7 +19,7 @@ from vde_dagster.orchestration.events.provenance import (
     provenance_tags,
     reads_anew,
 )
-from vde_dagster.orchestration.events.records import AssetEvent, PartitionChange, Projected
+from vde_dagster.orchestration.events.records import AssetEvent, NewPartition, Projected
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.environment_page import (
@@ -50,7 +50,7 @@ def published_events(
             continue
         if _decides(context, environment, snapshot, table):
             yield from confirmed_events(context, snapshot, combination, tags, preview)
-    yield PartitionChange(context.names.environments, environment.name)
+    yield NewPartition(context.names.environments, environment.name)
     yield environment_event(context, environment)
     yield from AuditEvents(context).published(environment)
 

@@ -11,6 +11,7 @@ import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType
 from dagster._core.utils import make_new_run_id
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.effects import Effects
@@ -35,12 +36,11 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionChange:
-    """A plan or an environment that begins, or ends, to have a partition."""
+class NewPartition:
+    """A plan or an environment that has a partition from now on."""
 
     definition: dg.DynamicPartitionsDefinition
     key: str
-    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FailedWork:
 
 
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
-Projected = AssetEvent | PartitionChange | ForgottenAsset | FailedWork
+Projected = AssetEvent | NewPartition | ForgottenAsset | FailedWork
 """What a record of the state is in Dagster."""
 _LATEST = 50
 """How many of an asset's latest events are looked at for one that may be there already."""
@@ -76,23 +76,24 @@ _LATEST = 50
 class Reporter:
     """Writes what is true in the state outside of runs, unless Dagster has it."""
 
-    store: StateStore
+    workspace: Workspace
     instance: dg.DagsterInstance
-    names: Names
     written: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def names(self) -> Names:
+        """The names of the project's assets and partitions."""
+        return Names.of(self.workspace.settings)
 
     @property
     def effects(self) -> Effects:
         """The port that every write passes."""
-        return self.store.database.effects
+        return self.workspace.store.database.effects
 
     def report(self, told: Projected) -> bool:
         """Write what is not there; say whether something was written."""
-        if isinstance(told, PartitionChange):
-            if not told.is_gone:
-                self.add(told.definition, [told.key])
-            elif self.instance.has_dynamic_partition(str(told.definition.name), told.key):
-                self.delete(told.definition, told.key)
+        if isinstance(told, NewPartition):
+            self.add(told.definition, [told.key])
             return False
         if isinstance(told, ForgottenAsset):
             self.written["wiped"] += told.partitions
@@ -258,21 +259,23 @@ class Origins:
         """Say whether a run has written every event of its work."""
         return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
 
-    def working(self, store: StateStore) -> dict[str, list[OutboxRecord]]:
-        """Return the runs that may still write events, with what they have recorded so far."""
-        unfinished = self.instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
-        ids = [run.run_id for run in unfinished]
-        found = {run_id: store.outbox.by(origin_of(self.instance, run_id)) for run_id in ids}
-        return {run_id: own for run_id, own in found.items() if own}
-
-    def busy_plans(self, store: StateStore) -> frozenset[str]:
-        """Return the plans that runs of the instance are working on."""
-        records = (item for own in self.working(store).values() for item in own)
-        return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))
-
     def _status(self, run_id: str) -> dg.DagsterRunStatus | None:
         # A run that has ended stays so; one that works is asked again the next time.
         if run_id not in self._statuses:
             run = self.instance.get_run_by_id(run_id) if run_id != SENSOR else None
             self._statuses[run_id] = run.status if run is not None else None
         return self._statuses[run_id]
+
+
+def working_runs(instance: dg.DagsterInstance, store: StateStore) -> dict[str, list[OutboxRecord]]:
+    """Return the runs that may still write events, with what they have recorded so far."""
+    unfinished = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+    ids = [run.run_id for run in unfinished]
+    found = {run_id: store.outbox.by(origin_of(instance, run_id)) for run_id in ids}
+    return {run_id: own for run_id, own in found.items() if own}
+
+
+def busy_plans(instance: dg.DagsterInstance, store: StateStore) -> frozenset[str]:
+    """Return the plans that runs of the instance work on, which write their events themselves."""
+    records = (item for own in working_runs(instance, store).values() for item in own)
+    return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))

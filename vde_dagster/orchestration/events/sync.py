@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import dagster as dg
@@ -20,7 +20,7 @@ from vde_dagster.orchestration.events.fills import (
 )
 from vde_dagster.orchestration.events.plans import (
     applied_event,
-    forget_past_plans,
+    forget_past,
     page_events,
     rejected_events,
     stored_plan,
@@ -36,19 +36,20 @@ from vde_dagster.orchestration.events.publication import confirmed_events, envir
 from vde_dagster.orchestration.events.records import (
     AssetEvent,
     ForgottenAsset,
-    Origins,
-    PartitionChange,
+    NewPartition,
     Projected,
     Reporter,
-    all_materializations,
+    busy_plans,
 )
 from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, Names
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state import StateStore
 from vde_dagster.state.fills.fills import FillRecord
+
+_MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def taken_back(store: StateStore, environment: Environment) -> set[str]:
@@ -58,16 +59,14 @@ def taken_back(store: StateStore, environment: Environment) -> set[str]:
     return tables | store.outdated.after(environment.published_at) if tables else set()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Comparison:
-    """Compares models as they are shown with the state.
-
-    Args:
-        busy: Plans whose runs write their events themselves.
-    """
+    """Compares models as they are shown with the state."""
 
     context: ProjectionContext
-    busy: Set[str]
+
+    def __post_init__(self) -> None:
+        self.busy = busy_plans(self.context.instance, self.context.store)
 
     def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
         """Yield what shows some tables as they are; partitions that no table holds go."""
@@ -89,26 +88,24 @@ class Comparison:
                 )
                 held[version.key] = filled_partitions(context, served[version.key])
         # After the state and the runs: what a run wrote that has ended since is known.
-        known = dict[str, str | None]()
-        for record in all_materializations(context.instance, catalog.key(name)):
-            if record.partition_key is not None:
-                told = record.event_log_entry.tags or {}
-                known.setdefault(record.partition_key, told.get(DATA_VERSION))
+        key, storage = catalog.key(name), context.instance.event_log_storage
+        known = storage.get_latest_tags_by_partition(key, _MATERIALIZED, [DATA_VERSION])
         filled = {key: {item.partition for item in items} for key, items in held.items()}
         gone = [
             partition
-            for partition in known
-            if (key := partition.partition("|")[0]) in filled and partition not in filled[key]
+            for partition in context.instance.get_materialized_partitions(key)
+            if partition not in filled.get(partition.partition("|")[0], {partition})
         ]
         if gone and wipe:
-            yield ForgottenAsset(catalog.key(name), len(gone))
+            yield ForgottenAsset(key, len(gone))
             known = {}
         for version in shown:
             one, items = served.get(version.key), held.get(version.key, [])
             missing = {
                 item.partition: item
                 for item in items
-                if known.get(item.partition) != data_version(version.key, item.iceberg_snapshot_id)
+                if known.get(item.partition, {}).get(DATA_VERSION)
+                != data_version(version.key, item.iceberg_snapshot_id)
             }
             if one is not None and missing:
                 yield from self._missing(one, items[-1], missing)
@@ -203,34 +200,33 @@ def sync(
     """
     until = time.monotonic() + seconds
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
-    catalog = load_catalog(workspace, looks.of_project(Names.of(workspace.settings)))
+    catalog = load_catalog(workspace, looks)
     context = ProjectionContext(workspace, instance, catalog, log or logging.getLogger(__name__))
-    reporter = Reporter(workspace.store, instance, catalog.names)
+    reporter = Reporter(workspace, instance)
     complete = True
     for told in _everything(context, wipe):
         if reporter.report(told) and time.monotonic() > until:
             complete = False
             break
     if complete:
-        forget_past_plans(workspace, instance, catalog.names)
+        forget_past(workspace, instance)
     return SyncReport(**reporter.written, complete=complete)
 
 
 def _everything(context: ProjectionContext, wipe: bool) -> Iterator[Projected]:
     store, names, live = context.store, context.names, context.catalog.live
-    origins = Origins(context.instance)
     for model in live.models:
-        yield from Comparison(context, origins.busy_plans(store)).model(model, wipe=wipe)
+        yield from Comparison(context).model(model, wipe=wipe)
     for name in live.environments:
-        yield PartitionChange(names.environments, name)
+        yield NewPartition(names.environments, name)
     for name in live.environments:
-        busy = origins.busy_plans(store)
+        busy = busy_plans(context.instance, store)
         for version in reversed(store.versions.history(name)):
             environment = store.versions.at(name, version.version)
             if environment is not None and not version.dropped and environment.plan_id not in busy:
                 yield environment_event(context, environment)
-    yield from Comparison(context, origins.busy_plans(store)).checks()
-    yield from _plans(context, origins.busy_plans(store))
+    yield from Comparison(context).checks()
+    yield from _plans(context, busy_plans(context.instance, store))
 
 
 def _plans(context: ProjectionContext, busy: frozenset[str]) -> Iterator[Projected]:
@@ -254,7 +250,7 @@ def _plans(context: ProjectionContext, busy: frozenset[str]) -> Iterator[Project
             continue
         plan = stored_plan(store, record.id)
         if plan is not None:
-            yield PartitionChange(names.plans, plan.id)
+            yield NewPartition(names.plans, plan.id)
             if not shown[names.plan_key]:
                 yield from page_events(context, plan)
             if is_applied:

@@ -2,7 +2,6 @@
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -25,9 +24,9 @@ from vde_dagster.orchestration.config import (
     RunConfig,
 )
 from vde_dagster.orchestration.events.applying import Work, as_failure, person_of
-from vde_dagster.orchestration.events.plans import forget_past_plans, page_events
+from vde_dagster.orchestration.events.plans import forget_past, page_events
 from vde_dagster.orchestration.events.provenance import ProjectionContext
-from vde_dagster.orchestration.events.records import Reporter, passing_events
+from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
@@ -69,21 +68,7 @@ def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
     ]
 
 
-@dataclass(frozen=True)
-class Step:
-    """The one step of a job that needs no partition."""
-
-    context: dg.OpExecutionContext
-    catalog: AssetCatalog
-    workspace: Workspace
-
-    @property
-    def reporter(self) -> Reporter:
-        """What writes to Dagster beside the step's own events."""
-        return Reporter(self.workspace.store, self.context.instance, self.catalog.names)
-
-
-Body = Callable[[Step, Any], Iterator[Any]]
+Body = Callable[[Work, Any], Iterator[Any]]
 """Does the work of a step, as its form is filled in, and yields its output at the end."""
 
 
@@ -99,9 +84,10 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
             required_resource_keys={names.resource},
         )
         def step(context: dg.OpExecutionContext) -> Iterator[Any]:
-            workspace = names.workspace(context)
-            yield from body(Step(context, catalog, workspace), config(**context.op_config))
-            refresh_after(context, workspace)
+            with as_failure():
+                work = Work(context, ProjectionContext.of_step(context, catalog))
+                yield from body(work, config(**context.op_config))
+                refresh_after(context, work.workspace)
 
         graph = dg.GraphDefinition(names.named(name), node_defs=[step], description=description)
         return graph.to_job(tags=names.tags, executor_def=EXECUTOR, hooks=set(hooks))
@@ -130,18 +116,17 @@ def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
     return workspace.plan(config.environment, options, author=current_user())
 
 
-def _show(step: Step, plan: Plan) -> Iterator[Any]:
+def _show(work: Work, plan: Plan) -> Iterator[Any]:
     """Give a plan its partition and its page."""
-    context, catalog = step.context, step.catalog
+    context = work.context
     if plan.is_empty:
-        missing = pending_work(step.workspace, plan)
+        missing = pending_work(work.workspace, plan)
         what = f"nothing to publish; {missing.sentence()}" if missing else "nothing to do"
         context.log.info(f"{plan.environment}: {what}")
         return
-    step.reporter.add_plan(plan.id)
-    told = ProjectionContext(step.workspace, context.instance, catalog, context.log)
-    shown = page_events(told, plan, readers_of(context, catalog, plan))
-    yield from passing_events(step.reporter.effects, shown)
+    work.reporter.add_plan(plan.id)
+    shown = page_events(work.told, plan, readers_of(context, work.told.catalog, plan))
+    yield from passing_events(work.reporter.effects, shown)
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
@@ -150,18 +135,16 @@ def _show(step: Step, plan: Plan) -> Iterator[Any]:
     PlanConfig,
     "Make a plan for any environment, to be read in vde/plan before it is applied.",
 )
-def plan(step: Step, config: PlanConfig) -> Iterator[Any]:
+def plan(work: Work, config: PlanConfig) -> Iterator[Any]:
     """Compare the project with an environment and store the plan."""
-    workspace = step.workspace
-    with as_failure():
-        made = _planned(workspace, config)
-    yield from _show(step, made)
-    refresh_after(step.context, workspace)
+    workspace = work.workspace
+    made = _planned(workspace, config)
+    yield from _show(work, made)
+    refresh_after(work.context, workspace)
     if not made.is_empty:
         queries = workspace.settings.dagster.check_queries
-        key = step.catalog.names.plan_key
-        found = checks_by_spark(workspace, made, key, queries=queries)
-        yield from passing_events(step.reporter.effects, found)
+        found = checks_by_spark(workspace, made, work.names.plan_key, queries=queries)
+        yield from passing_events(work.reporter.effects, found)
     yield dg.Output(made.id)
 
 
@@ -170,23 +153,21 @@ def plan(step: Step, config: PlanConfig) -> Iterator[Any]:
     PlanAndApplyConfig,
     "Bring an environment to the project's state in one go (what `make run` does).",
 )
-def plan_and_apply(step: Step, config: PlanAndApplyConfig) -> Iterator[Any]:
+def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
     """Plan the project for an environment and apply the plan at once."""
-    names = step.catalog.names
-    with as_failure():
-        made = _planned(step.workspace, config)
-    yield from _show(step, made)
-    breaks = () if config.accept_breaks else step.workspace.plans.breaks_to_accept(made)
-    with as_failure():
-        if breaks:
-            raise UsageError(
-                f"plan {made.id} was not applied, it breaks what is published: "
-                f"{describe_breaks(breaks)}",
-                hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
-                f"{names.apply_key.to_user_string()}; or launch this again with "
-                "`accept_breaks: true`",
-            )
-    yield from _apply(step, made, config.concurrency, skip_tests=config.skip_tests)
+    names = work.names
+    made = _planned(work.workspace, config)
+    yield from _show(work, made)
+    breaks = () if config.accept_breaks else work.workspace.plans.breaks_to_accept(made)
+    if breaks:
+        raise UsageError(
+            f"plan {made.id} was not applied, it breaks what is published: "
+            f"{describe_breaks(breaks)}",
+            hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
+            f"{names.apply_key.to_user_string()}; or launch this again with "
+            "`accept_breaks: true`",
+        )
+    yield from _apply(work, made, config.concurrency, skip_tests=config.skip_tests)
 
 
 @_job(
@@ -194,25 +175,23 @@ def plan_and_apply(step: Step, config: PlanAndApplyConfig) -> Iterator[Any]:
     RunConfig,
     "Compute what is due in an environment; its schedule launches this.",
 )
-def run(step: Step, config: RunConfig) -> Iterator[Any]:
+def run(work: Work, config: RunConfig) -> Iterator[Any]:
     """Compute what is due in an environment, as it was published."""
-    with as_failure():
-        made = step.workspace.plans.due(config.environment, full=config.full)
-    yield from _show(step, made)
-    yield from _apply(step, made, config.concurrency)
+    made = work.workspace.plans.due(config.environment, full=config.full)
+    yield from _show(work, made)
+    yield from _apply(work, made, config.concurrency)
 
 
 def _apply(
-    step: Step, plan: Plan, concurrency: int | None, *, skip_tests: bool = False
+    work: Work, plan: Plan, concurrency: int | None, *, skip_tests: bool = False
 ) -> Iterator[Any]:
     """Apply a plan in this step, with the event that approves it in `vde/apply`."""
-    context, names = step.context, step.catalog.names
     if not plan.is_empty:
-        step.reporter.turn_red(context.run, {names.apply_key: [plan.id]})
-        work = Work(context, step.catalog, step.workspace)
-        who = person_of(context.run.tags, plan)
+        run = work.context.run
+        work.reporter.turn_red(run, {work.names.apply_key: [plan.id]})
+        who = person_of(run.tags, plan)
         yield from work.apply(plan, concurrency=concurrency, who=who, skip_tests=skip_tests)
-        forget_past_plans(step.workspace, context.instance, names)
+        forget_past(work.workspace, work.told.instance)
     yield dg.Output(plan.id)
 
 
@@ -221,16 +200,14 @@ def _apply(
     RollbackConfig,
     "Take an environment back to an earlier version and its data.",
 )
-def rollback(step: Step, config: RollbackConfig) -> Iterator[Any]:
+def rollback(work: Work, config: RollbackConfig) -> Iterator[Any]:
     """Publish an earlier version of an environment again."""
-    log, work = step.context.log, Work(step.context, step.catalog, step.workspace)
-    with as_failure():
-        done = step.workspace.environments.rollback(
-            config.environment, config.version, definitions_only=config.definitions_only
-        )
-    _log(log, done, rollback_sentence(done), rollback_notes(done))
+    done = work.workspace.environments.rollback(
+        config.environment, config.version, definitions_only=config.definitions_only
+    )
+    _log(work.context.log, done, rollback_sentence(done), rollback_notes(done))
     yield from work.tell()
-    forget_past_plans(step.workspace, step.context.instance, step.catalog.names)
+    forget_past(work.workspace, work.told.instance)
     yield dg.Output(done.environment.version)
 
 
@@ -248,13 +225,11 @@ def _log(
 
 
 @_job("vde_freeze", FreezeConfig, "Freeze a version of an environment under a name of its own.")
-def freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
+def freeze(work: Work, config: FreezeConfig) -> Iterator[Any]:
     """Make an environment that shows a version for ever."""
-    log, work = step.context.log, Work(step.context, step.catalog, step.workspace)
-    with as_failure():
-        keep = parse_duration(config.keep, "the config's keep") if config.keep else None
-        done = step.workspace.environments.freeze(config.version, config.name, keep)
-    _log(log, done, freeze_sentence(done), freeze_notes(done))
+    keep = parse_duration(config.keep, "the config's keep") if config.keep else None
+    done = work.workspace.environments.freeze(config.version, config.name, keep)
+    _log(work.context.log, done, freeze_sentence(done), freeze_notes(done))
     yield from work.tell()
     yield dg.Output(done.environment.name)
 
@@ -264,14 +239,13 @@ def freeze(step: Step, config: FreezeConfig) -> Iterator[Any]:
     JanitorConfig,
     "Clean up expired environments and tables that nothing refers to.",
 )
-def janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
+def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     """Drop what no kept version of any environment reaches."""
-    with as_failure():
-        report = step.workspace.maintenance.janitor(dry_run=config.dry_run)
-    _forget_dropped(step)
-    refresh_after(step.context, step.workspace)
+    report = work.workspace.maintenance.janitor(dry_run=config.dry_run)
+    forget_past(work.workspace, work.told.instance)
+    refresh_after(work.context, work.workspace)
     acted, section = report.acted, janitor_section(report)
-    step.context.log.info(section.title)
+    work.context.log.info(section.title)
     metadata: dict[str, Any] = {
         "vde/dry_run": report.dry_run,
         "vde/steps": len(acted),
@@ -281,7 +255,7 @@ def janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
         "vde/decisions": dg.MetadataValue.json(report.to_json()["decisions"]),
     }
     if acted:
-        metadata["vde/report"] = dg.MetadataValue.md(section_table(section, step.catalog.names))
+        metadata["vde/report"] = dg.MetadataValue.md(section_table(section, work.names))
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
@@ -293,22 +267,10 @@ def janitor(step: Step, config: JanitorConfig) -> Iterator[Any]:
 
 
 @_job("vde_drop_environment", DropConfig, "Drop an environment other than production.")
-def drop_environment(step: Step, config: DropConfig) -> Iterator[Any]:
+def drop_environment(work: Work, config: DropConfig) -> Iterator[Any]:
     """Let an environment expire now."""
-    with as_failure():
-        step.workspace.environments.drop(config.environment)
+    work.workspace.environments.drop(config.environment)
     said = f"{config.environment} is dropped with the next clean-up (vde_janitor)"
-    step.context.log.info(said)
-    _forget_dropped(step)
+    work.context.log.info(said)
+    forget_past(work.workspace, work.told.instance)
     yield dg.Output(None)
-
-
-def _forget_dropped(step: Step) -> None:
-    """Take partitions of environments away that exist no more, and of plans made for them."""
-    instance, names = step.context.instance, step.catalog.names
-    store = step.workspace.store.environments
-    alive = set(store.names()) - set(store.expired())
-    for name in instance.get_dynamic_partitions(str(names.environments.name)):
-        if name not in alive:
-            step.reporter.delete(names.environments, name)
-    forget_past_plans(step.workspace, instance, names)

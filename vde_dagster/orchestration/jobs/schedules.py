@@ -17,18 +17,14 @@ HOURLY = "0 * * * *"
 
 
 def schedules(
-    root: Path,
-    names: Names,
-    settings: Settings,
-    run_job: dg.JobDefinition,
-    janitor_job: dg.JobDefinition,
+    root: Path, settings: Settings, run_job: dg.JobDefinition, janitor_job: dg.JobDefinition
 ) -> list[dg.ScheduleDefinition]:
     """Return the schedules of a project.
 
     Those that the settings name run from the start; without any, production has an hourly one to
     be switched on. A run fills only what is due by each model's cron, so ticks may come more often.
     """
-    crons = settings.dagster.schedules
+    names, crons = Names.of(settings), settings.dagster.schedules
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
     out = [
         dg.ScheduleDefinition(

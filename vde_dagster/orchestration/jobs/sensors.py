@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -28,14 +28,19 @@ from vde_dagster.orchestration.events.consumer import (
     Teller,
     telling,
 )
-from vde_dagster.orchestration.events.plans import past_plans, plan_tags, rejected_events
+from vde_dagster.orchestration.events.plans import forget_past, plan_tags, rejected_events
 from vde_dagster.orchestration.events.provenance import Log
-from vde_dagster.orchestration.events.records import SENSOR, Origins, Reporter, origin_of
+from vde_dagster.orchestration.events.records import (
+    SENSOR,
+    Origins,
+    Reporter,
+    origin_of,
+    working_runs,
+)
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.location_refresh import refresh
-from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import SHORT, Names
+from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.plan.plan import Category, Change, Plan
 from vde_dagster.project.loading.loader import load_project_isolated, project_hash
 from vde_dagster.project.settings import AutoApply, Settings
@@ -48,13 +53,11 @@ _HARMLESS = {
 }
 
 
-def code_sensor(
-    names: Names, root: Path, settings: Settings, jobs: Sequence[Any]
-) -> dg.SensorDefinition:
+def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.SensorDefinition:
     """Return the sensor that plans changes of the project's files."""
 
     @dg.sensor(
-        name=names.named("vde_code_changes"),
+        name=Names.of(settings).named("vde_code_changes"),
         description="Looks at the project's files; plans every change of their meaning.",
         jobs=jobs,
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
@@ -62,7 +65,7 @@ def code_sensor(
     )
     def vde_code_changes(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         try:
-            result = evaluate(root, context.cursor, context.instance, names, QUIET_SECONDS)
+            result = evaluate(root, context.cursor, context.instance, QUIET_SECONDS)
         finally:
             # After the plans, which are what is waited for; where a file is wrong the page says so.
             warning = _refresh(context, root) if context.code_location_origin else None
@@ -98,11 +101,7 @@ def _with_warning(
 
 
 def evaluate(
-    root: Path,
-    cursor: str | None,
-    instance: dg.DagsterInstance,
-    names: Names = SHORT,
-    quiet_seconds: float = 0.0,
+    root: Path, cursor: str | None, instance: dg.DagsterInstance, quiet_seconds: float = 0.0
 ) -> dg.SensorResult | dg.SkipReason:
     """Look at the files once.
 
@@ -121,33 +120,21 @@ def evaluate(
                 return dg.SkipReason("the files are being edited: planned once they rest")
         with Workspace.open(root) as workspace:
             workspace.work_for(origin_of(instance, SENSOR))
-            waiting, past = _waiting(workspace, made, instance, names) if made else ({}, {})
+            reporter = Reporter(workspace, instance)
+            waiting, past = _waiting(reporter, made) if made else ({}, {})
             # Where not the files moved, nothing is published unasked: it may have been rolled back.
             again = frozenset(past.values() if found == known else ())
             plans = _plans(workspace, again) if again or found != known else None
-            gone = _gone(workspace, instance, names)
+            for plan, _ in plans or ():
+                if not plan.is_empty:
+                    reporter.add_plan(plan.id)
+            withdrawn = forget_past(workspace, instance)
     except VdeError as error:
         raise dg.Failure(str(error)) from error
-    withdrawn = gone[names.plans]
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
-    if plans is None and len(left) == len(made) and not any(gone.values()):
+    if plans is None and len(left) == len(made):
         return dg.SkipReason(_UNCHANGED)
-    return _result(names, found, plans, left, gone)
-
-
-def _gone(
-    workspace: Workspace, instance: dg.DagsterInstance, names: Names
-) -> dict[dg.DynamicPartitionsDefinition, list[str]]:
-    """Return what has a partition and is past: plans on which no run works, and environments."""
-    past = past_plans(workspace, instance, names)
-    statuses = workspace.store.plans.statuses(past)
-    expired = set(workspace.store.environments.expired())
-    shown = instance.get_dynamic_partitions(str(names.environments.name)) if expired else ()
-    return {
-        names.plans: past,
-        names.rejections: [plan_id for plan_id in past if statuses.get(plan_id) != "rejected"],
-        names.environments: [name for name in shown if name in expired],
-    }
+    return _result(reporter.names, found, plans, left)
 
 
 def _result(
@@ -155,17 +142,11 @@ def _result(
     found: str,
     planned: Sequence[tuple[Plan, AutoApply]] | None,
     left: Sequence[str],
-    gone: Mapping[dg.DynamicPartitionsDefinition, Sequence[str]],
 ) -> dg.SensorResult:
-    """Ask for the pages of new plans, for what is applied unasked, and for partitions."""
-    partitions: list[Any] = [
-        shown.build_delete_request(list(keys)) for shown, keys in gone.items() if keys
-    ]
+    """Ask for the pages of new plans, and for what is applied unasked."""
     requests = []
     plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]
     made = [plan.id for plan, _ in plans]
-    if made:
-        partitions += [one.build_add_request(made) for one in (names.plans, names.rejections)]
     for plan, policy in plans:
         jobs = {"vde_plan_job": plan.id}
         if applies_itself(plan, policy):
@@ -189,7 +170,6 @@ def _result(
     return dg.SensorResult(
         run_requests=requests or None,
         skip_reason=None if made else dg.SkipReason(nothing),
-        dynamic_partitions_requests=partitions,
         cursor=" ".join([found, *made, *left]),
     )
 
@@ -214,22 +194,19 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     )
 
 
-def _waiting(
-    workspace: Workspace, plan_ids: Iterable[str], instance: dg.DagsterInstance, names: Names
-) -> tuple[dict[str, str], dict[str, str]]:
+def _waiting(reporter: Reporter, plan_ids: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the plans that nobody has approved yet, and those of them that nobody can any more.
 
-    Both by id, with their environment. Those that somebody rejected leave the pages.
+    Both by id, with their environment. Of those that somebody rejected `vde/reject` says so.
     """
-    store = workspace.store
+    store = reporter.workspace.store
     found = (store.plans.record(plan_id) for plan_id in plan_ids)
     records = [record for record in found if record is not None]
     waiting = {r.id: r.environment for r in records if r.status == "planned"}
     past = store.plans.past(waiting)
-    reporter = Reporter(store, instance, names)
     for record in records:
         if record.status == "rejected":
-            for told in rejected_events(instance, names, record):
+            for told in rejected_events(reporter.instance, reporter.names, record):
                 reporter.report(told)
     return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
@@ -318,7 +295,7 @@ def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> 
     """Return the sensor that tells Dagster what others have done."""
 
     @dg.sensor(
-        name=translator.names.named("vde_state_news"),
+        name=Names.of(settings).named("vde_state_news"),
         description="Shows what the command line and other processes planned, filled, audited, "
         "published and rolled back.",
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
@@ -358,17 +335,10 @@ def tell_instance(
                 cursor = None
             with telling(workspace.store, instance):
                 if cursor is not None:
-                    teller = Teller(
-                        workspace,
-                        instance,
-                        lambda: load_catalog(workspace, translator),
-                        log,
-                        translator.names,
-                        budget_seconds,
-                    )
+                    teller = Teller(workspace, instance, translator, log, budget_seconds)
                     return str(teller.tell_since(cursor))
                 # What runs tell that are working now is looked through later.
-                runs = dict.fromkeys(origins.working(workspace.store), 0)
+                runs = dict.fromkeys(working_runs(instance, workspace.store), 0)
                 report = sync(
                     workspace, instance, translator, wipe=False, seconds=budget_seconds, log=log
                 )

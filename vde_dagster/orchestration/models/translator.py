@@ -44,7 +44,7 @@ class VdeTranslator:
         self.catalog = catalog
 
     def of_project(self, names: Names) -> VdeTranslator:
-        """Return the same translator with the names of a project; `vde_definitions` does this."""
+        """Return the same translator with the names of a project, as its location loads it."""
         found = copy.copy(self)
         found.names = names
         return found
