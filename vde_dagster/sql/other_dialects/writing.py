@@ -4,7 +4,7 @@ SQLGlot's own generator changes two meanings. Spark has no QUALIFY: SQLGlot (30.
 `transforms.eliminate_qualify`) rewrites it by bare column names, so that `PARTITION BY c.k` becomes
 the expression of an output named `k`, and it leaves DISTINCT, ORDER BY and LIMIT before the filter.
 SQLGlot also lifts every nested WITH to the top (`transforms.move_ctes_to_top_level`) whatever the
-names, though Spark reads nested ones.
+names, though Spark reads nested ones: here they stay.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import traverse_scope
 
 _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
@@ -52,7 +51,7 @@ def query_sql(tree: exp.Expr) -> str:
         if select.args.get("qualify"):
             filtered = _filtered(select)
             tree = filtered if select is tree else tree
-    _name_ctes_apart(tree, list(tree.find_all(exp.CTE)))
+    exp.Paren(this=tree)  # Of what is inside of something SQLGlot lifts no WITH.
     return tree.sql(dialect="spark", comments=False, copy=False)
 
 
@@ -117,38 +116,3 @@ def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[ex
         hidden.append(exp.alias_(value.copy(), name, quoted=True))
         value.replace(exp.column(name, quoted=True))
     return hidden
-
-
-def _name_ctes_apart(tree: exp.Expr, ctes: list[exp.CTE]) -> None:
-    """Give common table expressions names of their own where one WITH lies within another."""
-    if len({id(cte.parent) for cte in ctes}) < 2:
-        return
-    top = tree.args.get("with_")
-    taken = {table.name.lower() for table in tree.find_all(exp.Table) if not table.db}
-    kept = {cte.alias.lower() for cte in ctes if cte.parent is top}
-    names: dict[int, str] = {}
-    for cte in ctes:
-        if cte.parent is not top:
-            names[id(cte)] = _free(cte.alias, taken | kept)
-            kept.add(names[id(cte)].lower())
-    renamed = []
-    for scope in traverse_scope(tree):
-        for table in scope.tables:
-            source = scope.cte_sources.get(table.name) if not table.db else None
-            new = names.get(id(source.expression.parent)) if source is not None else None
-            if new is not None:
-                renamed.append((table, new))
-    for table, new in renamed:
-        if not table.alias:
-            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
-        table.set("this", exp.to_identifier(new, quoted=True))
-    for cte in ctes:
-        if id(cte) in names:
-            cte.args["alias"].set("this", exp.to_identifier(names[id(cte)], quoted=True))
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number = 2
-    while f"{name}_{number}".lower() in taken:
-        number += 1
-    return f"{name}_{number}"
