@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,8 +47,6 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     tokens = dialect.tokenize(text)
     made = as_written(text, tokens)
     doubt = made.doubt
-    if doubt is None and _lacks_condition(tokens):
-        doubt = _WITHOUT_ON
     bracketed = with_brackets(made.tokens)
     try:
         trees = parsed(dialect, bracketed or made.tokens, text)
@@ -58,6 +55,9 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
             raise
         trees = parsed(dialect, made.tokens, text)
         bracketed = None
+    lateral = any(token.token_type == TokenType.LATERAL for token in tokens)
+    if doubt is None and lateral and any(map(_lacks_condition, trees)):
+        doubt = _WITHOUT_ON
     if bracketed is None:
         doubt = doubt or "how its operators are grouped"
     if doubt is not None:
@@ -94,39 +94,18 @@ def read_query(text: str) -> Reading:
 
 _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
-_ENDS = frozenset(
-    {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "LATERAL", "WHERE", "GROUP"}
-    | {"HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET"}
-    | {"UNION", "EXCEPT", "INTERSECT", "MINUS", ",", ";"}
-)
-"""What may follow a joined table that has no condition."""
 
+def _lacks_condition(tree: exp.Expr | None) -> bool:
+    """Whether a query has an outer join to LATERAL without ON.
 
-def _lacks_condition(tokens: Sequence[Token]) -> bool:
-    """Whether a query's tokens have an outer join to LATERAL without ON."""
-    words = [token.text.upper() for token in tokens]
-    for i, word in enumerate(words):
-        if word != "LATERAL" or words[i - 1 : i] != ["JOIN"]:
-            continue
-        if words[max(i - 3, 0) : i - 1][-1:] in (["LEFT"], ["OUTER"]) and not _has_on(words, i + 1):
-            return True
-    return False
-
-
-def _has_on(words: list[str], start: int) -> bool:
-    depth = 0
-    for word in words[start:]:
-        if word == "(":
-            depth += 1
-        elif word == ")":
-            depth -= 1
-            if depth < 0:
-                return False
-        elif not depth and word == "ON":
-            return True
-        elif not depth and word in _ENDS:
-            return False
-    return False
+    SQLGlot writes ON TRUE behind it, when all else of the join has been read.
+    """
+    return tree is not None and any(
+        isinstance(join.this, exp.Lateral)
+        and (join.side == "LEFT" or join.kind == "OUTER")
+        and list(join.args)[-1] == "on"
+        for join in tree.find_all(exp.Join)
+    )
 
 
 _FUNCTIONS = frozenset(
