@@ -90,9 +90,13 @@ class QueryColumns:
         return known
 
     def of_tables(
-        self, select: exp.Select, ctes: Mapping[str, list[str] | None]
+        self, select: exp.Select, ctes: Mapping[str, list[str] | None], only: str = ""
     ) -> list[tuple[str, str]]:
-        """Return (alias, column) of all tables of a SELECT, in order."""
+        """Return (alias, column) of a SELECT's tables, in order.
+
+        Args:
+            only: The name of one of them, in lower case; "" for all.
+        """
         from_ = select.args.get("from_") or select.args.get("from")
         if from_ is None or select.args.get("laterals"):
             raise NotToldError
@@ -100,31 +104,38 @@ class QueryColumns:
         return [
             (source.alias_or_name, name)
             for source in (from_.this, *joins)
+            if not only or source.alias_or_name.lower() == only
             for name in self._of_source(source, ctes)
         ]
+
+    def of_star(
+        self, star: exp.Star, select: exp.Select, ctes: Mapping[str, list[str] | None]
+    ) -> list[tuple[str, str]]:
+        """Return (alias, column) that a star stands for, but for those that it leaves out."""
+        from sqlglot import exp
+
+        table = star.parent.args["table"] if isinstance(star.parent, exp.Column) else None
+        joins = select.args.get("joins") or ()
+        if table is None and any(join.args.get("using") or join.method for join in joins):
+            raise NotToldError  # Columns that both sides have come once.
+        left_out = star.args.get("except_") or star.args.get("except") or ()
+        hidden = {column.name.lower() for column in left_out}
+        found = self.of_tables(select, ctes, table.name.lower() if table is not None else "")
+        if not found:
+            raise NotToldError
+        return [(alias, name) for alias, name in found if name.lower() not in hidden]
 
     def _projected(
         self, one: exp.Expr, query: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[str]:
         from sqlglot import exp
 
-        is_star = isinstance(one, exp.Star)
-        if not is_star and not (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
-            if not isinstance(one, exp.Alias | exp.Column):
-                raise NotToldError  # Spark names it by its text.
-            return [one.alias_or_name]
-        star = one if is_star else one.this
-        joins = query.args.get("joins") or ()
-        if any(join.args.get("using") or join.method for join in joins):
-            raise NotToldError
-        left_out = star.args.get("except_") or star.args.get("except") or ()
-        hidden = {column.name.lower() for column in left_out}
-        only = "" if is_star else one.args["table"].name.lower()
-        there = self.of_tables(query, ctes)
-        names = [name for table, name in there if not only or table.lower() == only]
-        if not names:
-            raise NotToldError
-        return [name for name in names if name.lower() not in hidden]
+        star = one.this if isinstance(one, exp.Column) else one
+        if isinstance(star, exp.Star):
+            return [name for _, name in self.of_star(star, query, ctes)]
+        if not isinstance(one, exp.Alias | exp.Column):
+            raise NotToldError  # Spark names it by its text.
+        return [one.alias_or_name]
 
     def _of_source(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         from sqlglot import exp
@@ -209,15 +220,8 @@ def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumn
     while tokens[end].text.upper() != "REPLACE":
         end += 1
     end = _closing(tokens, end + 1)
-    first, only = at, ""
-    if isinstance(star.parent, exp.Column):
-        first, only = at - 2, star.parent.args["table"].name.lower()
-    found = [
-        (table, name)
-        for table, name in names.of_tables(select, names.in_reach(select))
-        if not only or table.lower() == only
-    ]
-    hidden = {one.name.lower() for one in star.args.get("except_") or star.args.get("except") or ()}
+    first = at - 2 if isinstance(star.parent, exp.Column) else at
+    found = names.of_star(star, select, names.in_reach(select))
     new = {one.alias.lower(): _expression(text, tokens, one, end) for one in star.args["replace"]}
     if any(name not in {column.lower() for _, column in found} for name in new):
         raise NotToldError
@@ -229,7 +233,6 @@ def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumn
         if several
         else _quoted(name)
         for table, name in found
-        if name.lower() not in hidden
     ]
     return Edit(tokens[first].start, tokens[end].end + 1, ", ".join(written))
 
