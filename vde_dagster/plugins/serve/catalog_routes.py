@@ -41,9 +41,9 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
 
 def _add_configuration(router: APIRouter, versions: Versions) -> None:
     @router.get("/v1/config")
-    def configuration(workspace: str = Query(min_length=1)) -> Response:
+    def configuration(warehouse: str = Query(min_length=1)) -> Response:
         """Say under which prefix a warehouse is read: one publication's, unless it is live."""
-        name = WarehouseName.parse(workspace)
+        name = WarehouseName.parse(warehouse)
         version = versions.find(name).version.version
         prefix = name if name.live else name.at(version)
         answer = {
