@@ -49,6 +49,8 @@ def query_of(load: Load, body: str, *, dialect: str = "spark", call: str = "@m(x
         ("return repr(evaluator.locals['runtime_stage'])", "'evaluating'"),
         ("return repr(evaluator.gateway)", "'main'"),
         ("return repr(evaluator.var('region'))", "'eu'"),
+        ("return [evaluator.var('nobody'), '1']", "1"),
+        ("return evaluator.var('nobody') or '1'", "1"),
         ("return evaluator.locals['region']", "'eu'"),
         ("return evaluator.locals['size'] * 2", "(n + 1) * 2"),
         ("return f'f({evaluator.locals[\"size\"]})'", "F(n + 1)"),
@@ -88,6 +90,8 @@ def test_what_a_macro_asks_is_told(load: Load, body: str, expanded: str, dialect
         ("return evaluator.send('twise', given)", "unknown macro 'twise'"),
         ("return evaluator.columns_to_types('c.unknown')", "columns of c.unknown are not known"),
         ("return evaluator.surplus", "the evaluator has no 'surplus'"),
+        ("return f'a + {evaluator.var(\"x\")}'", "unknown variable 'x', which the macro asks for"),
+        ("x = evaluator.var('x'); return ['1', str(x)]", "unknown variable 'x'"),
     ],
 )
 def test_what_cannot_be_known_at_load_says_so(load: Load, body: str, message: str) -> None:

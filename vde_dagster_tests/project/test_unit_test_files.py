@@ -157,9 +157,12 @@ def test_rows_may_be_csv_or_in_files(
     [
         ("{format: parquet, path: x}", "'parquet' is no format of rows"),
         ("{path: data/list.yaml, rows: []}", "'path' says where the rows are; there are others"),
-        ("{format: csv, path: data/wide.csv}", "row 1 of the CSV has 2 values; there are 1"),
+        (
+            "{format: csv, path: data/wide.csv}",
+            "CSV cannot be read: Length of header",
+        ),
         ("{format: csv, csv_settings: {spe: x}, path: data/wide.csv}", "CSV setting 'spe'"),
-        ('{format: csv, rows: ""}', "the CSV has no line of names"),
+        ('{format: csv, rows: ""}', "the CSV cannot be read: No columns to parse"),
     ],
 )
 def test_wrong_rows_in_files(table: str, message: str) -> None:

@@ -62,8 +62,9 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
         raise asks_for_loading(expander, f"the condition of @{name}")
     function = expander.scope.macros[name.lower()]
     positional, named = _parse_arguments(expander, name, arguments)
+    evaluator = MacroEvaluator(expander)
     try:
-        bound = inspect.signature(function).bind(MacroEvaluator(expander), *positional, **named)
+        bound = inspect.signature(function).bind(evaluator, *positional, **named)
     except TypeError as error:
         signature = ", ".join(list(inspect.signature(function).parameters)[1:])
         raise expander.error(
@@ -71,7 +72,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
         ) from None
     try:
         _coerce_arguments(function, bound)
-        return function(*bound.args, **bound.kwargs)
+        return evaluator.checked(function(*bound.args, **bound.kwargs))
     except ProjectError:
         raise
     except (Exception, SystemExit) as error:
@@ -88,7 +89,8 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
     """
     from sqlglot import exp
 
-    result = function(MacroEvaluator(expander))
+    evaluator = MacroEvaluator(expander)
+    result = evaluator.checked(function(evaluator))
     if isinstance(result, str):
         return result
     if isinstance(result, exp.Expr):

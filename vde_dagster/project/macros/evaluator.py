@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
-import sys
+import re
 from collections.abc import Mapping
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.base.texts import suggest
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _NONE_GIVEN = object()
+_NONE_WRITTEN = re.compile(r"\bNone\b")
 _ONCE = "macros run once, when the project is read, and what they write is what runs"
 _LOADING = "loading"
 _UNKNOWN = {
@@ -66,6 +64,7 @@ class MacroEvaluator:
 
     def __init__(self, expander: Expander) -> None:
         self._expander = expander
+        self._unset = ""
 
     @property
     def dialect(self) -> str:
@@ -160,20 +159,23 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings, or the default.
-
-        Without one it is None, and an error where the macro would make it a part of a text.
-        """
+        """Return a variable of the settings, or the default, which is None: see `checked`."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)
-        if not _does_without(sys._getframe(1)):
-            raise self._expander.error(
-                f"unknown variable '{name}', which the macro asks for",
-                f"set it under [tool.vde.variables], or give a default: var('{name}', 0)",
-                unknown=Unknown("variable", name),
-            )
+        self._unset = name
         return None
+
+    def checked(self, result: Any) -> Any:
+        """Return what a macro made, unless None is written in it for a variable that is not set."""
+        parts = result if isinstance(result, list | tuple) else [result]
+        if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
+            raise self._expander.error(
+                f"unknown variable '{self._unset}', which the macro asks for",
+                f"set it under [tool.vde.variables], or give a default: var('{self._unset}', 0)",
+                unknown=Unknown("variable", self._unset),
+            )
+        return result
 
     def blueprint_var(self, name: str, default: Any = None) -> Any:
         """Return a variable of the model's blueprint, or the default."""
@@ -274,57 +276,3 @@ class _Locals(dict[str, Any]):
         if isinstance(name, str) and name in self:
             return self[name]
         raise KeyError(key)
-
-
-def _does_without(frame: FrameType) -> bool:
-    """Say whether the code that calls `evaluator.var('name')` may look whether it got a value.
-
-    False only where the value is used as it is: None would become part of a query.
-    """
-    code = frame.f_code
-    lines = linecache.getlines(code.co_filename)
-    try:
-        tree = ast.parse("".join(lines))
-    except SyntaxError:
-        return True
-    functions = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        and node.name == code.co_name
-        and node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno)
-    ]
-    if len(functions) != 1:
-        return True
-    nodes = list(ast.walk(functions[0]))
-    parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
-    calls = [
-        node
-        for node in parents
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "var"
-        and len(node.args) + len(node.keywords) == 1
-        and node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno)
-    ]
-    return not calls or any(_is_looked_at(call, parents, functions[0]) for call in calls)
-
-
-_PARTS_OF_TEXT = (ast.JoinedStr, ast.FormattedValue, ast.BinOp)
-
-
-def _is_looked_at(
-    node: ast.AST, parents: dict[ast.AST, ast.AST], function: ast.FunctionDef
-) -> bool:
-    parent = parents.get(node)
-    if isinstance(parent, _PARTS_OF_TEXT):
-        return False
-    if isinstance(parent, ast.Assign) and all(isinstance(t, ast.Name) for t in parent.targets):
-        names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
-        uses = [
-            use
-            for use in ast.walk(function)
-            if isinstance(use, ast.Name) and use.id in names and isinstance(use.ctx, ast.Load)
-        ]
-        return not uses or any(not isinstance(parents.get(use), _PARTS_OF_TEXT) for use in uses)
-    return True

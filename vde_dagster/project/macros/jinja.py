@@ -63,6 +63,7 @@ def _templates(expander: Expander) -> Templates:
     def printed(value: Any) -> Any:
         from sqlglot import exp  # Macros in Python return expressions.
 
+        evaluator.checked(value)
         return value.sql(dialect=scope.dialect) if isinstance(value, exp.Expr) else value
 
     names["var"] = names["blueprint_var"] = var

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import namedtuple
 from typing import Any
 
 from vde_dagster.errors import UsageError
@@ -39,43 +38,9 @@ EngineAdapter, Snapshot = (type(name, (_Named,), {}) for name in ("EngineAdapter
 QueryOrDF = DF = Query = TableName = SchemaName = Any
 
 
-@dataclass(frozen=True)
-class Position:
-    """A place in a file, both counted from 0."""
-
-    line: int
-    character: int
-
-
-@dataclass(frozen=True)
-class Range:
-    """A part of a file."""
-
-    start: Position
-    end: Position
-
-
-@dataclass(frozen=True)
-class TextEdit:
-    """A change of a file."""
-
-    path: Path
-    range: Range
-    new_text: str
-
-
-@dataclass(frozen=True)
-class CreateFile:
-    """A new file."""
-
-    path: Path
-    text: str
-
-
-@dataclass(frozen=True)
-class Fix:
-    """What would mend a violation."""
-
-    title: str
-    edits: list[TextEdit] = field(default_factory=list)
-    create_files: list[CreateFile] = field(default_factory=list)
+Position = namedtuple("Position", "line character")
+Range = namedtuple("Range", "start end")
+TextEdit = namedtuple("TextEdit", "path range new_text")
+CreateFile = namedtuple("CreateFile", "path text")
+Fix = namedtuple("Fix", "title edits create_files", defaults=((), ()))
+"""What would mend a violation: shown by SQLMesh's editors, not used here."""

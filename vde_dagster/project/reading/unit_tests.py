@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import is_date, parse_instant, utc
 from vde_dagster.errors import ProjectError, UsageError, placed
-from vde_dagster.project.kinds.seed import MISSING
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.properties.header_macros import expanded_text
@@ -237,13 +235,11 @@ def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None
     return end + timedelta(microseconds=1)
 
 
-_FORMAT = {"sep": "delimiter", "delimiter": "delimiter", "quotechar": "quotechar"} | {
-    name: name for name in ("escapechar", "doublequote", "skipinitialspace")
-}
-"""Settings of pandas that SQLMesh hands on, and what Python's reader calls them."""
-_NULLS = ("na_values", "keep_default_na")
-_BLANK = "skip_blank_lines"
-_KNOWN = (*_FORMAT, *_NULLS, _BLANK)
+_CSV_SETTINGS = (
+    *("sep", "delimiter", "quotechar", "escapechar", "doublequote", "skipinitialspace"),
+    *("na_values", "keep_default_na", "skip_blank_lines"),
+)
+"""Settings of pandas that SQLMesh hands on."""
 
 
 def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -255,48 +251,21 @@ def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         UsageError: A setting is unknown, or a line has too many values.
     """
+    import warnings
+
+    import pandas as pd
+
     for name in settings:
-        if name not in _KNOWN:
-            raise UsageError(f"unknown CSV setting '{name}'", hint=suggest(name, _KNOWN))
-    form = {_FORMAT[name]: value for name, value in settings.items() if name in _FORMAT}
-    given = settings.get("na_values") or ()
-    nulls = {given} if isinstance(given, str) else set(map(str, given))
-    if settings.get("keep_default_na", True):
-        nulls |= set(MISSING)
+        if name not in _CSV_SETTINGS:
+            hint = suggest(name, _CSV_SETTINGS)
+            raise UsageError(f"unknown CSV setting '{name}'", hint=hint)
+    form = {**settings, "index_col": False, "dtype_backend": "numpy_nullable"}
     try:
-        lines = list(csv.reader(io.StringIO(text), strict=True, **form))
-    except (csv.Error, TypeError) as error:
-        raise UsageError(f"the CSV cannot be read: {error}") from None
-    if settings.get(_BLANK, True):
-        lines = list(filter(None, lines))
-    if not (lines and lines[0]):
-        raise UsageError("the CSV has no line of names")
-    names, *rows = lines
-    for number, row in enumerate(rows, 1):
-        if len(row) > len(names):
-            raise UsageError(
-                f"row {number} of the CSV has {len(row)} values; there are {len(names)} columns"
-            )
-    padded = [[*row, *[""] * (len(names) - len(row))] for row in rows]
-    columns = [
-        _typed([None if cell in nulls else cell for cell in column])
-        for column in zip(*padded, strict=True)
-    ]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _typed(cells: list[str | None]) -> list[Any]:
-    """Read a column's cells as the narrowest type that all of them have."""
-    truths = {"true": True, "false": False}
-    # Python would read 1_000 as a number, pandas does not.
-    readers: tuple[Callable[[str], Any], ...] = (
-        lambda cell: int(cell.replace("_", "x")),
-        lambda cell: float(cell.replace("_", "x")),
-        lambda cell: truths[cell.strip().lower()],
-    )
-    for read in readers:
-        try:
-            return [None if cell is None else read(cell) for cell in cells]
-        except (ValueError, KeyError):
-            continue
-    return list(cells)
+        with warnings.catch_warnings():
+            # Of lines that have more values than the first, pandas would leave these out.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(io.StringIO(text), **form)
+    except (ValueError, TypeError, pd.errors.ParserWarning) as error:
+        raise UsageError(f"the CSV cannot be read: {str(error).strip()}") from None
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
