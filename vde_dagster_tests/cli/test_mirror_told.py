@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.environment_page import environment_metadata
 from vde_dagster.planning.tables.table import TableRef
@@ -94,7 +95,9 @@ def test_the_page_of_an_environment_says_how_its_mirror_stands() -> None:
     behind = MirrorStanding(3, 1, since, None)
 
     def page(mirror: MirrorStanding | None) -> object:
-        return environment_metadata(made, {}, None, SHORT, (), mirror).get("vde/mirror")
+        return environment_metadata(made, Combination({}), None, SHORT, mirror=mirror).get(
+            "vde/mirror"
+        )
 
     assert page(None) is None
     assert page(MirrorStanding(3, 0, None, None)) == "as published"

@@ -35,6 +35,7 @@ from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 TOP = "models/marts/top.sql"
 REJECT_KEY = SHORT.reject_key
+LOG = logging.getLogger("vde")
 
 
 def published_and_edited(root: Path) -> None:
@@ -247,13 +248,15 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
     (plan_id,) = requested(first)
     with Workspace.open(shop.root) as workspace:
         workspace.plans.reject(plan_id, "not now", who="ben")
+        news = tell_instance(shop.root, instance, None, VdeTranslator(shop.root), LOG)
     second = tick(shop, instance, first.cursor)
     assert requested(second) == []
-    assert instance.get_dynamic_partitions(str(SHORT.plans.name)) == []
+    assert plan_id not in instance.get_dynamic_partitions(str(SHORT.plans.name))
     assert rejectable(instance) == [plan_id], "filled: it was rejected"
     (event,) = rejections(instance)
     assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
     assert isinstance(evaluate(shop.root, second.cursor, instance), dg.SkipReason)
+    tell_instance(shop.root, instance, str(news), VdeTranslator(shop.root), LOG)
     assert len(rejections(instance)) == 1
 
 
@@ -262,8 +265,7 @@ def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dags
     shop: ProjectFolder, instance: dg.DagsterInstance, looked: str
 ) -> None:
     def news(cursor: str | None) -> str | dg.SkipReason:
-        log = logging.getLogger("vde")
-        return tell_instance(shop.root, instance, cursor, VdeTranslator(shop.root), log)
+        return tell_instance(shop.root, instance, cursor, VdeTranslator(shop.root), LOG)
 
     cursor = news(None) if looked == "before the plan" else None
     with Workspace.open(shop.root) as workspace:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -20,13 +19,9 @@ from vde_dagster.orchestration.events.provenance import (
     reads_anew,
 )
 from vde_dagster.orchestration.events.records import AssetEvent, NewPartition, Projected
-from vde_dagster.orchestration.models.live import Combination, version_key
+from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.orchestration.pages.environment_page import (
-    LISTED,
-    ShownModel,
-    environment_metadata,
-)
+from vde_dagster.orchestration.pages.environment_page import LISTED, environment_metadata
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, production_first
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -106,43 +101,23 @@ def environment_event(
     store, name, version = context.store, environment.name, environment.version
     previous = store.versions.at(name, version - 1) if version > 1 else None
     production = environment if name == PRODUCTION else store.environments.get(PRODUCTION)
-    shared = production.tables if production else frozenset[str]()
-    since = store.versions.shown_since(name, version)
-    shown = {
-        model: replace(one, whose=_whose(environment, model, one, shared), since=since.get(model))
-        for model, one in _shown(context.combination(environment)).items()
-    }
     return dg.AssetMaterialization(
         asset_key=context.names.environment_key,
         partition=name,
         description=f"version {version}",
         metadata=environment_metadata(
             environment,
-            shown,
-            _shown(context.combination(previous)) if previous is not None else None,
+            context.combination(environment),
+            context.combination(previous) if previous is not None else None,
             context.names,
+            production.tables if production else frozenset(),
+            store.versions.shown_since(name, version),
             # Without metadata files: what others added to shared tables is not worth reading those.
             changes_until(store, None, name, version, LISTED),
             store.mirror.standings().get(name),
         ),
         tags={DATA_VERSION: environment.publication_id, **publication_tags(environment)},
     )
-
-
-def _shown(combination: Combination) -> dict[ModelName, ShownModel]:
-    return {
-        name: ShownModel(version_key(snapshot, table), snapshot.id, table)
-        for name, (snapshot, table) in combination.served.items()
-        if not snapshot.model.kind.is_external
-    }
-
-
-def _whose(environment: Environment, name: ModelName, model: ShownModel, shared: Set[str]) -> str:
-    if model.table is None:
-        return ""
-    if environment.entries[name].held is not None:
-        return "held"
-    return "own" if environment.name == PRODUCTION or model.table.id not in shared else "shared"
 
 
 def _decides(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -28,7 +28,7 @@ from vde_dagster.orchestration.events.consumer import (
     Teller,
     telling,
 )
-from vde_dagster.orchestration.events.plans import forget_past, plan_tags, rejected_events
+from vde_dagster.orchestration.events.plans import forget_past, plan_tags
 from vde_dagster.orchestration.events.provenance import Log
 from vde_dagster.orchestration.events.records import (
     SENSOR,
@@ -121,9 +121,13 @@ def evaluate(
         with Workspace.open(root) as workspace:
             workspace.work_for(origin_of(instance, SENSOR))
             reporter = Reporter(workspace, instance)
-            waiting, past = _waiting(reporter, made) if made else ({}, {})
+            store = workspace.store.plans
+            statuses = store.statuses(made)
+            waiting = [plan_id for plan_id in made if statuses.get(plan_id) == "planned"]
+            past = store.past(waiting)
             # Where not the files moved, nothing is published unasked: it may have been rolled back.
-            again = frozenset(past.values() if found == known else ())
+            moved = map(store.record, past if found == known else ())
+            again = {record.environment for record in moved if record is not None}
             plans = _plans(workspace, again) if again or found != known else None
             for plan, _ in plans or ():
                 if not plan.is_empty:
@@ -131,7 +135,7 @@ def evaluate(
             withdrawn = forget_past(workspace, instance)
     except VdeError as error:
         raise dg.Failure(str(error)) from error
-    left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
+    left = [plan_id for plan_id in waiting if plan_id not in {*past, *withdrawn}]
     if plans is None and len(left) == len(made):
         return dg.SkipReason(_UNCHANGED)
     return _result(reporter.names, found, plans, left)
@@ -192,23 +196,6 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
         or (model.change is Change.AFFECTED and model.builds)
         for model in plan.models
     )
-
-
-def _waiting(reporter: Reporter, plan_ids: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the plans that nobody has approved yet, and those of them that nobody can any more.
-
-    Both by id, with their environment. Of those that somebody rejected `vde/reject` says so.
-    """
-    store = reporter.workspace.store
-    found = (store.plans.record(plan_id) for plan_id in plan_ids)
-    records = [record for record in found if record is not None]
-    waiting = {r.id: r.environment for r in records if r.status == "planned"}
-    past = store.plans.past(waiting)
-    for record in records:
-        if record.status == "rejected":
-            for told in rejected_events(reporter.instance, reporter.names, record):
-                reporter.report(told)
-    return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
 
 def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]]:

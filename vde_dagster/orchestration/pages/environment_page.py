@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -12,6 +12,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
 from vde_dagster.execution.environments.compare import VersionChange
+from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import Names, known_facts
 from vde_dagster.orchestration.pages.markdown import (
     markdown_table,
@@ -19,7 +20,8 @@ from vde_dagster.orchestration.pages.markdown import (
     section_table,
     short_name,
 )
-from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.environments import data_section, history_section
 from vde_dagster.state.environments.mirror import MirrorStanding
@@ -31,29 +33,13 @@ LISTED = 20
 """Versions that the page of an environment lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownModel:
-    """What an environment shows of a model.
-
-    Args:
-        version: The short hash of its version.
-        table: Its table; None for a view of its parents.
-        whose: `own`, `shared` with production, `held` at what it was, or empty for a view.
-        since: Since when (UTC), when that is known.
-    """
-
-    version: str
-    snapshot_id: str
-    table: PhysicalTable | None = None
-    whose: str = ""
-    since: datetime | None = None
-
-
 def environment_metadata(
     environment: Environment,
-    shown: Mapping[ModelName, ShownModel],
-    before: Mapping[ModelName, ShownModel] | None,
+    shown: Combination,
+    before: Combination | None,
     names: Names,
+    shared: Set[str] = frozenset(),
+    since: Mapping[ModelName, datetime] = MappingProxyType({}),
     changes: Sequence[VersionChange] = (),
     mirror: MirrorStanding | None = None,
 ) -> dict[str, Any]:
@@ -61,30 +47,33 @@ def environment_metadata(
 
     Args:
         before: What the version before showed; None when there was none, or nobody knows.
+        shared: The ids of the tables that production shows.
+        since: Since when (UTC) it shows what it does, by model, when that is known.
         changes: What this version changed, and those before it, newest first.
     """
-    views = {name: str(environment.views.ref(name)) for name in shown}
+    models = _models(shown)
+    views = {name: str(environment.views.ref(name)) for name in models}
     records = [
         dg.TableRecord(
             {
                 "view": short_name(views[name]),
-                "version": model.version,
-                "whose": model.whose,
-                "since (UTC)": _short(model.since, environment.published_at),
+                "version": version_key(*models[name]),
+                "whose": _whose(environment, name, shared),
+                "since (UTC)": _short(since.get(name), environment.published_at),
             }
         )
-        for name, model in sorted(shown.items())[:MAX_VIEWS]
+        for name in sorted(models)[:MAX_VIEWS]
     ]
     plan_id, ends = environment.plan_id, environment.expires_at
     link = partition_link(names.plan_key, plan_id, plan_id) if plan_id else ""
     later = "; `vde environments` says how they stand by now" if mirror and mirror.since else ""
-    tables = {views[name]: str(model.table.ref) for name, model in shown.items() if model.table}
+    tables = {views[name]: str(table.ref) for name, (_, table) in models.items() if table}
     return known_facts(
         {
             "vde/version": environment.version,
             "vde/changes": dg.MetadataValue.md(_changes(environment, shown, before)),
             **_data(changes, names),
-            "vde/models": len(shown),
+            "vde/models": len(models),
             "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
             "vde/published_by": environment.published_by,
             "vde/frozen": environment.frozen,
@@ -123,34 +112,39 @@ def _short(since: datetime | None, published: datetime) -> str:
     return f"{since:%d %b %H:%M}" if since.year == published.year else f"{since:%d %b %Y}"
 
 
-def _changes(
-    environment: Environment,
-    shown: Mapping[ModelName, ShownModel],
-    before: Mapping[ModelName, ShownModel] | None,
-) -> str:
+def _whose(environment: Environment, name: ModelName, shared: Set[str]) -> str:
+    """Say whose table a model shows: `own`, `shared` with production, or `held` as it was."""
+    entry = environment.entries[name]
+    if entry.table_id is None:
+        return ""
+    if entry.held is not None:
+        return "held"
+    return "own" if environment.name == PRODUCTION or entry.table_id not in shared else "shared"
+
+
+def _models(combination: Combination) -> dict[ModelName, tuple[Snapshot, PhysicalTable | None]]:
+    served = combination.served.items()
+    return {name: one for name, one in served if not one[0].model.kind.is_external}
+
+
+def _changes(environment: Environment, shown: Combination, before: Combination | None) -> str:
     if before is None:
-        return f"All {len(shown)} models are new." if environment.version == 1 else "Not known."
-    rows = list(_rows(shown, before))
+        number = len(_models(shown))
+        return f"All {number} models are new." if environment.version == 1 else "Not known."
+    rows: list[dict[str, object]] = []
+    now, then = _models(shown), _models(before)
+    for name in sorted({*now, *then}):
+        new, old = now.get(name), then.get(name)
+        version, earlier = (version_key(*one) if one else "" for one in (new, old))
+        what = "added" if old is None else "removed"
+        if new is not None and old is not None:
+            what = "the same rows, described anew" if version == earlier else "changed"
+            if new[0].id == old[0].id:
+                if (new[1] and new[1].id) == (old[1] and old[1].id):
+                    continue
+                what = "another table"
+        rows.append({"model": short_name(name), "": what, "was": earlier, "is": version})
     if not rows:
         return f"The definitions of version {environment.version - 1}."
     more = first_of(len(rows), MAX_CHANGES)
     return markdown_table(rows[:MAX_CHANGES]) + (more and f"\n\n…{more}")
-
-
-def _rows(
-    shown: Mapping[ModelName, ShownModel], before: Mapping[ModelName, ShownModel]
-) -> Sequence[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for name in sorted({*shown, *before}):
-        new, old = shown.get(name), before.get(name)
-        if new is not None and old is not None and new.snapshot_id == old.snapshot_id:
-            if (new.table and new.table.id) == (old.table and old.table.id):
-                continue
-            what = "another table"
-        elif new is not None and old is not None:
-            what = "the same rows, described anew" if new.version == old.version else "changed"
-        else:
-            what = "added" if old is None else "removed"
-        was, now = old.version if old else "", new.version if new else ""
-        rows.append({"model": short_name(name), "": what, "was": was, "is": now})
-    return rows
