@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask, FillResult, FillTask
-from vde_dagster.planning.rendering.render import render_environment_query, replace_tables
+from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.project.test_query_text import QUERIES
@@ -61,9 +61,9 @@ def test_names_mean_what_they_meant(query: str, found: str) -> None:
 
 def test_tables_of_other_catalogs_are_not_those_of_the_same_name() -> None:
     def views(name: ModelName) -> str | None:
-        return f"`{name}`" if name.namespace in ("d", "crm__d") else None
+        return f"SELECT * FROM `{name}`" if name.namespace in ("d", "crm__d") else None
 
-    found = render_environment_query(
+    found = replace_tables(
         "SELECT * FROM lake.d.t AS a, crm.d.t AS b, other.d.t AS c, d.t.snapshots AS e",
         views,
         TableNames("lake", "default", {"crm": "CRM"}),

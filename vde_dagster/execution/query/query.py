@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
@@ -179,7 +178,7 @@ class Queries:
             version = named_environment(self.workspace, environment)
             if not self.workspace.lakehouse.catalog.form.keeps_pointers:
                 return self._of_version(version, sql, limit, raw)
-            answer = self._of_views_now(version, sql, limit, raw)
+            answer = self._of_version(version, sql, limit, raw, views=True)
             after = self.workspace.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
                 return answer
@@ -188,65 +187,48 @@ class Queries:
             hint="query again",
         )
 
-    def _of_views_now(
-        self, version: Environment, sql: str, limit: int | None, raw: bool
+    def _of_version(
+        self, version: Environment, sql: str, limit: int | None, raw: bool, *, views: bool = False
     ) -> QueryResult:
+        """Run a query over a version's tables at their pins, or over the environment's views."""
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
-        from vde_dagster.planning.rendering.render import render_environment_query
 
-        workspace, catalog = self.workspace, self.workspace.settings.catalog
+        workspace, store = self.workspace, self.workspace.store
+        catalog = workspace.settings.catalog
         sql, changes = expand_changes(workspace, version, sql)
         externals = externals_of(workspace, version)
-        table_names = names_in_queries(workspace.settings, externals.values())
-        names = set(version.entries)
-        production = workspace.store.environments.get(PRODUCTION)
-        elsewhere = set(production.entries) - names if production else set()
+        names = names_in_queries(workspace.settings, externals.values())
+        production = store.environments.get(PRODUCTION) if views else None
+        elsewhere = production.entries.keys() - version.entries.keys() if production else set()
+        if not raw:
+            # What production alone has is told apart below, with a message of its own.
+            check_query(sql, version.entries.keys() | elsewhere | changes.keys(), names)
+        reader = PinnedVersion(workspace, version)
 
-        def view(name: ModelName) -> str | None:
-            if name in changes:
-                return changes[name]
-            if name in externals:
-                return externals[name].quoted(catalog)
-            if name in names:
-                return version.views.quoted(name, catalog)
+        def relation_of(name: ModelName) -> str | None:
             if name in elsewhere:
                 # Left as it is, the name would silently mean production's view.
                 raise UsageError(
                     f"environment '{version.name}' has no model {name}, only production has",
                     hint=f"query '{PRODUCTION}', or plan '{version.name}' with the model",
                 )
-            return None
-
-        if not raw:
-            # What production alone has is told apart above, with a message of its own.
-            check_query(sql, names | elsewhere | changes.keys(), table_names)
-        rendered = _rendered(partial(render_environment_query, sql, view, table_names), raw)
-        with workspace.lakehouse.naming_damage(partial(_read, workspace, version)):
-            columns, rows = workspace.engine().query(rendered, limit)
-        return QueryResult(tuple(columns), tuple(rows), version.publication_id, version.version)
-
-    def _of_version(
-        self, version: Environment, sql: str, limit: int | None, raw: bool
-    ) -> QueryResult:
-        from vde_dagster.execution.changes.reading import expand_changes
-        from vde_dagster.execution.query.query_rules import check_query
-
-        workspace = self.workspace
-        sql, changes = expand_changes(workspace, version, sql)
-        names = names_in_queries(workspace.settings, externals_of(workspace, version).values())
-        if not raw:
-            check_query(sql, version.entries.keys() | changes.keys(), names)
-        reader = PinnedVersion(workspace, version)
-
-        def relation_of(name: ModelName) -> str | None:
-            return f"SELECT * FROM {changes[name]}" if name in changes else reader.relation(name)
-
-        rendered = _rendered(partial(replace_tables, sql, relation_of, names), raw)
+            if name in changes:
+                return f"SELECT * FROM {changes[name]}"
+            if not views or name not in version.entries:
+                return reader.relation(name)
+            external = externals.get(name)
+            own = external.quoted(catalog) if external else version.views.quoted(name, catalog)
+            return f"SELECT * FROM {own}"
 
         def may_have_failed(error: Exception) -> set[TableRef]:
-            return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
+            if not is_of_files(error):
+                return set()
+            tables = store.tables.load(version.tables) if views else reader.tables
+            shown = workspace.lakehouse.published_views(version.name) if views else ()
+            return {*(table.ref for table in tables.values()), *shown}
 
+        rendered = _rendered(sql, relation_of, names, raw)
         with workspace.lakehouse.naming_damage(may_have_failed):
             columns, rows = workspace.engine().query(rendered, limit)
         live = tuple(sorted(map(str, reader.live)))
@@ -255,14 +237,16 @@ class Queries:
         )
 
 
-def _rendered(render: Callable[[], str], raw: bool) -> str:
+def _rendered(
+    sql: str, relation_of: Callable[[ModelName], str | None], names: TableNames, raw: bool
+) -> str:
     """Return a query as Spark gets it; what SQLGlot cannot read is its author's mistake."""
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.execution.query.query_rules import refuse_substitution
 
     try:
-        rendered = render()
+        rendered = replace_tables(sql, relation_of, names)
     except SqlglotError as error:
         raise UsageError(
             f"the query cannot be read: {str(error).splitlines()[0]}",
@@ -271,15 +255,6 @@ def _rendered(render: Callable[[], str], raw: bool) -> str:
     if not raw:
         refuse_substitution(rendered)  # What was escaped in a string is written out here.
     return rendered
-
-
-def _read(workspace: Workspace, environment: Environment, error: Exception) -> set[TableRef]:
-    """Return the places of an environment's views and tables, where a file may have failed."""
-    if not is_of_files(error):
-        return set()
-    tables = workspace.store.tables.load(environment.tables)
-    views = workspace.lakehouse.published_views(environment.name)
-    return {table.ref for table in tables.values()} | set(views)
 
 
 def _as_of(loaded: Table, held: HeldState, wanted: Sequence[str]) -> pa.Table:

@@ -173,22 +173,6 @@ def _columns_of(
     return edits
 
 
-def render_environment_query(
-    sql: str, views: Callable[[ModelName], str | None], names: TableNames
-) -> str:
-    """Rewrite a user's query so that model names mean one environment's views.
-
-    Args:
-        views: The quoted full name of a model's view, or None when the name is no model's.
-    """
-
-    def relation_of(name: ModelName) -> str | None:
-        view = views(name)
-        return f"SELECT * FROM {view}" if view else None
-
-    return replace_tables(sql, relation_of, names)
-
-
 def render_audit(
     audit: Audit,
     snapshot: Snapshot,
