@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.apply.worker_pool import Slots
-from vde_dagster.lakehouse.catalogs.catalog import TABLE
-from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.cadence import Cadence
@@ -252,12 +250,8 @@ def _total(workspace: Workspace, read: TableRead) -> int:
     """Return the bytes of a table's files; 0 where its metadata does not say it."""
     if read.foreign is not None:
         return 0
-    lakehouse = workspace.lakehouse
-    pointer = lakehouse.catalog.pointers([read.ref]).get(read.ref)
-    if pointer is None or pointer.kind != TABLE:
-        return 0
     try:
-        metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
+        metadata = workspace.lakehouse.table_metadata(read.ref)
     except (VdeError, OSError):
         return 0  # Spark will say what is wrong with it.
     shown = next(history(metadata, head_of(metadata, read.branch)), {})

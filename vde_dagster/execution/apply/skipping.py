@@ -7,7 +7,8 @@ record tell them. So a model whose rows came out as before stops the work below 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, Pointer
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
 
+States = Mapping[str, InputState]
+"""The contents of tables by their keys; not of those that are no Iceberg tables of this catalog."""
+
+
 @dataclass(frozen=True, slots=True)
 class Looked:
     """The contents of a fill's tables before it began.
@@ -52,7 +56,7 @@ class Looked:
     """
 
     reads: tuple[TableRead, ...]
-    inputs: Inputs
+    inputs: States
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     anew: bool = False
 
@@ -64,18 +68,18 @@ class Skipping:
     tasks: PlanTasks
 
     @property
-    def _warehouse(self) -> Workspace:
+    def _workspace(self) -> Workspace:
         return self.tasks.workspace
 
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
         """Return a table's last fill, and what a skipped slot is to remember, or None."""
-        last = self._warehouse.store.fills.latest([table.id]).get(table.id)
+        last = self._workspace.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
         reads = self.tasks.tables_read(filler)
-        now = unchanged_inputs(self._warehouse, reads, last.facts.inputs)
+        now = unchanged_inputs(self._workspace, reads, last.facts.inputs)
         skipped = last.as_skipped()
         if now is None or not self._holds(table, skipped.commit):
             return None
@@ -85,7 +89,7 @@ class Skipping:
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
         """Look at what a fill is going to read, before anything of it is read."""
         reads = self.tasks.tables_read(filler)
-        looked = Looked(reads, input_states(self._warehouse.lakehouse, reads))
+        looked = Looked(reads, input_states(self._workspace.lakehouse, reads))
         parent = filler.model.kind.parent_by_commits
         return looked if parent is None else self._by_commits(looked, parent, table, anew)
 
@@ -95,20 +99,20 @@ class Skipping:
         """Add the commits of a parent that its reader has not seen."""
         key = self.tasks.key_of(parent)
         read = next((read for read in looked.reads if read.key == key), None)
-        state = looked.inputs.states.get(key)
+        state = looked.inputs.get(key)
         if read is None or state is None:
             raise ExecutionError(
                 f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
                 hint="read it whole: choose another kind for its reader",
             )
-        metadata = self._warehouse.lakehouse.table_metadata(read.ref)
+        metadata = self._workspace.lakehouse.table_metadata(read.ref)
         seen = None if anew else self._seen(table, key)
         found = range_since(commit_line(metadata, state.read_id, read.key), seen)
         return replace(looked, commits={parent: found}, anew=found.since is None)
 
     def _seen(self, table: PhysicalTable, key: str) -> int | None:
         """Return the last commit of a parent that is in a table, if nobody else wrote the table."""
-        last = self._warehouse.store.fills.latest([table.id]).get(table.id)
+        last = self._workspace.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None or key not in last.facts.inputs:
             return None
         holds = self._holds(table, last.as_skipped().commit)
@@ -118,20 +122,18 @@ class Skipping:
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
         """Return the facts that a fill is to remember."""
-        after = input_states(self._warehouse.lakehouse, looked.reads, looked.inputs.states)
-        inputs: Mapping[str, InputState] | None = looked.inputs.states
+        after = input_states(self._workspace.lakehouse, looked.reads, looked.inputs)
         pinned = {self.tasks.key_of(parent) for parent in looked.commits}
-        if moved(looked.inputs, after, [r for r in looked.reads if r.key not in pinned]):
-            inputs = None
+        inputs = None if moved(looked.inputs, after, looked.reads, pinned) else looked.inputs
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id
-            earlier = self._warehouse.store.fills.overlapping(table.id, interval, plan_id)
+            earlier = self._workspace.store.fills.overlapping(table.id, interval, plan_id)
             output = compared(output, earlier)
         return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Say whether a table's rows are still those of its last fill, and nobody else's."""
-        metadata = self._warehouse.lakehouse.table_metadata(table.ref)
+        metadata = self._workspace.lakehouse.table_metadata(table.ref)
         line = commit_line(metadata, head_of(metadata, table.branch), table.id)
         decisive = (one for one in line if one.snapshot_id == commit or not one.quiet)
         last = next(decisive, None)
@@ -139,13 +141,12 @@ class Skipping:
 
 
 def unchanged_inputs(
-    workspace: Workspace, reads: tuple[TableRead, ...], was: Mapping[str, InputState]
-) -> Mapping[str, InputState] | None:
+    workspace: Workspace, reads: Sequence[TableRead], was: States
+) -> States | None:
     """Return the contents of tables if they are as they were, else None."""
     now = input_states(workspace.lakehouse, reads, was)
-    if now.unknown or any(True for _ in changed_inputs(was, now.states)):
-        return None
-    return now.states
+    same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
+    return now if same else None
 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
@@ -160,58 +161,40 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
     return {**skipped, **twins}
 
 
-NOTHING_KNOWN: Mapping[str, InputState] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The contents of input tables, by their keys.
-
-    Args:
-        unknown: Names of tables of which it cannot be told: no Iceberg tables of this catalog.
-    """
-
-    states: Mapping[str, InputState]
-    unknown: tuple[str, ...] = ()
-
-
 def input_states(
-    lakehouse: Lakehouse,
-    reads: Sequence[TableRead],
-    known: Mapping[str, InputState] = NOTHING_KNOWN,
-) -> Inputs:
+    lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
+) -> States:
     """Look up the contents of tables.
 
     Args:
         known: Earlier answers: where a table's metadata file is that of one, nothing is read.
     """
-    pointers = lakehouse.catalog.pointers([read.ref for read in reads])
+    locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
-    unknown: list[str] = []
     for read in reads:
-        pointer = pointers.get(read.ref) if read.foreign is None else None
-        before = known.get(read.key)
-        if pointer is None or pointer.kind != TABLE:
-            unknown.append(read.key if read.foreign else str(read.ref))
-        elif (
-            before is not None
-            and before.file
-            and (before.file, before.columns) == (_file(read, pointer), read.columns)
-        ):
+        location = locations.get(read.ref)
+        if location is None or read.foreign is not None:
+            continue
+        before, file = (known or {}).get(read.key), _file(read, location)
+        if before is not None and file and (before.file, before.columns) == (file, read.columns):
             states[read.key] = before
         else:
-            try:
-                states[read.key] = _state(lakehouse, read, pointer)
-            except (VdeError, OSError):
-                unknown.append(str(read.ref))
-    return Inputs(states, tuple(unknown))
+            with suppress(VdeError, OSError):
+                states[read.key] = _state(lakehouse, read, location)
+    return states
 
 
-def moved(before: Inputs, after: Inputs, reads: Sequence[TableRead]) -> bool:
-    """Say whether somebody may have read one thing and another: a table changed in between."""
-    if before.unknown or after.unknown:
+def moved(
+    before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
+) -> bool:
+    """Say whether somebody may have read one thing and another: a table changed in between.
+
+    Args:
+        pinned: The keys of tables of which a look's commits are read, whatever came since.
+    """
+    if min(len(before), len(after)) < len(reads):
         return True
-    both = ((read, before.states[read.key], after.states[read.key]) for read in reads)
+    both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)
     # Others may take a table's state back to what it was; each step has a file of its own.
     return any(
         one.file != other.file if read.external else one.read_id != other.read_id
@@ -219,13 +202,13 @@ def moved(before: Inputs, after: Inputs, reads: Sequence[TableRead]) -> bool:
     )
 
 
-def _file(read: TableRead, pointer: Pointer) -> str:
+def _file(read: TableRead, location: str) -> str:
     """Name a metadata file where it alone says what `main` holds."""
-    return "" if read.branch is not None else pointer.location.rpartition("/")[2]
+    return "" if read.branch is not None else location.rpartition("/")[2]
 
 
-def _state(lakehouse: Lakehouse, read: TableRead, pointer: Pointer) -> InputState:
-    metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
+def _state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
+    metadata = read_metadata(lakehouse.files, location, str(read.ref))
     line = commit_line(metadata, head_of(metadata, read.branch), read.key)
 
     def output(commit: int) -> Output | None:
@@ -233,7 +216,7 @@ def _state(lakehouse: Lakehouse, read: TableRead, pointer: Pointer) -> InputStat
 
     found = state_of(line, read.columns, output)
     schema = int(metadata["current-schema-id"]) if read.external else None
-    return replace(found, schema_id=schema, file=_file(read, pointer))
+    return replace(found, schema_id=schema, file=_file(read, location))
 
 
 def forecast_skips(workspace: Workspace, plan: Plan, state: WarehouseState) -> Plan:
