@@ -267,10 +267,13 @@ def several_plans() -> Plan:
     return replace(made, models=(idle, *rest, busy, tried, gone))
 
 
-def test_plan_does_not_look_for_snapshots_that_environments_hold(store: StateStore) -> None:
+def test_plan_stores_no_snapshot_that_was_hashed_again_under_an_earlier_id(
+    store: StateStore,
+) -> None:
     made = plan()
-    held, other = made.snapshots
-    store.plans.save(made, held={held})
-    assert store.snapshots.load(made.snapshots).keys() == {other}
-    with pytest.raises(StoreError, match=held):
+    (earlier, snapshot), (other, _) = made.snapshots.items()
+    again = replace(snapshot, id="hashed again")
+    store.plans.save(replace(made, snapshots={**made.snapshots, earlier: again}))
+    assert store.snapshots.load([earlier, again.id, other]).keys() == {other}
+    with pytest.raises(StoreError, match=earlier):
         store.plans.load(made.id)

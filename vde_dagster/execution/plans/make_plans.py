@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -113,19 +113,19 @@ class Plans:
         environment = environment_name(environment)
         options = replace(options, **said)
         if options.restate:
-            made: tuple[Plan, Set[str]] = self._again(environment, options), frozenset()
+            plan = self._again(environment, options)
         else:
             models = self.workspace.project.models
-            made = self._of_files(environment, options, models, save=save)
+            plan = self._of_files(environment, options, models, save=save)
         if author is not None:
             proposal = Proposal(self.workspace.project.files_hash, author)
-            made = replace(made[0], proposal=proposal), made[1]
-        return self._kept(*made, save=save, at_once=at_once)
+            plan = replace(plan, proposal=proposal)
+        return self._kept(plan, save=save, at_once=at_once)
 
     def of_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
         """Plan some models with all that they are made of, only to look; no others are read."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
-        return self._of_files(environment, options, models, save=False, part=True)[0]
+        return self._of_files(environment, options, models, save=False, part=True)
 
     def due(
         self,
@@ -148,8 +148,8 @@ class Plans:
         """
         environment, save = environment_name(environment), save and not of
         options = replace(options, **said)
-        made = self._published(environment, options, save=save, ticks=True, of=of)
-        return self._kept(*made, save=save, at_once=at_once)
+        plan = self._published(environment, options, save=save, ticks=True, of=of)
+        return self._kept(plan, save=save, at_once=at_once)
 
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
         """Plan to fill ranges of the table that serves a stored snapshot, and store the plan.
@@ -168,7 +168,7 @@ class Plans:
         """
         workspace = self.workspace
         environment = showing(workspace, snapshot_id)
-        plan = self._published(environment.name, PlanOptions(full=True), save=False)[0]
+        plan = self._published(environment.name, PlanOptions(full=True), save=False)
         name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
         if restate:
             production = workspace.store.environments.get(PRODUCTION)
@@ -179,7 +179,7 @@ class Plans:
             plan = fill_chosen(plan, name, intervals)
         plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
         plan = with_batches(workspace, plan)
-        return self._kept(plan, frozenset(), save=True)
+        return self._kept(plan, save=True)
 
     def reject(self, plan_id: str, why: str = "", *, who: str | None = None) -> PlanRecord:
         """Reject a stored plan, so that nobody can apply it.
@@ -213,12 +213,12 @@ class Plans:
         asks = name == PRODUCTION or self.workspace.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
 
-    def _kept(self, plan: Plan, held: Set[str], *, save: bool, at_once: bool = False) -> Plan:
+    def _kept(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
         """Store a plan that does something, if that is wanted and it can be applied."""
         if at_once and not plan.is_empty:
             require_engine_for(plan, self.workspace, None)
         if save and not plan.is_empty:
-            self.workspace.store.plans.save(plan, held)
+            self.workspace.store.plans.save(plan)
         return plan
 
     def _of_files(
@@ -229,8 +229,8 @@ class Plans:
         *,
         save: bool,
         part: bool = False,
-    ) -> tuple[Plan, Set[str]]:
-        """Plan models of the files; return the plan and the ids of snapshots that are held."""
+    ) -> Plan:
+        """Plan models of the files."""
         from vde_dagster.project.configuration.config_files import config_warnings
 
         workspace, store = self.workspace, self.workspace.store
@@ -279,7 +279,7 @@ class Plans:
             if resolved.mistakes:
                 raise ProjectError.of(resolved.mistakes)
             state = gather(snapshots)
-        plan = self._made(
+        return self._made(
             environment,
             snapshots,
             state,
@@ -289,7 +289,6 @@ class Plans:
             warnings=(*said, *resolved.warnings),
             save=save,
         )
-        return plan, state.shown_ids
 
     def _published(
         self,
@@ -299,8 +298,8 @@ class Plans:
         save: bool,
         ticks: bool = False,
         of: Sequence[str] = (),
-    ) -> tuple[Plan, Set[str]]:
-        """Plan what is due in an environment; return the plan and the ids of held snapshots.
+    ) -> Plan:
+        """Plan what is due in an environment.
 
         Args:
             ticks: Whether it is a run by the clock, and fills again what models ask for.
@@ -327,14 +326,12 @@ class Plans:
             plan = replace(plan, statements=said) if said else plan
             return with_auto_restatement(workspace, plan, save=save) if ticks else plan
 
-        return self._made(
-            environment, snapshots, state, options, with_published, save=save
-        ), state.shown_ids
+        return self._made(environment, snapshots, state, options, with_published, save=save)
 
     def _again(self, environment: str, options: PlanOptions) -> Plan:
         """Plan to compute models of an environment again, as it was published."""
         workspace = self.workspace
-        run, _ = self._published(environment, replace(options, full=True), save=False)
+        run = self._published(environment, replace(options, full=True), save=False)
         require_what_is_shown(run, shown_tables(workspace, environment))
         production = workspace.store.environments.get(PRODUCTION)
         protected = protected_tables(environment, production)

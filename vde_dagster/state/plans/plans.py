@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -64,8 +64,11 @@ class PlanStore:
     database: Database
     snapshots: SnapshotStore
 
-    def save(self, plan: Plan, held: Set[str] = frozenset()) -> None:
-        """Store a plan and its snapshots; a plan is never changed once stored."""
+    def save(self, plan: Plan) -> None:
+        """Store a plan and its snapshots; a plan is never changed once stored.
+
+        What an environment shows and was hashed again goes on under the id that it is stored by.
+        """
         row = row_of(
             plan,
             schema.plans,
@@ -77,8 +80,8 @@ class PlanStore:
 
         def work(conn: Connection) -> None:
             # With the plan, so that the janitor never finds one that no plan refers to yet.
-            new = [snapshot for key, snapshot in plan.snapshots.items() if key not in held]
-            self.snapshots.save(new, conn)
+            own = [snapshot for key, snapshot in plan.snapshots.items() if key == snapshot.id]
+            self.snapshots.save(own, conn)
             if self.record(plan.id, conn) is None:
                 upsert(conn, schema.plans, [row])
                 tell(self.database, conn, "plan", plan=plan.id)
