@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -23,7 +26,7 @@ from vde_dagster.lakehouse.publishing.pins import (
     prepare_pins,
 )
 from vde_dagster.lakehouse.publishing.publication import Holding, Publication
-from vde_dagster.lakehouse.publishing.shown_tables import Made, shown_tables
+from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, Made, shown_metadata
 from vde_dagster.lakehouse.publishing.table_moves import TableMove, announced_file, table_moves
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import ViewDefinition
@@ -67,11 +70,23 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences between definitions and the catalog, each with the pointer that is there."""
+    """Differences between definitions and the catalog, each with the pointer that is there.
+
+    Args:
+        taken: Why others have a name that is taken.
+        sources: The files of tables that are shown in place of views.
+    """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]
     dropped: tuple[tuple[TableRef, Pointer | None], ...]
     hashes: dict[TableRef, str]
+    taken: dict[TableRef, ConflictError]
+    sources: Mapping[TableRef, str]
+
+    @property
+    def swaps(self) -> list[Swap]:
+        """The changes of pointers that remove what is dropped."""
+        return [Swap(ref, at.kind, at.location, None) for ref, at in self.dropped if at is not None]
 
 
 def ref_of(definition: ViewDefinition) -> TableRef:
@@ -85,44 +100,78 @@ def differences(
     definitions: Sequence[ViewDefinition],
     dropped: Sequence[TableRef],
     environment: str,
+    moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> Differences:
     """Compare definitions with the catalog, reading no file.
 
+    A name is taken by a table, by a view that no publication made, or by another environment's.
+
     Args:
         dropped: Views that are not; those that no publication made are left alone.
-
-    Raises:
-        ConflictError: A name is taken by a table, by a view that no publication made, or by
-            another environment's.
+        moved: Tables that are elsewhere then.
     """
     wanted = {ref_of(definition): definition for definition in definitions}
-    hashes = {ref: definition_hash(definition) for ref, definition in wanted.items()}
+    shown = [one.shows.ref for one in definitions if one.shows is not None]
+    if shown and catalog.form.follows:
+        raise ConflictError(
+            "virtual_environment_mode dev_only needs a catalog in the state database",
+            hint='write virtual_environment_mode = "full"',
+        )
+    now = catalog.pointers(shown, connection) if shown else {}
+    sources = {ref: pointer.location for ref, pointer in now.items()}
+    sources |= {ref: made.swap.after or "" for ref, made in moved.items()}
+    hashes = {ref: _hash(definition, sources) for ref, definition in wanted.items()}
     refs = [*wanted, *dropped]
     pointers = catalog.pointers(refs, connection)
     ledger = published_views(connection, catalog.name, refs=refs)
     changed: list[tuple[ViewDefinition, Pointer | None]] = []
+    taken: dict[TableRef, ConflictError] = {}
     for ref, definition in wanted.items():
         pointer, known = pointers.get(ref), ledger.get(ref)
+        kind = TABLE if definition.shows else VIEW
         if pointer is None:
             changed.append((definition, None))
-            continue
-        if known is None or _ours(pointer, known) is None:
-            raise ConflictError(
+        elif known is None or (_ours(pointer, known) is None and kind == VIEW):
+            taken[ref] = ConflictError(
                 f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
                 hint="rename or drop it, or give the model another name; vde touches only what is "
                 "its own",
             )
-        if known.environment != environment:
-            raise view_of_another(ref, known.environment)
-        current = known.metadata_location == pointer.location and pointer.kind == VIEW
-        if not current or known.definition_hash != hashes[ref]:
+        elif known.environment != environment:
+            taken[ref] = view_of_another(ref, known.environment)
+        elif _ours(pointer, known) is None:
+            taken[ref] = ConflictError(
+                f"somebody wrote to {ref}, which only shows a table of vde's; what was written is "
+                "in no model",
+                hint="save those rows elsewhere, drop the table (without PURGE) and plan again",
+            )
+        elif pointer != Pointer(known.metadata_location, kind) or (
+            known.definition_hash != hashes[ref]
+        ):
             changed.append((definition, pointer))
     gone = [
         (ref, _ours(pointers.get(ref), ledger[ref]))
         for ref in dict.fromkeys(dropped)
         if ref not in wanted and ref in ledger and ledger[ref].environment == environment
     ]
-    return Differences(tuple(changed), tuple(gone), hashes)
+    return Differences(tuple(changed), tuple(gone), hashes, taken, sources)
+
+
+def _hash(definition: ViewDefinition, sources: Mapping[TableRef, str]) -> str:
+    hashed = definition_hash(definition)
+    if definition.shows is None:
+        return hashed
+    if definition.shows.ref not in sources:
+        raise _gone(definition.shows.ref)
+    text = json.dumps([SHOWN, hashed, sources[definition.shows.ref]])
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _gone(ref: TableRef) -> ConflictError:
+    return ConflictError(
+        f"the table {ref} is no longer in the catalog",
+        hint="plan again; `vde fsck` says what is damaged",
+    )
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
@@ -134,7 +183,11 @@ def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | Non
 
 
 def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
-    """Work out a publication's changes and the content of its files; writes nothing."""
+    """Work out a publication's changes and the content of its files; writes nothing.
+
+    Raises:
+        ConflictError: A name is taken, or a table moved.
+    """
     catalog = lakehouse.catalog
     if not catalog.form.keeps_pointers:
         # Tables in place of views are refused below.
@@ -142,30 +195,25 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         holders = tuple(replace(one, views=()) for one in publication.holding)
         publication = replace(publication, views=tables_alone, dropped=(), holding=holders)
     environment = publication.environment.name
+    now_ms = lakehouse.now_ms()
+    moves = table_moves(publication)
+    tables = catalog.pointers([move.ref for move in moves]) if moves else {}
+    moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
+    made = [item.made for item in moved]
+    moved_to = {item.swap.ref: item for item in made}
     with lakehouse.store.database.reading() as conn:
         dropped = list(publication.dropped)
         if publication.ends_environment:
             dropped.extend(published_views(conn, catalog.name, environment=environment))
-        views = [view for view in publication.views if view.shows is None]
-        shown = [view for view in publication.views if view.shows is not None]
-        keep = {ref_of(view) for view in shown}
-        dropped = [ref for ref in dropped if ref not in keep]
-        found = differences(catalog, conn, views, dropped, environment)
-        namespaces = dict.fromkeys(view.namespace for view in publication.views)
-        moves = table_moves(publication)
-        tables = catalog.pointers([move.ref for move in moves], conn)
-        planned = shown_tables(catalog, conn, shown, environment)
+        found = differences(catalog, conn, publication.views, dropped, environment, moved_to)
         others = [
             differences(catalog, conn, one.views, (), one.environment.name)
             for one in publication.holding
         ]
-    now_ms = lakehouse.now_ms()
+    for taken in (error for one in (found, *others) for error in one.taken.values()):
+        raise taken
     publication_id = publication.environment.publication_id
-    made = made_views(lakehouse, found, environment, publication_id, now_ms)
-    moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
-    made += [item.made for item in moved]
-    moved_to = {item.made.swap.ref: item.made for item in moved}
-    made += planned.make(lakehouse, moved_to, publication_id, now_ms)
+    made = [*made_views(lakehouse, found, environment, publication_id, now_ms, moved_to), *made]
     own = tuple(item.view for item in made if item.view)
     holding = []
     for one, differing in zip(publication.holding, others, strict=True):
@@ -173,10 +221,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         published = tuple(item.view for item in theirs if item.view)
         holding.append(PreparedHolding(one, published, prepare_pins(lakehouse, one.environment)))
         made += theirs
-    gone = [
-        Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
-    ]
-    swaps = (*(item.swap for item in made), *gone)
+    swaps = (*(item.swap for item in made), *found.swaps)
     known = {
         move.ref: (move, item.head.snapshot_id) for move, item in zip(moves, moved, strict=True)
     }
@@ -186,7 +231,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         files=tuple((item.swap.after or "", item.content) for item in files),
         published=own,
         dropped=tuple(ref for ref, _ in found.dropped),
-        namespaces=tuple(namespaces),
+        namespaces=tuple(dict.fromkeys(view.namespace for view in publication.views)),
         announced=tuple(announced_file(swap, *known.get(swap.ref, ())) for swap in swaps),
         pins=_pins(lakehouse, publication, moved),
         holding=tuple(holding),
@@ -218,33 +263,45 @@ def made_views(
     environment: str,
     publication_id: str,
     now_ms: int,
+    moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> list[Made]:
     """Make the metadata of views that differ from the catalog; writes nothing."""
-    before = lakehouse.files.each(
-        lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), found.changed
-    )
     # One folder per publication: folders are what takes time when there are many new views.
     folder = lakehouse.views_folder(publication_id)
-    made = []
-    for (definition, pointer), previous in zip(found.changed, before, strict=True):
-        ref = ref_of(definition)
-        base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
-        try:
-            metadata = new_view_metadata(definition, previous, base, now_ms)
-        except ExecutionError as error:
-            raise ExecutionError(f"the view {ref}: {error.message}", hint=error.hint) from error
+
+    def make(item: tuple[ViewDefinition, Pointer | None]) -> Made:
+        definition, pointer = item
+        ref, shown, source = ref_of(definition), definition.shows, None
+        if shown is None:
+            metadata, kind = _view(lakehouse, definition, pointer, now_ms), VIEW
+        else:
+            source = (shown.ref, found.sources[shown.ref])
+            behind = (
+                json.loads(moved[shown.ref].content)
+                if shown.ref in moved
+                else read_metadata(lakehouse.files, source[1], str(shown.ref))
+            )
+            metadata, kind = shown_metadata(definition, shown, behind, now_ms), TABLE
         old = pointer.location if pointer else None
         location = f"{folder}/{next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)
-        swap = Swap(ref, pointer.kind if pointer else VIEW, old, location, VIEW)
-        made.append(Made(swap, encode_metadata(metadata), view))
-    return made
+        swap = Swap(ref, pointer.kind if pointer else kind, old, location, kind)
+        return Made(swap, encode_metadata(metadata), view, source)
+
+    return lakehouse.files.each(make, found.changed)
 
 
-def _previous(lakehouse: Lakehouse, pointer: Pointer | None, what: str) -> dict[str, Any] | None:
-    if pointer is None or pointer.kind != VIEW:
-        return None
-    return read_metadata(lakehouse.files, pointer.location, what)
+def _view(
+    lakehouse: Lakehouse, definition: ViewDefinition, pointer: Pointer | None, now_ms: int
+) -> dict[str, Any]:
+    ref, previous = ref_of(definition), None
+    if pointer is not None and pointer.kind == VIEW:
+        previous = read_metadata(lakehouse.files, pointer.location, str(ref))
+    base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
+    try:
+        return new_view_metadata(definition, previous, base, now_ms)
+    except ExecutionError as error:
+        raise ExecutionError(f"the view {ref}: {error.message}", hint=error.hint) from error
 
 
 def _table(
@@ -252,10 +309,7 @@ def _table(
 ) -> _Moved:
     pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
-        raise ConflictError(
-            f"the table {move.ref} is no longer in the catalog",
-            hint="plan again; `vde fsck` says what is damaged",
-        )
+        raise _gone(move.ref)
     metadata = read_metadata(lakehouse.files, pointer.location, str(move.ref))
     moved = apply_updates(metadata, pointer.location, move.updates(metadata), now_ms)
     location = next_file(metadata["location"], pointer.location)

@@ -16,15 +16,15 @@ lost is decided through the publication's row, never guessed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, select
 
 from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, PointerMovedError, Swap
-from vde_dagster.lakehouse.publishing.commit import write_then
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError
+from vde_dagster.lakehouse.publishing.commit import Files, write_then
 from vde_dagster.lakehouse.publishing.finish_publication import recover, settle
 from vde_dagster.lakehouse.publishing.mirror import follow, want
 from vde_dagster.lakehouse.publishing.pins import write_pins
@@ -52,6 +52,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.environments.pin_history import pin_filled, restore_filled
+from vde_dagster.state.environments.publications import PublishedFile
 from vde_dagster.state.fills.table_commits import shown_by_production
 from vde_dagster.state.tables.tables import filled_ranges
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
 
 
+T = TypeVar("T")
 _ATTEMPTS = 5
 
 
@@ -114,37 +116,51 @@ def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environm
 
 
 def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
-    store, environment = lakehouse.store, publication.environment
     prepared = prepare(lakehouse, publication)
-    store.publications.intend(
-        environment.publication_id,
-        environment.name,
-        publication.plan_id,
-        environment.published_by,
+    return _announce(
+        lakehouse,
+        replace(publication.environment, plan_id=publication.plan_id),
         prepared.announced,
+        prepared.files,
+        "publish.file",
+        lambda: _decide(lakehouse, publication, prepared),
+    )
+
+
+def _announce(
+    lakehouse: Lakehouse,
+    environment: Environment,
+    announced: Sequence[PublishedFile],
+    files: Files,
+    point: str,
+    decide: Callable[[], T],
+) -> T:
+    """Announce a publication, write its files, decide it, and let the catalog follow."""
+    publications, publication_id = lakehouse.store.publications, environment.publication_id
+    publications.intend(
+        publication_id,
+        environment.name,
+        environment.plan_id,
+        environment.published_by,
+        announced,
     )
     # Asked after a failure: nothing was committed, and once it is aborted nothing can be.
     given_up = False
 
     def may_be_current() -> bool:
         nonlocal given_up
-        given_up = store.publications.resolve(environment.publication_id) == "aborted"
+        given_up = publications.resolve(publication_id) == "aborted"
         return not given_up
 
     try:
-        made = write_then(
-            lakehouse,
-            prepared.files,
-            ("publish.file.write", "publish.file.delete"),
-            lambda: _decide(lakehouse, publication, prepared),
-            may_be_current,
-        )
+        points = (f"{point}.write", f"{point}.delete")
+        made = write_then(lakehouse, files, points, decide, may_be_current)
     except Exception:
         if given_up:
-            store.publications.mark_cleaned(environment.publication_id)
+            publications.mark_cleaned(publication_id)
         raise
     if lakehouse.catalog.form.follows:
-        settle(lakehouse, environment.publication_id)
+        settle(lakehouse, publication_id)
         follow(lakehouse)
     return made
 
@@ -351,45 +367,32 @@ def replace_views(
     """
     store, catalog = lakehouse.store, lakehouse.catalog
     recover(lakehouse)
-    free, taken = [], {}
     with store.database.reading() as conn:
-        for view in views:
-            try:
-                differences(catalog, conn, [view], (), environment.name)
-            except ConflictError as error:
-                taken[ref_of(view)] = error.message
-            else:
-                free.append(view)
-        found = differences(catalog, conn, free, dropped, environment.name)
+        found = differences(catalog, conn, views, dropped, environment.name)
+    taken = {ref: error.message for ref, error in found.taken.items()}
     changed = [*(ref_of(view) for view, _ in found.changed), *(ref for ref, _ in found.dropped)]
     if not changed:
         return (), taken
-    now_ms = lakehouse.now_ms()
     publication_id = uuid.uuid4().hex
-    made = made_views(lakehouse, found, environment.name, publication_id, now_ms)
-    swaps = [item.swap for item in made]
-    swaps += [Swap(ref, VIEW, at.location, None) for ref, at in found.dropped if at is not None]
-    follows = catalog.form.follows
-    store.publications.intend(
-        publication_id, environment.name, None, who, [announced_file(swap) for swap in swaps]
-    )
+    made = made_views(lakehouse, found, environment.name, publication_id, lakehouse.now_ms())
+    swaps = [*(item.swap for item in made), *found.swaps]
 
     def work(conn: Connection) -> None:
         _require_current(conn, environment)
-        store.publications.commit(conn, publication_id, environment.version, settled=not follows)
+        settled = not catalog.form.follows
+        store.publications.commit(conn, publication_id, environment.version, settled=settled)
         catalog.form.decide(catalog, swaps, conn)
         record_views(conn, catalog.name, publication_id, [item.view for item in made if item.view])
         forget_views(conn, catalog.name, [ref for ref, _ in found.dropped])
 
-    write_then(
+    _announce(
         lakehouse,
+        replace(environment, publication_id=publication_id, plan_id=None, published_by=who),
+        [announced_file(swap) for swap in swaps],
         [(item.swap.after or "", item.content) for item in made],
-        ("change_views.file.write", "change_views.file.delete"),
+        "change_views.file",
         lambda: store.database.run_transaction(work, name="change_views", idempotent=False),
-        lambda: store.publications.resolve(publication_id) != "aborted",
     )
-    if follows:
-        settle(lakehouse, publication_id)
     return tuple(sorted(changed, key=str)), taken
 
 

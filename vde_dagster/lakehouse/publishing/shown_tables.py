@@ -10,16 +10,13 @@ Where the physical table forgets snapshots, whose files go, it forgets them in t
 
 from __future__ import annotations
 
-import hashlib
-import json
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
     Catalog,
@@ -27,11 +24,10 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     PointerMovedError,
     Swap,
 )
-from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_name
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_snapshots
 from vde_dagster.lakehouse.metadata.table_metadata import snapshot_ids, with_other_columns
-from vde_dagster.lakehouse.metadata.view_metadata import definition_hash
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import TableForView, ViewDefinition
 from vde_dagster.planning.environments.environment import PRODUCTION
@@ -61,89 +57,19 @@ class Made:
     source: tuple[TableRef, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTables:
-    """Tables that an environment is to show."""
-
-    environment: str
-    definitions: tuple[tuple[ViewDefinition, TableForView], ...]
-    there: Mapping[TableRef, Pointer]
-    known: Mapping[TableRef, PublishedView]
-    physical: Mapping[TableRef, Pointer]
-
-    def make(
-        self,
-        lakehouse: Lakehouse,
-        moved: Mapping[TableRef, Made],
-        publication_id: str,
-        now_ms: int,
-    ) -> list[Made]:
-        """Make the files of the tables that are not as they have to be."""
-        folder = lakehouse.views_folder(publication_id)
-
-        def made(item: tuple[ViewDefinition, TableForView]) -> Made | None:
-            definition, shown = item
-            ref = TableRef(definition.namespace, definition.name)
-            source = self._source(shown, moved)
-            hashed = _hash(definition, source)
-            pointer = self.there.get(ref)
-            is_shown = pointer is not None and pointer.kind == TABLE
-            if is_shown and self.known[ref].definition_hash == hashed:
-                return None
-            move = moved.get(shown.ref)
-            metadata = (
-                json.loads(move.content)
-                if move is not None
-                else read_metadata(lakehouse.files, source, str(shown.ref))
-            )
-            content = with_other_columns(
-                metadata,
-                shown.columns,
-                {name: doc for name, _, doc in definition.columns if doc},
-                str(uuid.uuid5(_NAMES, f"{metadata['table-uuid']}/{ref}")),
-                {**dict(definition.properties), "comment": definition.comment or ""},
-                now_ms,
-            )
-            old = pointer.location if pointer is not None else None
-            location = f"{folder}/{next_name(old)}"
-            swap = Swap(ref, pointer.kind if pointer else TABLE, old, location, TABLE)
-            view = PublishedView(ref, self.environment, hashed, location)
-            return Made(swap, encode_metadata(content), view, (shown.ref, source))
-
-        found = lakehouse.files.each(made, list(self.definitions))
-        return [one for one in found if one is not None]
-
-    def _source(self, shown: TableForView, moved: Mapping[TableRef, Made]) -> str:
-        move, pointer = moved.get(shown.ref), self.physical.get(shown.ref)
-        location = move.swap.after if move is not None else pointer.location if pointer else None
-        if location is None:
-            raise ConflictError(
-                f"the table {shown.ref} is no longer in the catalog",
-                hint="plan again; `vde fsck` says what is damaged",
-            )
-        return location
-
-
-def shown_tables(
-    catalog: Catalog,
-    connection: Connection,
-    definitions: Sequence[ViewDefinition],
-    environment: str,
-) -> PlannedTables:
-    """Look up the pointers at the places of shown tables."""
-    pairs = tuple((one, one.shows) for one in definitions if one.shows is not None)
-    if pairs and catalog.form.follows:
-        raise ConflictError(
-            "virtual_environment_mode dev_only needs a catalog in the state database",
-            hint='write virtual_environment_mode = "full"',
-        )
-    refs = [TableRef(one.namespace, one.name) for one, _ in pairs]
-    there = catalog.pointers(refs, connection)
-    known = published_views(connection, catalog.name, refs=refs)
-    for ref, pointer in there.items():
-        _check(ref, pointer, known.get(ref), environment)
-    physical = catalog.pointers([shown.ref for _, shown in pairs], connection)
-    return PlannedTables(environment, pairs, there, known, physical)
+def shown_metadata(
+    definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
+) -> dict[str, Any]:
+    """Make the metadata of a table that only shows another one, from that one's."""
+    ref = TableRef(definition.namespace, definition.name)
+    return with_other_columns(
+        behind,
+        shown.columns,
+        {name: doc for name, _, doc in definition.columns if doc},
+        str(uuid.uuid5(_NAMES, f"{behind['table-uuid']}/{ref}")),
+        {**dict(definition.properties), "comment": definition.comment or ""},
+        now_ms,
+    )
 
 
 def require_sources(
@@ -223,22 +149,3 @@ def _shown_now(
 
     found = lakehouse.files.each(read, own)
     return {ref: (view, at) for (ref, view), at in zip(own, found, strict=True) if at is not None}
-
-
-def _check(ref: TableRef, pointer: Pointer, known: PublishedView | None, environment: str) -> None:
-    if known is None or known.environment != environment:
-        raise ConflictError(
-            f"the catalog has a {pointer.kind.lower()} {ref} that is not this environment's",
-            hint="rename or drop it, or give the model another name",
-        )
-    if pointer.kind == TABLE and pointer.location != known.metadata_location:
-        raise ConflictError(
-            f"somebody wrote to {ref}, which only shows a table of vde's; what was written is "
-            "in no model",
-            hint="save those rows elsewhere, drop the table (without PURGE) and plan again",
-        )
-
-
-def _hash(definition: ViewDefinition, source: str) -> str:
-    text = json.dumps([SHOWN, definition_hash(definition), source])
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
