@@ -14,11 +14,12 @@ from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
 from vde_dagster.lakehouse.io.manifests import parse_table, whole_avro
 from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.metadata.view_metadata import view_columns
+from vde_dagster.lakehouse.publishing.commit import TableState
 from vde_dagster.lakehouse.publishing.finish_publication import recover
 from vde_dagster.lakehouse.publishing.new_table import NewTable, create_table
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.lakehouse.publishing.publish import publish
-from vde_dagster.lakehouse.publishing.view_ledger import published_views, views_ending
+from vde_dagster.lakehouse.publishing.view_ledger import published_views
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.store import StateStore
@@ -77,11 +78,11 @@ class Lakehouse:
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
 
-        location, metadata = self._read_table(ref)
-        loaded = parse_table(metadata, location, str(ref))
-        io = whole_avro(self.files.file_io(location))
+        found = self._table(ref)
+        loaded = parse_table(found.metadata, found.location, str(ref))
+        io = whole_avro(self.files.file_io(found.location))
         name = (ref.namespace, ref.name)
-        return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
+        return Table(name, loaded, found.location, io, NoopCatalog(self.catalog_name))
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
@@ -104,16 +105,27 @@ class Lakehouse:
 
     def table_metadata(self, ref: TableRef) -> dict[str, Any]:
         """Return a table's metadata as JSON data."""
-        return self._read_table(ref)[1]
+        return self._table(ref).metadata
 
-    def _read_table(self, ref: TableRef) -> tuple[str, dict[str, Any]]:
+    def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
+        """Return a table's metadata with the file that has it, or None without such a table.
+
+        Raises:
+            DamagedFileError: The file is missing or damaged, or that of another table than the id.
+        """
         location = self.metadata_location(ref)
         if location is None:
+            return None
+        return TableState(location, read_metadata(self.files, location, str(ref), table_id))
+
+    def _table(self, ref: TableRef) -> TableState:
+        found = self.find_table(ref)
+        if found is None:
             raise ExecutionError(
                 f"the catalog '{self.catalog_name}' has no table {ref}",
                 hint="apply the plan again; `vde fsck` says what is damaged",
             )
-        return location, read_metadata(self.files, location, str(ref))
+        return found
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
         """Return (name, Spark SQL type, description) of a relation's columns, if any."""
@@ -141,31 +153,31 @@ class Lakehouse:
 
         Of one that is not as vde left it they are empty.
         """
-        with self.store.database.reading() as conn:
-            known = views_ending(conn, self.catalog_name, environment, suffix)
-            pointers = self.catalog.pointers(known, conn) if known else {}
+        views = self._views_there(environment, suffix)
 
-        def read(item: tuple[TableRef, str]) -> tuple[TableRef, dict[str, str]]:
+        def read(item: tuple[TableRef, str | None]) -> tuple[TableRef, dict[str, str]]:
             ref, location = item
-            if ref not in pointers or pointers[ref].location != location:
-                return ref, {}
             try:
-                return ref, dict(self.files.read_json(location).get("properties", {}))
+                metadata = self.files.read_json(location) if location is not None else {}
             except FileNotFoundError:
                 return ref, {}
+            return ref, dict(metadata.get("properties", {}))
 
-        return dict(self.files.each(read, list(known.items())))
+        return dict(self.files.each(read, list(views.items())))
 
     def moved_views(self, environment: str) -> set[TableRef]:
         """Return an environment's views that are not as their publication left them."""
+        return {ref for ref, at in self._views_there(environment).items() if at is None}
+
+    def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
+        """Return an environment's views with their files; None of one that is no longer as left."""
         with self.store.database.reading() as conn:
-            ledger = published_views(conn, self.catalog_name, environment=environment)
-            pointers = self.catalog.pointers(ledger, conn)
-        return {
-            ref
-            for ref, known in ledger.items()
-            if ref not in pointers or pointers[ref].location != known.metadata_location
-        }
+            ledger = published_views(
+                conn, self.catalog_name, environment=environment, ending=ending
+            )
+            pointers = self.catalog.pointers(ledger, conn) if ledger else {}
+        found = {ref: (known.metadata_location, pointers.get(ref)) for ref, known in ledger.items()}
+        return {ref: at if now and now.location == at else None for ref, (at, now) in found.items()}
 
     def publish(self, publication: Publication) -> Environment:
         """Make a publication visible, all of it or nothing; see `publish.publish`."""

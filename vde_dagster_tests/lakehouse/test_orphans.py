@@ -282,10 +282,10 @@ _POLICY: dict[str, object] = {}
 def metadata_before_the_list(patch: pytest.MonkeyPatch) -> None:
     find = orphans.find_orphans
 
-    def early(lakehouse, table, pointer, before):  # type: ignore[no-untyped-def]
-        seen = lakehouse.files.read_json(pointer)
-        patch.setattr(orphans, "_newest", lambda *arguments: seen)
-        return find(lakehouse, table, pointer, before)
+    def early(lakehouse, table, before):  # type: ignore[no-untyped-def]
+        seen = lakehouse.find_table(table.ref)
+        patch.setattr(lakehouse, "find_table", lambda *arguments: seen)
+        return find(lakehouse, table, before)
 
     patch.setattr(sweep, "find_orphans", early)
 

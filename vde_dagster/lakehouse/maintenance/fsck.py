@@ -155,7 +155,7 @@ def fsck(
         findings += _new_beside_old(lakehouse)
         findings += _strangers(state.pointers, state.by_ref)
         grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
-        findings += _orphans(lakehouse, state.tables.values(), state.pointers, grace)
+        findings += _orphans(lakehouse, state.tables.values(), grace)
     except StoreError:
         if not findings:
             raise
@@ -337,21 +337,15 @@ def _strangers(
 
 
 def _orphans(
-    lakehouse: Lakehouse,
-    tables: Iterable[LedgerTable],
-    pointers: Mapping[TableRef, Pointer],
-    grace: timedelta,
+    lakehouse: Lakehouse, tables: Iterable[LedgerTable], grace: timedelta
 ) -> list[Finding]:
     before = lakehouse.store.database.clock.now() - grace
     findings = []
     for table in tables:
-        pointer = pointers.get(table.ref)
-        if table.status != LIVE or pointer is None or pointer.kind != TABLE:
-            continue
-        if table.branch is not None:
-            continue  # Its files are those of the table that it is a branch of.
+        if table.status != LIVE or table.branch is not None:
+            continue  # The files of a branch are those of its table.
         try:
-            found = find_orphans(lakehouse, table, pointer.location, before)
+            found = find_orphans(lakehouse, table, before)
         except DamagedFileError:
             continue  # That is a finding of its own.
         if found:

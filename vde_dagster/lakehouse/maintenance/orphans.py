@@ -24,7 +24,7 @@ from collections.abc import Iterator, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.lakehouse.io.files import StoredFile, place_of, read_metadata
+from vde_dagster.lakehouse.io.files import StoredFile, place_of
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.io.manifests import named_by_snapshot
 
@@ -37,9 +37,7 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 """How data and delete files end; whatever else lies in the folder is somebody's."""
 
 
-def find_orphans(
-    lakehouse: Lakehouse, table: LedgerTable, pointer: str | None, before: datetime
-) -> list[StoredFile]:
+def find_orphans(lakehouse: Lakehouse, table: LedgerTable, before: datetime) -> list[StoredFile]:
     """Find the files in a table's data folder that nobody names or can commit, oldest first.
 
     Args:
@@ -49,22 +47,23 @@ def find_orphans(
     Raises:
         DamagedFileError: It cannot be told what the table's metadata names.
     """
-    folder = _own_folder(lakehouse, table, pointer)
-    if folder is None:
+    found = lakehouse.find_table(table.ref, table.id)
+    location = str(found.metadata["location"]).rstrip("/") if found is not None else ""
+    if not is_tables_own(location, table.id):
         return []
     listed = {
         place_of(file.location): file
-        for file in lakehouse.files.list_files(folder)
+        for file in lakehouse.files.list_files(f"{location}/data")
         if file.location.endswith(_DATA) and not os.path.basename(file.location).startswith(".")
     }
     left = {place: file for place, file in listed.items() if file.written_at < before}
     if not left:
         return []
-    metadata = _newest(lakehouse, table)
-    if metadata is None or table.id in lakehouse.store.leases.tables():
+    newest = lakehouse.find_table(table.ref, table.id)
+    if newest is None or table.id in lakehouse.store.leases.tables():
         return []
     data_here = data_elsewhere = False
-    for data, others in _named(lakehouse, metadata, str(table.ref)):
+    for data, others in _named(lakehouse, newest.metadata, str(table.ref)):
         for place in map(place_of, data):
             here = place in listed
             data_here, data_elsewhere = data_here or here, data_elsewhere or not here
@@ -78,23 +77,6 @@ def find_orphans(
     for location in lakehouse.store.publications.files_to_delete():
         left.pop(place_of(location), None)
     return sorted(left.values(), key=lambda file: file.written_at)
-
-
-def _own_folder(lakehouse: Lakehouse, table: LedgerTable, pointer: str | None) -> str | None:
-    """Return the folder of data files that are this table's alone, or None."""
-    if pointer is None:
-        return None
-    metadata = read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
-    location = str(metadata["location"]).rstrip("/")
-    return f"{location}/data" if is_tables_own(location, table.id) else None
-
-
-def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:
-    """Return a table's metadata as it is now."""
-    pointer = lakehouse.metadata_location(table.ref)
-    if pointer is None:
-        return None
-    return read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
 
 
 def _named(

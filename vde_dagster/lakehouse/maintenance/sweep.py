@@ -19,7 +19,7 @@ from vde_dagster.lakehouse.io.manifests import unused_files
 from vde_dagster.lakehouse.maintenance.orphans import find_orphans
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
 from vde_dagster.lakehouse.metadata.commit_summaries import plan_of_branch
-from vde_dagster.lakehouse.publishing.commit import Change, TableState, change_table
+from vde_dagster.lakehouse.publishing.commit import Change, change_table
 from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, shown_without
 from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces
 from vde_dagster.planning.tables.table import TableRef
@@ -123,17 +123,14 @@ class Cleaning:
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
     """Return the size of a table's current files as its metadata says, or None."""
-    location = run.lakehouse.metadata_location(table.ref) if table.branch is None else None
-    if location is None:
-        return None
     try:
-        metadata = read_metadata(run.lakehouse.files, location, str(table.ref), table.id)
+        found = run.lakehouse.find_table(table.ref, table.id) if table.branch is None else None
     except (DamagedFileError, OSError):
         return None
-    sizes = [
-        int(s.get("summary", {}).get("added-files-size", 0)) for s in metadata.get("snapshots", [])
-    ]
-    return sum(sizes)
+    if found is None:
+        return None
+    summaries = [one.get("summary", {}) for one in found.metadata.get("snapshots", [])]
+    return sum(int(one.get("added-files-size", 0)) for one in summaries)
 
 
 def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
@@ -237,16 +234,13 @@ def change_own_table(
     after the grace time, like the files of publications.
     """
     lakehouse = run.lakehouse
-    pointer = lakehouse.metadata_location(ref)
-    if pointer is None:
+    table = lakehouse.find_table(ref)
+    updates = change(table.metadata) if table is not None else ()
+    if table is None or not updates:
         return False
-    metadata = read_metadata(lakehouse.files, pointer, str(ref))
-    now_ms = run.lakehouse.now_ms()
-    updates = change(metadata)
-    if not updates:
-        return False
-    changed = apply_updates(metadata, pointer, updates, now_ms)
-    unused = unused_files(lakehouse.files, metadata, changed, str(ref))
+    now_ms = lakehouse.now_ms()
+    changed = apply_updates(table.metadata, table.location, updates, now_ms)
+    unused = unused_files(lakehouse.files, table.metadata, changed, str(ref))
     shown = shown_without(lakehouse, shown_by, changed, now_ms)
     if shown:
         # Known before they are written: those that nothing names are deleted, whatever happens.
@@ -256,7 +250,7 @@ def change_own_table(
         )
     unused += [one.swap.before or "" for one in shown]
     also = TableCommit(unused_files=tuple(unused))
-    change_table(lakehouse, TableState(pointer, metadata), ref, updates, name, also, shown)
+    change_table(lakehouse, table, ref, updates, name, also, shown)
     return True
 
 
@@ -265,12 +259,11 @@ def delete_orphans(run: Cleaning) -> None:
     store, retention = run.store, run.retention
     grace = retention.uncommitted_grace
     ledger = [t for t in store.ledger.tables() if t.created and t.branch is None]
-    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     left = retention.orphan_cap
     for table in ledger:
         before = store.database.clock.now() - grace
         try:
-            found = find_orphans(run.lakehouse, table, pointers.get(table.ref), before)
+            found = find_orphans(run.lakehouse, table, before)
         except DamagedFileError as error:
             run.leave(str(table.ref), error)
             continue

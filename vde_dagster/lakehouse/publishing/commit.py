@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, UnknownOutcomeError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
-from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import Updates, apply_updates
 from vde_dagster.lakehouse.publishing.pins import head_in
@@ -209,7 +209,7 @@ def change_at_last(
 
 def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:
     """Read a table's metadata, to change it."""
-    location = lakehouse.metadata_location(ref)
-    if location is None:
+    found = lakehouse.find_table(ref)
+    if found is None:
         raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")
-    return TableState(location, read_metadata(lakehouse.files, location, str(ref)))
+    return found

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer, PointerMovedError, Swap
-from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of
@@ -152,13 +152,11 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
     """Record ranges that were announced, and that `main` has: their process ended in between."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():
-        known = store.tables.load([table_id])
-        refs = {table.id: table.ref for table in known.values()}
-        location = lakehouse.metadata_location(refs[table_id]) if table_id in refs else None
-        if location is None:
+        known = store.tables.load([table_id]).get(table_id)
+        table = lakehouse.find_table(known.ref) if known is not None else None
+        if known is None or table is None:
             continue
-        metadata = read_metadata(lakehouse.files, location, str(refs[table_id]))
-        on_main = ancestors(metadata, head_of(metadata, known[table_id].branch))
+        on_main = ancestors(table.metadata, head_of(table.metadata, known.branch))
         for filled in waiting:
             if filled.iceberg_snapshot_id in on_main:
                 recorded = True

@@ -33,8 +33,9 @@ def published_views(
     *,
     refs: Iterable[TableRef] = (),
     environment: str | None = None,
+    ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Read the ledger for some views, or for an environment."""
+    """Read the ledger for some views, or for those of an environment with such an ending."""
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:
@@ -45,7 +46,8 @@ def published_views(
         for part in chunks(names)
     ]
     if environment is not None:
-        conditions.append(views.c.environment == environment)
+        named = views.c.name.endswith(ending, autoescape=True)
+        conditions.append((views.c.environment == environment) & named)
     for condition in conditions:
         query = select(views).where(views.c.catalog_name == catalog, condition)
         for row in connection.execute(query):
@@ -54,19 +56,6 @@ def published_views(
                 ref, row.environment, row.definition_hash, row.metadata_location
             )
     return found
-
-
-def views_ending(
-    connection: Connection, catalog: str, environment: str, suffix: str
-) -> dict[TableRef, str]:
-    """Return the views of an environment whose names end with a text, with their files."""
-    query = select(views.c.namespace, views.c.name, views.c.metadata_location).where(
-        views.c.catalog_name == catalog,
-        views.c.environment == environment,
-        views.c.name.endswith(suffix, autoescape=True),
-    )
-    rows: Iterable[Any] = connection.execute(query)
-    return {TableRef(namespace, name): location for namespace, name, location in rows}
 
 
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
