@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.leases import LeaseStore
     from vde_dagster.state.db.outbox import Outbox
     from vde_dagster.state.environments.changes import ChangeCursorStore
-    from vde_dagster.state.environments.entries import ShownStore
     from vde_dagster.state.environments.mirror import MirrorStore
-    from vde_dagster.state.environments.pin_history import PinHistory
     from vde_dagster.state.environments.pins import PinStore
     from vde_dagster.state.environments.publications import PublicationStore
     from vde_dagster.state.environments.statements import StatementStore
     from vde_dagster.state.environments.tokens import TokenStore
-    from vde_dagster.state.environments.versions import VersionStore
+    from vde_dagster.state.environments.versions import ShownStore, VersionStore
     from vde_dagster.state.fills.fills import FillStore
     from vde_dagster.state.fills.outdated import OutdatedStore
     from vde_dagster.state.fills.table_commits import PendingStore
@@ -69,13 +67,12 @@ class StateStore:
     outbox: cached_property[Outbox] = _part("db.outbox.Outbox")
     outdated: cached_property[OutdatedStore] = _part("fills.outdated.OutdatedStore")
     pending: cached_property[PendingStore] = _part("fills.table_commits.PendingStore")
-    pin_history: cached_property[PinHistory] = _part("environments.pin_history.PinHistory")
     pins: cached_property[PinStore] = _part("environments.pins.PinStore")
     publications: cached_property[PublicationStore] = _part(
         "environments.publications.PublicationStore"
     )
     retention: cached_property[RetentionStore] = _part("retention.RetentionStore")
-    shown: cached_property[ShownStore] = _part("environments.entries.ShownStore")
+    shown: cached_property[ShownStore] = _part("environments.versions.ShownStore")
     statements: cached_property[StatementStore] = _part("environments.statements.StatementStore")
     tokens: cached_property[TokenStore] = _part("environments.tokens.TokenStore")
     versions: cached_property[VersionStore] = _part("environments.versions.VersionStore")

@@ -106,7 +106,7 @@ class Shop:
             now, before = table.current_snapshot(), other.current_snapshot()
             assert now is not None
             assert before is not None
-            pins = sorted(workspace.store.pin_history.kept(daily))
+            pins = sorted(workspace.store.pins.kept(daily))
             old = next(
                 one
                 for one in table.metadata.snapshots

@@ -12,11 +12,11 @@ import pytest
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.environments import restore_data
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse.publishing import finish_publication, publish, table_moves
+from vde_dagster.lakehouse.publishing import finish_publication, publication, publish
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.state.db import schema
-from vde_dagster.state.environments import pin_history
+from vde_dagster.state.environments import pins
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import FILES, at, develop, restate, run
 from vde_dagster_tests.execution.valued import Valued, shown
@@ -114,12 +114,12 @@ def no_end_of_branches(patch: pytest.MonkeyPatch) -> None:
     def restore(connection: Any, table_id: str, filled: IntervalSet) -> None:
         waiting = schema.pending
         kept = connection.execute(waiting.select()).mappings().all()
-        pin_history.restore_filled(connection, table_id, filled)
+        pins.restore_filled(connection, table_id, filled)
         connection.execute(waiting.delete())
         if kept:
             connection.execute(waiting.insert(), [dict(row) for row in kept])
 
-    patch.setattr(table_moves, "attempts", lambda *_: set())
+    patch.setattr(publication, "attempts", lambda *_: set())
     for module in (publish, finish_publication):
         patch.setattr(module, "restore_filled", restore)
 

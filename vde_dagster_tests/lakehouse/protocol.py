@@ -34,7 +34,7 @@ from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.leases import Lease
-from vde_dagster.state.environments.pin_history import load_filled
+from vde_dagster.state.environments.pins import load_filled
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.retention import Retention
 from vde_dagster.state.tables.tables import filled_ranges

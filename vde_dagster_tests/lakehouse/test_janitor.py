@@ -271,7 +271,7 @@ def test_what_a_kept_version_pins_is_not_expired_and_goes_with_the_version(
     clock.advance(days=9)
     store = world.process().store
     (ref,) = {table.ref for table in store.ledger.tables()}
-    kept = store.pin_history.kept(ref)
+    kept = store.pins.kept(ref)
     assert sorted(kept.values()) == [[("prod", number, number)] for number in (1, 2, 3)]
     report = janitor(world, dry_run=True)
     (held,) = [d for d in report.decisions if d.action == "keep_snapshots"]
@@ -284,10 +284,8 @@ def test_what_a_kept_version_pins_is_not_expired_and_goes_with_the_version(
     clock.advance(days=15)
     assert told(janitor(world), "forget_version") == ["prod version 1"]
     metadata = world.process().lakehouse.table_metadata(ref)
-    assert {item["snapshot-id"] for item in metadata["snapshots"]} == store.pin_history.kept(
-        ref
-    ).keys()
-    assert len(store.pin_history.kept(ref)) == 2
+    assert {item["snapshot-id"] for item in metadata["snapshots"]} == store.pins.kept(ref).keys()
+    assert len(store.pins.kept(ref)) == 2
 
 
 def test_a_dropped_environment_pins_nothing(world: World, clock: FakeClock) -> None:
@@ -298,10 +296,10 @@ def test_a_dropped_environment_pins_nothing(world: World, clock: FakeClock) -> N
     clock.advance(days=10)
     store = world.process().store
     (ref,) = {table.ref for table in store.ledger.tables()}
-    assert sorted(len(by) for by in store.pin_history.kept(ref).values()) == [1, 2]
+    assert sorted(len(by) for by in store.pins.kept(ref).values()) == [1, 2]
     store.environments.invalidate("dev")
     janitor(world)
-    assert [name for by in store.pin_history.kept(ref).values() for name, _, _ in by] == [
+    assert [name for by in store.pins.kept(ref).values() for name, _, _ in by] == [
         "prod",
         "prod",
     ]

@@ -23,16 +23,15 @@ from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
-from vde_dagster.lakehouse.publishing import pins, publish, table_moves
+from vde_dagster.lakehouse.publishing import pins, publish
+from vde_dagster.lakehouse.publishing import publication as moves_of_tables
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments import environments
-from vde_dagster.state.environments.entries import read_head
 from vde_dagster.state.environments.environments import EnvironmentStore
-from vde_dagster.state.environments.pin_history import PinHistory
 from vde_dagster.state.environments.pins import PinStore
 from vde_dagster.state.environments.publications import PublicationStore
-from vde_dagster.state.environments.versions import VersionStore
+from vde_dagster.state.environments.versions import VersionStore, read_head
 from vde_dagster.state.tables.tables import TableStore
 from vde_dagster_tests.lakehouse.oracle import load, look, query, table_of
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
@@ -487,7 +486,7 @@ def no_second_look_at_heads(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_retention_by_pins(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PinHistory, "kept", lambda *arguments: {})
+    patch.setattr(PinStore, "kept", lambda *arguments: {})
 
 
 def no_check_of_the_version(patch: pytest.MonkeyPatch) -> None:
@@ -519,12 +518,12 @@ def no_filled_ranges_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_expected_snapshot(patch: pytest.MonkeyPatch) -> None:
-    back_to = table_moves._return
+    back_to = moves_of_tables._return
 
     def unchecked(metadata: dict[str, Any], back: Any) -> Any:
         return back_to(metadata, replace(back, expected=head_of(metadata, back.into)))
 
-    patch.setattr(table_moves, "_return", unchecked)
+    patch.setattr(moves_of_tables, "_return", unchecked)
 
 
 @dataclass(frozen=True)

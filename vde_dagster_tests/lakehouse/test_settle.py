@@ -17,7 +17,7 @@ from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.lakehouse.publishing.finish_publication import settle
-from vde_dagster.lakehouse.publishing.table_moves import TableMove
+from vde_dagster.lakehouse.publishing.publication import TableMove
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore

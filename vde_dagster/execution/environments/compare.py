@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
-    from vde_dagster.state.environments.pin_history import PinChange
-    from vde_dagster.state.environments.pins import Growth, Pin
+    from vde_dagster.state.environments.pins import Growth, Pin, PinChange
     from vde_dagster.state.environments.versions import EnvironmentVersion
 
 
@@ -204,12 +203,12 @@ def changes_until(
     versions = store.versions.history(name, limit, until)
     if not versions:
         return []
-    changes = store.pin_history.changes(name, versions[-1].version, versions[0].version)
+    changes = store.pins.changes(name, versions[-1].version, versions[0].version)
     plans = {version.version: version.plan_id for version in versions}
     growths = _growths(store, lakehouse, changes) if lakehouse is not None else {}
     tables = {change.table_id for change in changes}
     models: dict[str, list[tuple[int, int | None, ModelName]]] = {}
-    for table_id, since, until_version, model in store.pin_history.models(name, tables):
+    for table_id, since, until_version, model in store.pins.models(name, tables):
         models.setdefault(table_id, []).append((since, until_version, model))
     filled = store.fills.ranges_of_plans(
         tables, {plan_id for one in changes if (plan_id := plans.get(one.version)) is not None}

@@ -101,7 +101,7 @@ class _State:
             ledger = store.ledger.tables((LIVE, TOMBSTONED, DROPPING, DROPPED), conn)
             tables = {table.id: table for table in ledger}
             pinned: dict[TableRef, set[int]] = {}
-            for table_id, snapshot in store.pin_history.kept_snapshots(conn):
+            for table_id, snapshot in store.pins.kept_snapshots(conn):
                 if table_id in tables:
                     pinned.setdefault(tables[table_id].ref, set()).add(snapshot)
             return cls(
@@ -298,7 +298,7 @@ def _not_served(
 
 def _lost(lakehouse: Lakehouse, ref: TableRef, lost: Collection[int]) -> Finding | None:
     """Name the versions that pin Iceberg snapshots which their table no longer has."""
-    kept = lakehouse.store.pin_history.kept(ref)
+    kept = lakehouse.store.pins.kept(ref)
     pins = sorted((name, last) for one in lost for name, _, last in kept.get(one, ()))
     if not pins:
         return None  # They were forgotten meanwhile.

@@ -235,7 +235,7 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
         past = superseded(metadata, oldest_ms)
         if not past:
             continue
-        pins = run.store.pin_history.kept(table.ref, forgotten)
+        pins = run.store.pins.kept(table.ref, forgotten)
         gone = superseded(metadata, oldest_ms, pins)
         if run.dry_run:
             _tell_pinned(run, table.ref, metadata["snapshots"], past, pins)
@@ -291,7 +291,7 @@ def _tell_pinned(
 def _expire(run: Cleaning, ref: TableRef, oldest_ms: int, shown_by: Collection[TableRef]) -> bool:
     def change(metadata: dict[str, Any]) -> Updates:
         # Read after the metadata: whoever pins another snapshot of it moves its pointer.
-        pins = run.store.pin_history.kept(ref)
+        pins = run.store.pins.kept(ref)
         return remove_snapshots(metadata, superseded(metadata, oldest_ms, pins))
 
     return change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)

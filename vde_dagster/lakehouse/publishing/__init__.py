@@ -4,7 +4,7 @@
 the environment and the plan in one transaction, `pins` finds the snapshots that the version
 holds.
 A catalog outside the state's database follows the state's decision: `finish_publication` moves
-its pointers, or all in one commit where it can, and makes the change of a table (`table_moves`)
+its pointers, or all in one commit where it can, and makes the change of a table (`publication`)
 anew where that has moved meanwhile; `mirror` writes views that follow environments there.
 `shown_tables` serves projects where production has tables in place of views.
 """

@@ -27,9 +27,9 @@ from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of
 from vde_dagster.lakehouse.publishing.commit import read_table, write_then
 from vde_dagster.lakehouse.publishing.mirror import follow
-from vde_dagster.lakehouse.publishing.table_moves import announced_change
+from vde_dagster.lakehouse.publishing.publication import announced_change
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.environments.pin_history import restore_filled
+from vde_dagster.state.environments.pins import restore_filled
 from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.fills.fills import FillRecord
 

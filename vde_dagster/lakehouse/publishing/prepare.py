@@ -25,9 +25,14 @@ from vde_dagster.lakehouse.publishing.pins import (
     head_in,
     prepare_pins,
 )
-from vde_dagster.lakehouse.publishing.publication import Holding, Publication
+from vde_dagster.lakehouse.publishing.publication import (
+    Holding,
+    Publication,
+    TableMove,
+    announced_file,
+    table_moves,
+)
 from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, Made, shown_metadata
-from vde_dagster.lakehouse.publishing.table_moves import TableMove, announced_file, table_moves
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef

@@ -1,20 +1,47 @@
-"""A publication as a value: everything that becomes visible together."""
+"""A publication as a value: everything that becomes visible together, and its changes of tables.
+
+Tables are changed before it, and again where one has moved. On a catalog that follows the state, a
+table's change is announced with the publication. Whoever finishes it makes the change from the
+table as it is by then.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Swap
+from vde_dagster.lakehouse.metadata.changes import (
+    Updates,
+    fast_forward,
+    is_promotion,
+    move_back,
+    widen_columns,
+)
+from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY, plan_of_branch
+from vde_dagster.lakehouse.metadata.table_metadata import (
+    MAIN,
+    ancestors,
+    current_schema,
+    head_of,
+    history,
+)
+from vde_dagster.lakehouse.metadata.types import spark_to_iceberg
+from vde_dagster.lakehouse.publishing.shown_tables import SHOWN
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import Changed
 from vde_dagster.planning.plan.plan import EnvironmentStatements
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.planning.tables.table import PREVIEW_PREFIX, PhysicalTable, TableRef
 from vde_dagster.state.db.leases import Lease
+from vde_dagster.state.environments.publications import PublishedFile, ReturnedTo
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +139,157 @@ class Publication:
     holding: tuple[Holding, ...] = ()
     before_and_after: EnvironmentStatements | None = None
     sources: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableMove:
+    """The change of one table: its branch moves, its types widen, or both; or it goes back."""
+
+    ref: TableRef
+    table_id: str
+    forward: FastForward | None = None
+    widened: Mapping[str, str] = field(default_factory=dict)
+    back: Return | None = None
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that moves; None for `main`."""
+        return self.forward.into if self.forward else self.back.into if self.back else None
+
+    def updates(self, metadata: dict[str, Any]) -> Updates:
+        """Make the change from a table's metadata."""
+        moved: Updates = ()
+        if self.forward is not None:
+            one = self.forward
+            moved = fast_forward(
+                metadata, one.branch, str(self.ref), expected_main=one.expected_main, into=one.into
+            )
+        elif self.back is not None:
+            moved = _return(metadata, self.back)
+        return (*moved, *widen_columns(metadata, self.widened))
+
+    def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
+        """Make what is left of the change, of a table that others may have committed to since.
+
+        Args:
+            to: The commit that a branch was to move to when the change was announced; None in
+                records of older code, whose branch is gone once it has moved.
+
+        Raises:
+            ConflictError: `main` was written by a program other than vde.
+        """
+        head = head_of(metadata, self.branch)
+        if self.back is not None:
+            arrived = head == self.back.snapshot_id
+        elif self.forward is not None and to is None:
+            arrived = head_of(metadata, self.forward.branch) is None
+        else:
+            arrived = to in ancestors(metadata, head)
+        types = {one["name"]: one["type"] for one in current_schema(metadata)["fields"]}
+        left = replace(
+            self,
+            forward=None if arrived else self.forward,
+            back=None if arrived else self.back,
+            widened={
+                name: type_
+                for name, type_ in self.widened.items()
+                if is_promotion(types.get(name), spark_to_iceberg(type_, int))
+            },
+        )
+        return left.updates(metadata)
+
+
+def announced_file(
+    swap: Swap, move: TableMove | None = None, to: int | None = None
+) -> PublishedFile:
+    """Say of a pointer's change what whoever has to finish it needs to know."""
+    forward, back = (move.forward, move.back) if move is not None else (None, None)
+    # A table that does not move is one that is only shown, or was.
+    is_shown = swap.kind == TABLE and move is None
+    return PublishedFile(
+        location=swap.after or "",
+        previous=swap.before,
+        kind=SHOWN if is_shown else swap.kind.lower(),
+        ref=swap.ref,
+        branch=forward.branch if forward else back.into if back else None,
+        table_id=move.table_id if move is not None and (forward or back) else None,
+        returned=ReturnedTo(back.expected, back.snapshot_id, back.filled) if back else None,
+        into=forward.into if forward else None,
+        snapshot_id=to if forward else None,
+        widened=tuple(move.widened.items()) if move is not None else (),
+    )
+
+
+def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
+    """Return the changes of a pointer and of a table that a publication announced."""
+    assert file.ref is not None
+    kind = VIEW if file.kind == VIEW.lower() else TABLE
+    swap = Swap(file.ref, kind, file.previous, file.location or None)
+    if file.kind != TABLE.lower():
+        return swap, None
+    table_id = file.table_id or ""
+    forward, back = None, None
+    if file.returned is not None:
+        to = file.returned
+        back = Return(file.ref, table_id, to.snapshot_id, to.filled, to.expected, file.branch)
+    elif file.branch is not None:
+        forward = FastForward(file.ref, table_id, file.branch, into=file.into)
+    return swap, TableMove(file.ref, table_id, forward, dict(file.widened), back)
+
+
+def table_moves(publication: Publication) -> list[TableMove]:
+    """Return the changes that a publication makes of tables."""
+    widened = {item.table.ref: item for item in publication.deployments if item.widened}
+    forwards = {item.ref: item for item in publication.fast_forwards}
+    moves = []
+    for ref in dict.fromkeys([*forwards, *widened]):
+        forward, wider = forwards.get(ref), widened.get(ref)
+        table_id = forward.table_id if forward is not None else widened[ref].table.id
+        moves.append(TableMove(ref, table_id, forward, dict(wider.widened) if wider else {}))
+    returns = [one for one in publication.returns if one.moves]
+    moves += [TableMove(one.ref, one.table_id, back=one) for one in returns]
+    refs = [*(one.ref for one in publication.fast_forwards), *(one.ref for one in returns)]
+    # Not the `main` of a table and a preview's branch together.
+    twice = sorted((ref for ref, number in Counter(refs).items() if number > 1), key=str)
+    if twice:
+        raise ConflictError(
+            f"two branches of {twice[0]} would move at once: models of the environment show the "
+            "table and a preview of it, or two previews",
+            hint="publish the change of the one that changes in place first, or let one model "
+            "read the other",
+        )
+    return moves
+
+
+def _return(metadata: dict[str, Any], back: Return) -> Updates:
+    """Let `main`, or a preview's branch, be where it was.
+
+    Branches of plans end: what an attempt wrote that nobody published stands on rows that are
+    gone, or fills what has to be filled by somebody who sees what is there now.
+    """
+    now = head_of(metadata, back.into)
+    if now not in (back.expected, back.snapshot_id):
+        raise ConflictError(
+            f"the table {back.ref} was written by somebody else: {back.into or MAIN} is at {now}, "
+            f"not at {back.expected}",
+            hint="roll back again",
+        )
+    ended = attempts(metadata, back.table_id, back.into)
+    return move_back(metadata, back.snapshot_id, str(back.ref), back.into, ended)
+
+
+def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
+    """Name the branches on which plans wrote to a table, and not to previews in the same one."""
+    shown = ancestors(metadata, head_of(metadata, into))
+    found = set()
+    for name in metadata.get("refs", {}):
+        if name.startswith(PREVIEW_PREFIX) or plan_of_branch(name) is None:
+            continue
+        beyond = [
+            one.get("summary", {}).get(TABLE_KEY)
+            for one in history(metadata, head_of(metadata, name))
+            if int(one["snapshot-id"]) not in shown
+        ]
+        if all(written in (None, table_id) for written in beyond):
+            found.add(name)
+    return found

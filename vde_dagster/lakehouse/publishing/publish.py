@@ -36,9 +36,13 @@ from vde_dagster.lakehouse.publishing.prepare import (
     prepare,
     ref_of,
 )
-from vde_dagster.lakehouse.publishing.publication import FastForward, Publication, Return
+from vde_dagster.lakehouse.publishing.publication import (
+    FastForward,
+    Publication,
+    Return,
+    announced_file,
+)
 from vde_dagster.lakehouse.publishing.shown_tables import require_sources
-from vde_dagster.lakehouse.publishing.table_moves import announced_file
 from vde_dagster.lakehouse.publishing.view_ledger import (
     drop_namespace,
     forget_views,
@@ -51,7 +55,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
-from vde_dagster.state.environments.pin_history import pin_filled, restore_filled
+from vde_dagster.state.environments.pins import pin_filled, restore_filled
 from vde_dagster.state.environments.publications import PublishedFile
 from vde_dagster.state.fills.table_commits import shown_by_production
 from vde_dagster.state.tables.tables import filled_ranges

@@ -20,7 +20,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import is_model, made_of, row_of
-from vde_dagster.state.environments.entries import (
+from vde_dagster.state.environments.versions import (
     ENTRY,
     entry_of,
     read_frozen,

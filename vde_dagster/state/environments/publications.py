@@ -25,7 +25,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import pack, unpack
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import made_of
-from vde_dagster.state.environments.pin_history import dump_filled, load_filled
+from vde_dagster.state.environments.pins import dump_filled, load_filled
 
 _ROW = schema.publications.c
 PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]

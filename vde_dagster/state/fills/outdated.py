@@ -31,7 +31,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import on_ranges, ranges_by_key, span
-from vde_dagster.state.environments.entries import ENTRY, entry_of
+from vde_dagster.state.environments.versions import ENTRY, entry_of
 from vde_dagster.state.fills.fills import FillStore
 from vde_dagster.state.plans.plans import OPEN_PLANS
 from vde_dagster.state.plans.snapshots import SnapshotStore
