@@ -31,6 +31,7 @@ SEAMS = {
     "sources": "source",
     "audits": "audit",
     "catalogs": "catalog",
+    "settings": "table of settings",
     "view_dialects": "dialect of views",
     "exporters": "exporter",
     "publishers": "publisher",

@@ -8,6 +8,7 @@ https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -28,7 +29,12 @@ from vde_dagster.lakehouse.catalogs.catalog import (
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.settings import Settings, with_secrets
+from vde_dagster.project.settings import (
+    PluginSettings,
+    Settings,
+    optional_secret,
+    with_secrets,
+)
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
@@ -41,15 +47,40 @@ _NAMESPACE = "NAMESPACE"
 _ATTEMPTS = 10
 
 
+@dataclass(frozen=True, slots=True)
+class NessieSettings(PluginSettings):
+    """A Nessie server that is the Iceberg catalog, in place of the state's database.
+
+    Args:
+        uri: Base of its API, which ends in `/api/v2`; empty for none.
+        ref: The branch that tables and views are on.
+        token: A bearer token; `${NAME}` is read from the environment when used.
+    """
+
+    uri: str = ""
+    ref: str = "main"
+    token: str | None = field(default=None, repr=False)
+
+    def mistakes(self) -> Iterator[tuple[str, str, str]]:
+        """Say where the address is none of the API that is spoken."""
+        if self.uri and not self.uri.rstrip("/").endswith("/api/v2"):
+            wrong = "is no base of Nessie's API, version 2"
+            yield "uri", wrong, "write http://localhost:19120/api/v2"
+
+    def catalog_key(self) -> str | None:
+        """Return the address's key, where there is an address."""
+        return "uri" if self.uri else None
+
+
 def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
     """Return the catalog of a project's settings.
 
     Raises:
         ProjectError: A setting names an environment variable that is not set.
     """
-    nessie = settings.nessie
+    own = NessieSettings(**settings.plugins.get("nessie", {}))
     return NessieCatalog(
-        NessieServer(nessie.uri, nessie.ref, nessie.resolved_token),
+        NessieServer(own.uri, own.ref, optional_secret(own.token)),
         settings.catalog,
         settings.resolved_warehouse,
         effects,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, timezone
 from fnmatch import fnmatchcase
@@ -152,25 +152,21 @@ class LayoutOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class NessieSettings:
-    """A Nessie server that is the Iceberg catalog, in place of the state's database.
+class PluginSettings:
+    """Settings of a plug-in: a subclass has the keys of its table, `[tool.vde.<name>]`, as fields.
 
-    Args:
-        uri: Base of its API, which ends in `/api/v2`; empty for none.
-        ref: The branch that tables and views are on.
-        token: A bearer token; `${NAME}` is read from the environment when used.
+    A field without `repr` is a secret: its value is in no message.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
-    uri: str = ""
-    ref: str = "main"
-    token: str | None = field(default=None, repr=False)
+    def mistakes(self) -> Iterable[tuple[str, str, str]]:
+        """Return keys with what is wrong with them, as far as types do not say it, and hints."""
+        return ()
 
-    @property
-    def resolved_token(self) -> str | None:
-        """The token with secrets filled in."""
-        return _expanded(self.token)
+    def catalog_key(self) -> str | None:
+        """Return the key that makes the catalog of the table's name the project's, if it does."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +199,8 @@ class RestSettings:
         """Return the same with secrets filled in."""
         return replace(
             self,
-            token=_expanded(self.token),
-            credential=_expanded(self.credential),
+            token=optional_secret(self.token),
+            credential=optional_secret(self.credential),
             properties=with_secrets(self.properties),
         )
 
@@ -266,6 +262,7 @@ class Settings:
         janitor_grace_hours: Hours for which an unused table is kept.
         orphan_grace_hours: Hours for which a data file is kept that was never committed.
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
+        plugins: Values of the tables of plug-ins, by their names in the seam `settings`.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: Warnings on it.
         named: Whether the name is a setting, and not the folder's.
@@ -324,9 +321,9 @@ class Settings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
     linter: LinterSettings = field(default_factory=LinterSettings)
-    nessie: NessieSettings = field(default_factory=NessieSettings)
     rest: RestSettings = field(default_factory=RestSettings)
     format: LayoutOptions = field(default_factory=LayoutOptions)
+    plugins: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     config_file: str = ""
     config_warnings: tuple[str, ...] = ()
     named: bool = False
@@ -380,7 +377,7 @@ class Settings:
         return None if start is None else datetime.combine(start, time(), tzinfo=timezone.utc)
 
 
-NOT_SET = ("root", "config_file", "config_warnings", "named")
+NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
 """Fields of `Settings` that nobody sets."""
 
 
@@ -404,7 +401,8 @@ def expand_secrets(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", value, text)
 
 
-def _expanded(text: str | None) -> str | None:
+def optional_secret(text: str | None) -> str | None:
+    """Return a setting with `${NAME}` replaced from the environment, if it is given."""
     return None if text is None else expand_secrets(text)
 
 

@@ -214,6 +214,65 @@ def test_a_broken_plug_in_is_told_with_its_distribution_and_hurts_only_its_users
     assert "install vde-broken anew" in str(raised.value.hint)
 
 
+@pytest.mark.usefixtures("toy")
+def test_a_table_of_settings_is_read_from_file_and_environment_and_kept(
+    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("pyproject.toml", f"{SETTINGS}[tool.vde.toys]\nmost = 5\n")
+    for _ in range(2):  # The second time from the cache.
+        settings = load_project(folder.root).settings
+        assert settings.plugins == {"toys": {"most": 5, "secret": None}}
+    monkeypatch.setenv("VDE_TOYS__MOST", "7")
+    assert load_project(folder.root).settings.plugins["toys"]["most"] == 7
+    folder.write("pyproject.toml", SETTINGS)
+    assert load_project(folder.root).settings.plugins["toys"]["most"] == 7
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    ("table", "message", "hint"),
+    [
+        ("toys.most = -1", "setting 'toys.most' has to be 0 or more", "raise it"),
+        ("toys.least = 1", "unknown setting 'toys.least'", "known names: most, secret"),
+        ("toy = {}", "unknown setting 'toy'", "did you mean 'toys'?"),
+        ("toys.most = 'no'", "setting 'toys.most': input should be", "correct the value"),
+    ],
+)
+def test_a_mistake_in_a_table_of_settings_is_one_of_the_project(
+    folder: ProjectFolder, table: str, message: str, hint: str
+) -> None:
+    folder.write("pyproject.toml", f"{SETTINGS}{table}\n")
+    with pytest.raises(ProjectError) as raised:
+        load_project(folder.root)
+    assert raised.value.message.startswith(message)
+    assert hint in str(raised.value.hint)
+    assert raised.value.location is not None
+    assert raised.value.location.line == SETTINGS.count("\n") + 1
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_secret_of_a_plug_in_is_in_no_message(folder: ProjectFolder) -> None:
+    folder.write("pyproject.toml", f"{SETTINGS}[tool.vde.toys]\nsecret = 1234567\n")
+    with pytest.raises(ProjectError) as raised:
+        load_project(folder.root)
+    assert "toys.secret" in raised.value.message
+    assert "1234567" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("toy")
+def test_two_catalogs_are_too_many(folder: ProjectFolder) -> None:
+    uri = "http://localhost:19120/api/v2"
+    folder.write(
+        "pyproject.toml", f"{SETTINGS}nessie.uri = '{uri}'\nrest.uri = 'http://localhost/api'\n"
+    )
+    with pytest.raises(ProjectError, match=r"'rest\.uri' and 'nessie\.uri' name two"):
+        load_project(folder.root)
+    folder.write("pyproject.toml", f"{SETTINGS}nessie = {{ uri = '{uri}', token = 'x' }}\n")
+    settings = load_project(folder.root).settings
+    assert settings.catalog_type == "nessie"
+    assert settings.plugins["nessie"] == {"uri": uri, "ref": "main", "token": "x"}
+
+
 def test_two_distributions_with_one_name_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,9 +19,8 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
     """Return the catalog of a project, or None for the one in its state's database."""
-    plugin = settings.catalog_type or ("nessie" if settings.nessie.uri else None)
-    if plugin:
-        return _PLUGINS.require(plugin)(settings, effects)
+    if settings.catalog_type:
+        return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:
         return None
     from vde_dagster.lakehouse.catalogs.rest import RestCatalog

@@ -25,7 +25,7 @@ from vde_dagster.project.settings import (
     DagsterSettings,
     LayoutOptions,
     LinterSettings,
-    NessieSettings,
+    PluginSettings,
     RestSettings,
     SettingPlaces,
     Settings,
@@ -39,10 +39,10 @@ _NESTED: dict[str, type[Any]] = {
     "spark": SparkSettings,
     "dagster": DagsterSettings,
     "linter": LinterSettings,
-    "nessie": NessieSettings,
     "rest": RestSettings,
     "format": LayoutOptions,
 }
+_PLUGINS: Seam[type[PluginSettings]] = Seam("settings")
 _HINTS = {
     "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
     "catalog cannot be: a publication is one transaction of one Iceberg catalog"
@@ -64,7 +64,8 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
     table = tools.get("vde", {})
     if not isinstance(table, dict):
         raise SettingPlaces(text).problem("", "tool.vde has to be a table", "write [tool.vde]")
-    unknown = list(_unknown_keys(table, "", SettingPlaces(text)))
+    tables = _tables_of_plugins(table)
+    unknown = list(_unknown_keys(table, "", SettingPlaces(text), {**_NESTED, **tables}))
     if unknown:
         raise ProjectError.of(unknown)
     config_file, seen = "", Seen()
@@ -77,15 +78,22 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
         table, taken, seen = merged.table, merged.places, merged.seen
     places = SettingPlaces(text, taken)
     # Pydantic is a quarter of a second to import: not for a project that sets nothing.
-    values = _validate(table, places) if table or set_in_environment() else {}
+    values = _validate(table, places, tables) if table or set_in_environment() else {}
+    plugins: dict[str, PluginSettings] = {name: values.pop(name) for name in tables}
     named = bool(values.get("name"))
     if not named:
         values["name"] = root.name
     settings = Settings(
         root=root, **values, config_file=config_file, config_warnings=warnings, named=named
     )
-    _check_values(settings, places)
-    return settings, seen
+    _check_values(settings, plugins, places)
+    return dataclasses.replace(
+        settings,
+        plugins={name: dataclasses.asdict(own) for name, own in plugins.items()},
+        catalog_type=next(
+            (name for name, own in plugins.items() if own.catalog_key()), settings.catalog_type
+        ),
+    ), seen
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
@@ -130,44 +138,64 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     return text, tools if isinstance(tools, dict) else {}
 
 
+def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
+    """Return the classes of tables that plug-ins have, of those that a project gives.
+
+    Plug-ins are looked through only for names that are none of the core's.
+    """
+    core = {f.name for f in _FIELDS}
+    given = {name.upper() for name in os.environ if name.upper().startswith(ENV_PREFIX)}
+    named = {name.removeprefix(ENV_PREFIX).partition("__")[0].lower() for name in given}
+    asked = {name: _PLUGINS.find(name) for name in sorted({*table, *named} - core)}
+    return {name: found for name, found in asked.items() if found is not None}
+
+
 def _unknown_keys(
-    table: Mapping[str, Any], prefix: str, places: SettingPlaces
+    table: Mapping[str, Any], prefix: str, places: SettingPlaces, nested: Mapping[str, type[Any]]
 ) -> Iterator[ProjectError]:
-    owner = _NESTED[prefix] if prefix else Settings
+    owner = nested[prefix] if prefix else Settings
     known = [f.name for f in dataclasses.fields(owner) if f.name not in NOT_SET]
+    known += [] if prefix else [name for name in nested if name not in _NESTED]
     for key, value in table.items():
         dotted = f"{prefix}.{key}" if prefix else key
         if key == "timezone":
             yield places.problem(dotted, "time zones are not supported", "all times are UTC")
         elif key not in known:
-            yield places.problem(dotted, f"unknown setting '{dotted}'", suggest(key, known))
-        elif not prefix and key in _NESTED and isinstance(value, dict):
-            yield from _unknown_keys(value, key, places)
+            others = [] if prefix else _PLUGINS.names()
+            hint = suggest(key, [*known, *others])
+            yield places.problem(dotted, f"unknown setting '{dotted}'", hint)
+        elif not prefix and key in nested and isinstance(value, dict):
+            yield from _unknown_keys(value, key, places, nested)
 
 
-def _validate(table: Mapping[str, Any], places: SettingPlaces) -> dict[str, Any]:
+def _validate(
+    table: Mapping[str, Any], places: SettingPlaces, plugins: Mapping[str, type[PluginSettings]]
+) -> dict[str, Any]:
     """Let pydantic-settings merge the table with the environment and check every type."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
     try:
-        model = _source_class()(**table)
+        model = _source_class(tuple(plugins.items()))(**table)
     except ValidationError as error:
         # A value that fits none of several types has a mistake for each.
         found = {one["loc"][:2]: one for one in reversed(error.errors())}
-        raise ProjectError.of([_wrong(found[loc], places) for loc in reversed(found)]) from None
+        nested = {**_NESTED, **plugins}
+        raise ProjectError.of(
+            [_wrong(found[loc], places, nested) for loc in reversed(found)]
+        ) from None
     except SettingsError as error:
         raise ProjectError(
             f"an environment variable cannot be read: {error}",
             hint='lists and tables are given as JSON, for example ["a", "b"]',
         ) from None
-    return {f.name: getattr(model, f.name) for f in _FIELDS}
+    return {name: getattr(model, name) for name in (*(f.name for f in _FIELDS), *plugins)}
 
 
-def _wrong(one: Any, places: SettingPlaces) -> ProjectError:
+def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> ProjectError:
     key = ".".join(str(part) for part in one["loc"])
     from_env = _environment_name(one["loc"])
-    given = "" if from_env or _is_secret(key) else f" (given: {one['input']!r})"
+    given = "" if from_env or _is_secret(one["loc"], nested) else f" (given: {one['input']!r})"
     message = f"setting '{key}': {one['msg'].lower()}{given}"
     if from_env:
         return ProjectError(message, hint=f"correct {from_env} in the environment")
@@ -175,7 +203,7 @@ def _wrong(one: Any, places: SettingPlaces) -> ProjectError:
 
 
 @cache
-def _source_class() -> Any:
+def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     """Return the class that Pydantic checks by, which takes it longer to make than to use."""
     from typing import get_type_hints
 
@@ -213,13 +241,22 @@ def _source_class() -> Any:
         )
         for item in _FIELDS
     }
+    fields |= {name: (owner, Field(default_factory=owner)) for name, owner in plugins}
     return create_model("SettingsSource", __base__=EnvironmentFirst, **fields)
 
 
-def _check_values(settings: Settings, places: SettingPlaces) -> None:
+def _check_values(
+    settings: Settings, plugins: Mapping[str, PluginSettings], places: SettingPlaces
+) -> None:
     """Check what types alone cannot say; the first mistake is raised."""
-    checks = (_wrong_numbers, _wrong_times, _wrong_plugins, _wrong_catalogs, _wrong_texts)
-    wrong = next(chain.from_iterable(check(settings) for check in checks), None)
+    found = chain(
+        _wrong_numbers(settings),
+        _wrong_times(settings),
+        _wrong_plugins(settings),
+        _wrong_catalogs(settings, plugins),
+        _wrong_texts(settings),
+    )
+    wrong = next(found, None)
     if wrong is not None:
         raise places.problem(*wrong)
     if settings.model_defaults:
@@ -306,13 +343,14 @@ def _wrong_plugins(settings: Settings) -> _Wrong:
             yield key, f"setting '{key}': {error.message}", error.hint or "correct it"
 
 
-def _wrong_catalogs(settings: Settings) -> _Wrong:
-    rest, nessie = settings.rest, settings.nessie.uri
-    if nessie and not nessie.rstrip("/").endswith("/api/v2"):
-        message = "setting 'nessie.uri' is no base of Nessie's API, version 2"
-        yield "nessie.uri", message, "write http://localhost:19120/api/v2"
-    given = {"catalog_type": settings.catalog_type, "rest.uri": rest.uri, "nessie.uri": nessie}
+def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -> _Wrong:
+    for name, own in plugins.items():
+        for key, wrong, hint in own.mistakes():
+            yield f"{name}.{key}", f"setting '{name}.{key}' {wrong}", hint
+    rest = settings.rest
+    given = {"catalog_type": settings.catalog_type, "rest.uri": rest.uri}
     named = [key for key, value in given.items() if value]
+    named += [f"{name}.{own.catalog_key()}" for name, own in plugins.items() if own.catalog_key()]
     if len(named) > 1:
         message = f"settings '{named[0]}' and '{named[1]}' name two catalogs"
         yield named[0], message, "take one of them out"
@@ -349,8 +387,7 @@ def _environment_name(location: tuple[int | str, ...]) -> str | None:
     return None
 
 
-def _is_secret(key: str) -> bool:
-    secret = ("nessie.token", "rest.token", "rest.credential")
-    if key in secret or key.startswith(("spark.config", "rest.properties")):
-        return True
-    return key.split(".")[0] in ("state_url", "io", "served_io", "catalog_options", "variables")
+def _is_secret(location: tuple[int | str, ...], nested: Mapping[str, type[Any]]) -> bool:
+    first, *below = map(str, location)
+    owner, name = (nested[first], below[0]) if below and first in nested else (Settings, first)
+    return any(f.name == name and not f.repr for f in dataclasses.fields(owner))
