@@ -307,7 +307,7 @@ class Derived(_Exporting):
     """A source made of a group: `op` says how.
 
     - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
-    - ``limit`` and ``distinct on``: the first rows; `args` are the limits and the sort order.
+    - ``limit``: the first rows; `args` are the limits and the sort order.
     - ``left``: per outer row its matches, or one row of NULLs. `unique`: at most one match.
     - ``block``: the group itself, kept apart.
     """

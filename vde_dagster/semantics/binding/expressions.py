@@ -154,10 +154,7 @@ def _bind_exists(binder: Binder, e: exp.Exists, scope: Scope) -> Node:
 
 
 def _bind_quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
-    inner = e.this.unnest() if isinstance(e.this, exp.Expr) else e.this
-    if isinstance(inner, exp.Query):
-        return binder.terms.make(e.__class__.__name__, _subquery(binder, inner, scope))
-    if isinstance(inner, exp.Tuple):
+    if isinstance(e.this.unnest(), exp.Tuple):
         return binder.generic(e, scope)
     return binder.give_up(f"{e.__class__.__name__.upper()} of an expression")
 
@@ -198,12 +195,6 @@ def _bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
     if isinstance(e.this, (exp.Var, exp.Identifier, exp.Literal)):
         return binder.terms.make("symbol", e.this.name.lower())
     return binder.give_up("a macro call")
-
-
-def _bind_placeholder(binder: Binder, e: exp.Placeholder, scope: Scope) -> Node:
-    if e.this and isinstance(e.this, str):
-        return binder.terms.make("symbol", e.this.lower())
-    return binder.give_up("an unnamed parameter")
 
 
 def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
@@ -255,7 +246,6 @@ HANDLERS: dict[type, Handler] = {
     exp.Sqrt: _plus,
     exp.Lambda: _bind_lambda,
     exp.Parameter: _bind_parameter,
-    exp.Placeholder: _bind_placeholder,
     exp.Exists: _bind_exists,
     exp.Anonymous: bind_call,
     exp.Star: lambda b, e, scope: b.give_up("a star inside an expression"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Any
 
 from sqlglot import exp
 
@@ -123,7 +122,8 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     group.conditions += qualify
     rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
     if e.args.get("distinct") is not None:
-        rel, order = _distinct_rows(binder, e.args["distinct"], rel, order)
+        only(e.args["distinct"], set(), "DISTINCT")
+        rel, order = _distinct_rows(binder, rel, order)
     return limited(binder, e, rel, order)
 
 
@@ -182,7 +182,7 @@ def _names(item: exp.Expr) -> list[str]:
     return [item.alias.lower()] if isinstance(item, exp.Alias) else []
 
 
-_SET_ARGS = {"this", "expression", "with_", "distinct", "by_name", "order", "limit", "offset"}
+_SET_ARGS = {"this", "expression", "with_", "distinct", "order", "limit", "offset"}
 _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
 """Types that may have names in them, which are those of the first of several queries."""
 
@@ -195,12 +195,9 @@ def _bind_set_operation(
     known = define_ctes(e.args.get("with_"), known, outer)
     op = e.__class__.__name__.lower()
     distinct = bool(e.args.get("distinct"))
-    by_name = bool(e.args.get("by_name"))
-    operands = _operands(e, op, distinct, by_name)
+    operands = _operands(e, op, distinct)
     branches = [bind_query(binder, operand, outer, known) for operand in operands]
     first = branches[0]
-    if by_name:
-        branches = [first, *(_by_name(branch, first) for branch in branches[1:])]
     if any(len(branch.outputs) != len(first.outputs) for branch in branches):
         binder.note("different widths", e, [len(branch.outputs) for branch in branches])
         raise Unsupported("a set operation of different numbers of columns")
@@ -220,11 +217,11 @@ def _bind_set_operation(
     ]
     rel = Rel(Group([source]), outputs, scope)
     if op == "union" and distinct:
-        rel, _ = _distinct_rows(binder, exp.Distinct(), rel, [])
+        rel, _ = _distinct_rows(binder, rel, [])
     return trimmed(binder, e, rel)
 
 
-def _operands(e: exp.SetOperation, op: str, distinct: bool, by_name: bool) -> list[exp.Expr]:
+def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
     """The queries of a chain; UNION takes in UNIONs and UNION ALLs on its left, and so on."""
     operands: list[exp.Expr] = []
     left: exp.Expr = e
@@ -238,8 +235,7 @@ def _operands(e: exp.SetOperation, op: str, distinct: bool, by_name: bool) -> li
             op == "union"
             and isinstance(inner, exp.Union)
             and (distinct or not inner.args.get("distinct"))
-            and bool(inner.args.get("by_name")) == by_name
-            and set(_given(inner)) <= {"this", "expression", "distinct", "by_name"}
+            and set(_given(inner)) <= {"this", "expression", "distinct"}
         ):
             operands.append(left)
             return operands[::-1]
@@ -248,13 +244,6 @@ def _operands(e: exp.SetOperation, op: str, distinct: bool, by_name: bool) -> li
 
 def _given(e: exp.Expr) -> list[str]:
     return [key for key, value in e.args.items() if value]
-
-
-def _by_name(branch: Rel, first: Rel) -> Rel:
-    by_name: dict[str, Any] = {o.name: o for o in branch.outputs}
-    if len(by_name) != len(branch.outputs) or set(by_name) != {o.name for o in first.outputs}:
-        raise Unsupported("UNION BY NAME of different columns")
-    return Rel(branch.group, [by_name[o.name] for o in first.outputs], branch.scope)
 
 
 _TRIMS = ("order", "limit", "offset")
@@ -288,28 +277,13 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
     return [sort_key(binder, item, scope)]
 
 
-def _distinct_rows(
-    binder: Binder, e: exp.Distinct, rel: Rel, order: list[Node]
-) -> tuple[Rel, list[Node]]:
-    """DISTINCT groups by all output columns; DISTINCT ON keeps one row per key."""
+def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, list[Node]]:
+    """DISTINCT groups by all output columns."""
     terms = binder.terms
-    nodes = [o.node for o in rel.outputs]
-    on = e.args.get("on")
-    if on is not None:
-        if rel.scope.has_aggregate or rel.scope.has_window:
-            raise Unsupported("DISTINCT ON of a grouped query")
-        rel.scope.clause = "order"
-        members = on.expressions if isinstance(on, exp.Tuple) else [on]
-        keys = terms.unordered("keys", [binder.bind(k.unnest(), rel.scope) for k in members])
-        source = Derived(
-            "distinct on", rel.group, rel.scope.correlation, args=(keys, *order), columns=nodes
-        )
-        order = []
-    else:
-        columns = list(dict.fromkeys(nodes))
-        keys = terms.unordered("keys", columns)
-        source = Derived("agg", rel.group, rel.scope.correlation, keys=(keys,), columns=columns)
-    known = {node: terms.make("ref", source, source.export(node)) for node in nodes}
+    columns = list(dict.fromkeys(o.node for o in rel.outputs))
+    keys = terms.unordered("keys", columns)
+    source = Derived("agg", rel.group, rel.scope.correlation, keys=(keys,), columns=columns)
+    known = {node: terms.make("ref", source, i) for i, node in enumerate(columns)}
     inner = set(rel.group.sources)
 
     def rule(node: Node) -> Node | None:
@@ -348,11 +322,8 @@ def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
 def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
     if e is None:
         return None
-    if e.args.get("limit_options") or e.args.get("expressions"):
-        raise Unsupported("LIMIT with options")
-    value = e.args.get("count") if isinstance(e, exp.Fetch) else e.expression
-    if value is None:
-        raise Unsupported("LIMIT without a number")
+    only(e, {"expression"}, "LIMIT")
+    value = e.expression
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     return binder.bind(value, Scope(None, NO_CTES))

@@ -1,4 +1,4 @@
-"""Expanding ``*``, ``t.*``, a struct's ``s.*``, and their EXCEPT, REPLACE and RENAME."""
+"""Expanding ``*``, ``t.*``, a struct's ``s.*``, and their EXCEPT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Output
-from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
 from vde_dagster.semantics.binding.names import (
     Ambiguous,
     NamedSource,
@@ -19,7 +19,6 @@ from vde_dagster.semantics.binding.names import (
     resolve,
     struct_fields,
 )
-from vde_dagster.semantics.types import infer
 
 
 def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
@@ -55,7 +54,12 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
     if rest:
         scope.rest += rest
         binder.partial = binder.partial or str(unknown(rest[0]))
-    return _changed(binder, star, outputs, scope, partial=bool(rest))
+    only(star, {"except_"}, "*")
+    left_out = star.args.get("except_") or []
+    if any(isinstance(name, exp.Column) and name.table for name in left_out):
+        raise Unsupported("* EXCEPT of a qualified name")
+    dropped = {name.name.lower() for name in left_out}
+    return [o for o in outputs if o.name not in dropped]
 
 
 def _parts(item: exp.Expr) -> tuple[list[str], Any]:
@@ -114,37 +118,3 @@ def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> 
         Output(n, entry.get(n, binder.terms), entry.types[n], entry.written.get(n))
         for n in entry.names
     ]
-
-
-def _changed(
-    binder: Binder, star: Any, outputs: list[Output], scope: Scope, *, partial: bool
-) -> list[Output]:
-    if star.args.get("ilike"):
-        raise Unsupported("* ILIKE")
-    dropped: set[str] = set()
-    for name in star.args.get("except_") or []:
-        if isinstance(name, exp.Column) and name.table:
-            raise Unsupported("* EXCEPT of a qualified name")
-        dropped.add(name.name.lower())
-    if dropped:
-        outputs = [o for o in outputs if o.name not in dropped]
-    for alias in star.args.get("replace") or []:
-        node = binder.bind(alias.this, scope)
-        kind = infer(alias.this)
-        name = alias.alias.lower()
-        if partial and all(o.name != name for o in outputs):
-            outputs.append(Output(name, node, kind, alias.alias))
-        for i, output in enumerate(outputs):
-            if output.name == alias.alias.lower():
-                outputs[i] = Output(output.name, node, kind, output.written)
-    renamed = {a.this.name.lower(): a.alias for a in star.args.get("rename") or []}
-    if renamed and partial:
-        raise Unsupported("* RENAME of columns that are not known")
-    if renamed:
-        outputs = [
-            Output(renamed[o.name].lower(), o.node, o.type, renamed[o.name])
-            if o.name in renamed
-            else o
-            for o in outputs
-        ]
-    return outputs

@@ -192,7 +192,7 @@ def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
 def _keeps_values(source: Derived) -> bool:
     if source.op == "agg":
         return len(source.keys) == 1 and bool(source.keys[0].parts)
-    return source.op in ("limit", "distinct on")
+    return source.op == "limit"
 
 
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
