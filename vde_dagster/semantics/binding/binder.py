@@ -57,8 +57,6 @@ class Binder:
         self.partial: str | None = None
         """Why columns may exist that nobody knows of, once a star of such was read."""
         self.noted: list[Noted] = []
-        self.to_check: list[exp.Expr] = []
-        """What `checks.expressions` looks at when all types are known."""
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
 

@@ -23,10 +23,8 @@ from vde_dagster.sql.spark_tokens import WITH_UNIT
 _NAMING = frozenset({"struct", "arrays_zip"})
 """Functions that make names of fields from the names of their arguments."""
 _COUNT = "count"
-_TOTALS = ("sum", "avg")
 _LITERAL = " literal"
 _TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
-_CHECKED = frozenset({"coalesce", "if", "mod", "nvl", "pmod"})
 _INSTANTS = ("timestamp", "timestamp_ltz", "timestamp_ntz")
 _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 
@@ -77,8 +75,6 @@ def note_arguments(binder: Binder, e: exp.Expr) -> None:
 
 
 def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
-    if name in _CHECKED:
-        binder.to_check.append(e)
     if name in spark_functions.CASTS and len(arguments) == 1:
         target = data_type(spark_functions.CASTS[name])
         assert target is not None
@@ -156,8 +152,6 @@ def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ord
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     """An aggregate function with its arguments; COUNT(*) and COUNT of a literal count rows."""
     name = called(e)
-    if name in _TOTALS:
-        binder.to_check.append(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
         if isinstance(this, exp.Star):

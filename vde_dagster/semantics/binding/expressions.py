@@ -14,7 +14,6 @@ from vde_dagster.semantics.algebra.nodes import Node, integer
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported
 from vde_dagster.semantics.binding.calls import (
     BINARY,
-    COMPARISONS,
     DIVISIONS,
     bind_call,
     bind_window,
@@ -26,12 +25,6 @@ from vde_dagster.semantics.binding.calls import (
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
 from vde_dagster.sql.reading import name_of_call
-
-
-def _literal(binder: Binder, e: exp.Literal, scope: Scope) -> Node:
-    if "@" in e.this or "{" in e.this:
-        binder.to_check.append(e)
-    return binder.terms.literal(e.this)
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
@@ -53,8 +46,6 @@ def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
 
 def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     kind = e.__class__
-    if kind in COMPARISONS or kind in DIVISIONS:
-        binder.to_check.append(e)
     if kind not in BINARY:
         return binder.generic(e, scope)
     left = binder.bind(e.args["this"], scope)
@@ -63,7 +54,6 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
-    binder.to_check.append(e)
     if e.args.get("symmetric"):
         return binder.generic(e, scope)
     terms, this = binder.terms, binder.bind(e.this, scope)
@@ -73,7 +63,6 @@ def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
 
 
 def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
-    binder.to_check.append(e)
     operand = binder.bind(e.this, scope) if e.this is not None else None
     parts: list[Node] = []
     for branch in e.args["ifs"]:
@@ -119,7 +108,6 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     """IN of a query, or of values."""
-    binder.to_check.append(e)
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
         return binder.give_up("IN over an array", *binder.parts_of(e, scope))
     this = binder.bind(e.this, scope)
@@ -230,7 +218,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Column: bind_column,
     exp.Identifier: _bind_name,
     exp.Dot: _bind_dot,
-    exp.Literal: _literal,
+    exp.Literal: lambda b, e, scope: b.terms.literal(e.this),
     exp.Bracket: _bind_bracket,
     # `>>>`, for which `spark_tokens` has SQLGlot read an operator that Spark has not.
     exp.Coalesce: lambda b, e, scope: call(

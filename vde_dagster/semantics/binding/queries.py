@@ -82,7 +82,6 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     where = e.args.get("where")
     if where is not None:
         scope.clause = "where"
-        binder.to_check.append(where)
         group.conditions += conditions(binder, where.this, scope)
     scope.clause = "select"
     made: list[Generator] = []
@@ -142,7 +141,6 @@ def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list
     if clause_e is None:
         return []
     scope.clause = clause
-    binder.to_check.append(clause_e)
     return conditions(binder, clause_e.this, scope)
 
 

@@ -49,8 +49,6 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
     sources = _item(binder, from_.this, scope)
     scope.entries, scope.merged = sources.entries, sources.merged
     for join in e.args.get("joins") or []:
-        if join.kind == "CROSS":
-            binder.to_check.append(join)
         _join(binder, join, sources, scope)
     for lateral in e.args.get("laterals") or []:
         _lateral_view(binder, lateral, sources, scope)

@@ -32,9 +32,10 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
             found.update(dict.fromkeys(ungrouped(binder, noted)))
         else:
             found[finding_of(noted, binder)] = None
-    found.update(dict.fromkeys(refused_forms(tree)))
+    parts = list(tree.walk())
+    found.update(dict.fromkeys(refused_forms(parts)))
     found.update(dict.fromkeys(output_findings(tree, outputs)))
-    found.update(dict.fromkeys(expression_findings(binder.to_check)))
+    found.update(dict.fromkeys(expression_findings(parts)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 

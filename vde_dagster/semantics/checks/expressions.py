@@ -32,15 +32,17 @@ _NUMBER_AND_TEXT = {"a number", "text"}
 _ZERO = re.compile(r"0*\.?0*(?:[eE]\d+)?(?:[LSYDF]|BD)?", re.IGNORECASE).fullmatch
 _NO_TOTAL = frozenset({"a date", "a boolean", "an array", "a map", "a struct"})
 _FIRST_OF = frozenset({"coalesce", "nvl"})
+_TOTALS = ("sum", "avg")
 _NO_CONDITION = _NO_TOTAL - {"a boolean"} | {"a number", "text", "a time"}
 _VARIABLE = re.compile(r"[\"']@(?:\{(\w+)\}|(\w+))[\"']")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
-def expression_findings(expressions: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Look at expressions whose columns have their types."""
-    for e in expressions:
-        found = _CHECKS[e.__class__](e)
+def expression_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
+    """Look at the parts of a query whose columns have their types."""
+    for e in parts:
+        check = _CHECKS.get(e.__class__)
+        found = check(e) if check is not None else None
         if found is not None:
             yield found
 
@@ -148,7 +150,7 @@ def _call(e: exp.Anonymous) -> Finding | None:
         return _mixed(e, "the branches of IF", e.expressions[1:])
     if name in _FIRST_OF:
         return _mixed(e, f"the values of {name.upper()}", e.expressions)
-    return _total(e)
+    return _total(e) if name in _TOTALS else None
 
 
 def _division(e: exp.Expr, by: exp.Expr) -> Finding | None:
@@ -178,7 +180,8 @@ def _condition(e: exp.Expr) -> Finding | None:
 def _crossed(e: exp.Join) -> Finding | None:
     """A table behind a comma that no condition joins with the others."""
     table, select = e.this, e.parent
-    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+    named = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+    if e.kind != "CROSS" or not named:
         return None
     ctes = {cte.alias.lower() for cte in e.root().find_all(exp.CTE)}
     if not table.args.get("db") and table.name.lower() in ctes:

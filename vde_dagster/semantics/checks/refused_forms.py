@@ -6,7 +6,7 @@ https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import isinf
 
 from sqlglot import exp
@@ -28,9 +28,9 @@ _MOST_OF_TIME = 6
 _LARGEST_FLOAT = 3.4028235677973366e38
 
 
-def refused_forms(tree: exp.Expr) -> Iterator[Finding]:
+def refused_forms(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
     """Look at every part of a query that has such a form."""
-    for e in tree.walk():
+    for e in parts:
         for where, message, hint in _FORMS[e.__class__](e) if e.__class__ in _FORMS else ():
             yield finding(_RULE, where, message, hint)
 
