@@ -459,5 +459,25 @@ def test_flipped_bits_in_metadata_are_damage(shop: Shop, what: str) -> None:
     assert said in found.detail
 
 
+def test_who_reads_names_a_data_file_whose_rows_are_damaged_behind_a_whole_footer(
+    shop: Shop,
+) -> None:
+    file, _ = shop.files["data file"]
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4] + b"\xff" * 12 + whole[16:])
+    try:
+        with opened(shop.folder) as workspace:
+            assert [one for one in workspace.maintenance.fsck(deep=True) if one.is_damage] == []
+            with pytest.raises(DamagedFileError, match=re.escape(str(file))):
+                workspace.queries.read("prod", "marts.daily")
+            status, told = asked(
+                make_app(workspace, may_be_open=True, log=io.StringIO()), "/data/prod/marts.daily"
+            )
+    finally:
+        file.write_bytes(whole)
+    assert status == 500
+    assert str(file) in told
+
+
 def test_there_are_at_least_26_kinds_of_damage() -> None:
     assert len({kind.id for kind in KINDS}) >= 26

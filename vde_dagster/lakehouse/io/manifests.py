@@ -117,8 +117,13 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     return found
 
 
-def check_footer(files: MetadataFiles, data_file: DataFile, what: str) -> None:
+def check_data_file(
+    files: MetadataFiles, data_file: DataFile, what: str, *, whole: bool = False
+) -> None:
     """Read the footer of a data file, and compare its rows with what its manifest says.
+
+    Args:
+        whole: Whether every row is read, too.
 
     Raises:
         DamagedFileError: It is no such file, or one of other rows.
@@ -131,11 +136,17 @@ def check_footer(files: MetadataFiles, data_file: DataFile, what: str) -> None:
             if data_file.file_format == FileFormat.PARQUET:
                 from pyarrow.parquet import ParquetFile
 
-                rows = ParquetFile(stream).metadata.num_rows
+                parquet = ParquetFile(stream)
+                rows = parquet.metadata.num_rows
+                for _ in parquet.iter_batches() if whole else ():
+                    pass
             elif data_file.file_format == FileFormat.ORC:
                 from pyarrow.orc import ORCFile
 
-                rows = ORCFile(stream).nrows
+                orc = ORCFile(stream)
+                rows = orc.nrows
+                for stripe in range(orc.nstripes if whole else 0):
+                    orc.read_stripe(stripe)
             else:
                 return
     except FileNotFoundError as error:

@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from vde_dagster.errors import DamagedFileError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
-from vde_dagster.lakehouse.maintenance.fsck_files import Checked, Damage, check_files
+from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Damage, check_files
 from vde_dagster.lakehouse.maintenance.orphans import find_orphans
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
 from vde_dagster.planning.tables.table import TableRef
@@ -166,7 +166,8 @@ def find_damage(lakehouse: Lakehouse, refs: Collection[TableRef]) -> DamagedFile
     """Return the first damaged file of some tables and views, after reading of them failed."""
     if not refs:
         return None
-    damages, _ = check_files(lakehouse.files, _State.read(lakehouse).checked(refs), deep=True)
+    checked = _State.read(lakehouse).checked(refs)
+    damages, _ = check_files(lakehouse.files, checked, deep=True, read_bytes=READ_BYTES)
     return damages[0].error if damages else None
 
 

@@ -16,7 +16,7 @@ from vde_dagster.lakehouse.catalogs.catalog import VIEW, Pointer
 from vde_dagster.lakehouse.io.files import MetadataFiles, local_path, place_of, read_metadata
 from vde_dagster.lakehouse.io.locations import is_views_own
 from vde_dagster.lakehouse.io.manifests import (
-    check_footer,
+    check_data_file,
     parse_table,
     read_entries,
     read_manifests,
@@ -72,11 +72,20 @@ class _Node:
     of: Any
 
 
+READ_BYTES = 1 << 30
+"""Of so many bytes of data files the rows are read again to find which one cannot be."""
+
+
 def check_files(
-    files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False
+    files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False, read_bytes: int = 0
 ) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
-    """Look at every file of tables and views; also find pinned snapshots that are gone."""
-    return _Looking(files, deep).all(wanted)
+    """Look at every file of tables and views; also find pinned snapshots that are gone.
+
+    Args:
+        deep: Whether footers of data files are read.
+        read_bytes: Of how many bytes of data files the rows are read, too.
+    """
+    return _Looking(files, deep, read_bytes).all(wanted)
 
 
 def check_snapshot(
@@ -85,14 +94,17 @@ def check_snapshot(
     snapshot_id: int | None,
     what: str,
     *,
-    deep: bool = False,
+    read_bytes: int = 0,
 ) -> None:
     """Make sure that all files of an Iceberg snapshot are there and whole.
+
+    Args:
+        read_bytes: Of how many bytes of data files footers and rows are read.
 
     Raises:
         DamagedFileError: One of them is missing or damaged.
     """
-    looking, ref = _Looking(files, deep), TableRef("", what)
+    looking, ref = _Looking(files, read_bytes > 0, read_bytes), TableRef("", what)
     for snapshot in metadata.get("snapshots", []):
         if int(snapshot["snapshot-id"]) == snapshot_id:
             looking.below([_Node(ref, True, snapshot)])
@@ -103,8 +115,8 @@ def check_snapshot(
 class _Looking:
     """One look at all files; collects what is damaged."""
 
-    def __init__(self, files: MetadataFiles, deep: bool) -> None:
-        self.files, self.deep = files, deep
+    def __init__(self, files: MetadataFiles, deep: bool, read_bytes: int = 0) -> None:
+        self.files, self.deep, self._read_bytes = files, deep, read_bytes
         self.damages: list[Damage] = []
 
     def all(self, wanted: Sequence[Checked]) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
@@ -227,7 +239,8 @@ class _Looking:
             told = f"has {size} bytes in place of {file.file_size_in_bytes}"
             raise DamagedFileError(said, file.file_path, told)
         if self.deep:
-            check_footer(self.files, file, said)
+            self._read_bytes -= size
+            check_data_file(self.files, file, said, whole=self._read_bytes >= 0)
         return ()
 
 

@@ -22,7 +22,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.lakehouse.io.manifests import whole_avro
-from vde_dagster.lakehouse.maintenance.fsck_files import check_snapshot
+from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, check_snapshot
 from vde_dagster.plugins.serve.bind_filter import RowTest, bind_filter, not_before
 from vde_dagster.plugins.serve.errors import ServeError
 from vde_dagster.plugins.serve.row_filters import parse_filter
@@ -131,7 +131,8 @@ def read_rows(
     except Exception:
         # Says which file is missing or damaged, where one is.
         stored, snapshot = served.workspace.lakehouse.files, metadata.get("current-snapshot-id")
-        check_snapshot(stored, metadata, snapshot, str(request.model), deep=True)
+        said = str(request.model)
+        check_snapshot(stored, metadata, snapshot, said, read_bytes=READ_BYTES)
         raise
     page = found.slice(0, request.limit)
     following = None
