@@ -23,20 +23,24 @@ if TYPE_CHECKING:
 
 
 class Incremental(Kind):
-    """Filled by intervals, with a lookback and a batch size.
+    """Filled by intervals; what a kind has no field for is as here.
 
     Attributes:
+        batch_concurrency: How many batches may run at the same time, or None for one.
         disable_restatement: Whether production keeps what is filled for good: its sources may have
             it no longer.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        auto_restatement_intervals: How many of the last intervals they fill, or None for all.
     """
 
     __slots__ = ()
 
-    lookback: int
-    batch_size: int | None
-    disable_restatement: bool
-    auto_restatement_cron: str | None
+    lookback: int = 0
+    batch_size: int | None = None
+    batch_concurrency: int | None = None
+    disable_restatement: bool = False
+    auto_restatement_cron: str | None = None
+    auto_restatement_intervals: int | None = None
 
     by_intervals = True
 
@@ -49,13 +53,17 @@ class Incremental(Kind):
         return self.batch_size
 
     @property
+    def batches_at_once(self) -> int:
+        return self.batch_concurrency or 1
+
+    @property
     def restatable(self) -> bool:
         return not self.disable_restatement
 
     @property
     def auto_restatement(self) -> AutoRestatement | None:
         cron = self.auto_restatement_cron
-        return AutoRestatement(cron, None) if cron else None
+        return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
 
 
 class ChangesInPlace(Incremental):
@@ -139,8 +147,6 @@ class IncrementalByTimeRange(ChangesInPlace):
 
     Args:
         time_format: strftime format of the time column when it is text, else None.
-        auto_restatement_intervals: How many of the last intervals they fill, or None for all.
-        batch_concurrency: How many batches may run at the same time, or None for one.
     """
 
     time_column: str
@@ -184,16 +190,6 @@ class IncrementalByTimeRange(ChangesInPlace):
         return replace(self, time_format=text) if text and self.time_format is None else self
 
     @property
-    def auto_restatement(self) -> AutoRestatement | None:
-        cron = self.auto_restatement_cron
-        return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
-
-    @property
-    def batches_at_once(self) -> int:
-        """The property's value: each batch replaces rows of its own."""
-        return self.batch_concurrency or 1
-
-    @property
     def named_columns(self) -> tuple[str, ...]:
         return (self.time_column,)
 
@@ -229,6 +225,8 @@ class IncrementalByPartition(ChangesInPlace):
 class IncrementalUnmanaged(ChangesInPlace):
     """Filled interval by interval; the rows are added to those that are there.
 
+    It has no lookback: rows of earlier intervals would be added again.
+
     Args:
         insert_overwrite: Whether the partitions that a fill has rows of are replaced instead; all
             rows, where the table has no partitions.
@@ -262,16 +260,6 @@ class IncrementalUnmanaged(ChangesInPlace):
                 "before it wrote: 'batch_concurrency' has to be 1"
             )
         return cls(**given)
-
-    @property
-    def batches_at_once(self) -> int:
-        """The property's value: rows are only added."""
-        return self.batch_concurrency or 1
-
-    @property
-    def earlier_intervals(self) -> int:
-        """None: their rows would be added again."""
-        return 0
 
     @property
     def in_place(self) -> InPlace:

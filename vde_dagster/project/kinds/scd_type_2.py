@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import quote
-from vde_dagster.project.kinds.base import AddedColumn, InPlace, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, flag
+from vde_dagster.project.kinds.base import AddedColumn, InPlace, Property
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, ChangesInPlace, flag
 from vde_dagster.sql.expressions import in_spark, read_expression
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ _TYPES = {"TIMESTAMP_LTZ": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"} | {
 _NAMES = {"type": "string"}
 
 
-class ScdType2(Kind):
+class ScdType2(ChangesInPlace):
     """The common base of both kinds.
 
     Attributes:
@@ -106,8 +106,6 @@ class ScdType2(Kind):
             current one.
         time_data_type: Spark SQL type of both.
         invalidate_hard_deletes: Whether a key that the query no longer returns ends.
-        batch_size: The most intervals that one job fills; None for all that are missing, as one.
-        disable_restatement: Whether the history may not be made anew from today's sources.
         updated_at_name: The column that says since when a row is as it is, if there is one.
     """
 
@@ -118,14 +116,8 @@ class ScdType2(Kind):
     valid_to_name: str
     time_data_type: str
     invalidate_hard_deletes: bool
-    batch_size: int | None
-    disable_restatement: bool
-    forward_only: bool
-    on_destructive_change: str
-    on_additive_change: str
     updated_at_name: str | None
 
-    by_intervals = True
     in_order = True
     restates_whole = True
 
@@ -154,20 +146,10 @@ class ScdType2(Kind):
         )
 
     @property
-    def most_intervals(self) -> int | None:
-        return self.batch_size
-
-    @property
-    def restatable(self) -> bool:
-        return not self.disable_restatement
-
-    @property
     def in_place(self) -> InPlace:
         updated = (self.updated_at_name,) if self.updated_at_name else ()
         fixed = (*self.unique_key, *updated, *(column.name for column in self.added_columns))
-        return InPlace(
-            self.forward_only, self.on_destructive_change, self.on_additive_change, fixed
-        )
+        return replace(super().in_place, fixed=fixed)
 
 
 def _time_type(value: Value) -> str:
