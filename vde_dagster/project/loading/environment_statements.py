@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,10 @@ from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import sql_literal
 from vde_dagster.project.reading.model_defaults import setting_text
 from vde_dagster.project.reading.rendering import render_last_statement
+from vde_dagster.project.reading.statements import split_statements
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder
-from vde_dagster.sql.edits import Expanded
-from vde_dagster.sql.scanner import split_top_level, tokens_of
-from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:
@@ -70,25 +68,6 @@ def read_environment_statements(
         )
         source = setting_text(context.settings, text)
         expander = Expander(source, scope)
-        made += [render_last_statement(expander, one) for one in _expanded(expander)]
+        for statement in split_statements(source, scope.dialect):
+            made += [render_last_statement(expander, one) for one in statement.expand(expander)]
     return tuple(made)
-
-
-def _expanded(expander: Expander) -> Iterator[Expanded]:
-    """Yield the statements of a text: of SQL, and of blocks of Jinja."""
-    backslash = expander.scope.backslash
-    blocks = jinja_blocks(expander.source, backslash=backslash)
-    bodies = {block.start: block for block in blocks if block.kind != "comment"}
-    plain = without_blocks(expander.source, blocks)
-    astray = find_jinja(plain, backslash=backslash)
-    if astray is not None:
-        raise expander.source.error(JINJA, astray, JINJA_HINT)
-    tokens = tokens_of(plain, backslash=backslash)
-    for part in split_top_level(tokens, ";"):
-        body = bodies.get(part[0].start) if part else None
-        if body is not None:
-            from vde_dagster.project.macros.jinja import render_block
-
-            yield from render_block(expander, body.body, body.body_end)
-        elif part and not part[0].is_word("JINJA_END"):
-            yield from expander.statements(part[0].start, part[-1].end)

@@ -28,21 +28,17 @@ from vde_dagster.project.reading.statements import (
     JINJA_STATEMENT,
     Block,
     Statement,
-    split_blocks,
+    read_blocks,
 )
 from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.sql.edits import Expanded, ExpandedSource
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, tokens_of
-from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
+from vde_dagster.sql.scanner import SourceText, tokens_of
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
     """Read a file of `MODEL` blocks (and the `AUDIT` blocks among them)."""
-    backslash = context.settings.dialect in BACKSLASH_DIALECTS
-    source = with_dash_comments(SourceText(path, text), context.settings.dialect)
-    source = without_jinja_comments(source, backslash=backslash)
-    blocks = split_blocks(source, context.settings.dialect)
+    source, blocks = read_blocks(path, text, context.settings.dialect)
     if not blocks:
         raise ProjectError(
             "the file has no MODEL header",

@@ -15,17 +15,14 @@ from vde_dagster.project.model import Audit, LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.times import read_times
 from vde_dagster.project.reading.audits import AuditDefinition, expanded_query, read_audit
 from vde_dagster.project.reading.file_context import FileContext, read_name
-from vde_dagster.project.reading.statements import Block, split_blocks
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
-from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
+from vde_dagster.project.reading.statements import Block, read_blocks
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
     """Read the standalone audits of a file of `AUDIT` blocks; others belong to their callers."""
     dialect = context.settings.dialect
-    source = with_dash_comments(SourceText(path, text), dialect)
-    source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
-    read = [(block, read_audit(block, source, dialect)) for block in split_blocks(source, dialect)]
+    source, blocks = read_blocks(path, text, dialect)
+    read = [(block, read_audit(block, source, dialect)) for block in blocks]
     return LoadedFile(
         path,
         tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.properties.header import Header, parse_header
@@ -15,7 +16,15 @@ from vde_dagster.sql.scanner import (
     refuse_too_deep,
     scan,
 )
-from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
+from vde_dagster.sql.templates import (
+    JINJA,
+    JINJA_HINT,
+    find_jinja,
+    jinja_blocks,
+    with_dash_comments,
+    without_blocks,
+    without_jinja_comments,
+)
 
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
 JINJA_QUERY, JINJA_STATEMENT = "JINJA_QUERY_BEGIN", "JINJA_STATEMENT_BEGIN"
@@ -60,11 +69,31 @@ class Block:
     on_virtual_update: tuple[Statement, ...] = ()
 
 
-def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
-    """Split a file into its `MODEL` and `AUDIT` blocks.
+def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[Block]]:
+    """Split a file's text into its blocks; also return the text, with comments as Spark has them.
+
+    Args:
+        dialect: SQLGlot dialect of blocks that name none.
+    """
+    source = with_dash_comments(SourceText(path, text), dialect)
+    source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
+    return source, split_blocks(source, dialect)
+
+
+def split_statements(source: SourceText, dialect: str) -> tuple[Statement, ...]:
+    """Split a text without headers."""
+    (block,) = split_blocks(source, dialect, Header("", {}, source, 0))
+    return block.statements
+
+
+def split_blocks(
+    source: SourceText, default_dialect: str, header: Header | None = None
+) -> list[Block]:
+    """Split a text into its `MODEL` and `AUDIT` blocks.
 
     Args:
         default_dialect: SQLGlot dialect of blocks that name none; decides how strings end.
+        header: The header of what stands before the first one, where anything may.
     """
     # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS
@@ -76,7 +105,7 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
         raise source.error(JINJA, jinja, JINJA_HINT)
     refuse_too_deep(source, backslash=backslash)
     dialect = own_dialect = default_dialect
-    begun: list[tuple[Header, list[Statement]]] = []
+    begun: list[tuple[Header, list[Statement]]] = [(header, [])] if header is not None else []
     position = 0
     while True:
         begin = position
@@ -159,8 +188,6 @@ def _block(source: SourceText, header: Header, statements: list[Statement]) -> B
 
 def is_audit_file(text: str) -> bool:
     """Say whether the first header of a file is `AUDIT` (a cheap look, for sorting files)."""
-    from pathlib import Path
-
     for token in scan(SourceText(Path("file"), text)):
         if token.kind != "comment":
             return token.is_word("AUDIT")

@@ -23,8 +23,6 @@ from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
-from vde_dagster.sql.templates import with_dash_comments, without_jinja_comments
 
 if TYPE_CHECKING:
     from vde_dagster.project.kinds.incremental import FoundCode
@@ -306,16 +304,14 @@ class OwnFiles:
 
     def _audits(self, mistakes: list[ProjectError]) -> dict[str, AuditDefinition]:
         from vde_dagster.project.reading.audits import read_audit
-        from vde_dagster.project.reading.statements import split_blocks
+        from vde_dagster.project.reading.statements import read_blocks
 
         dialect = self._folder.settings.dialect
         audits: dict[str, AuditDefinition] = {}
         for path in self._audit_files:
             try:
-                source = SourceText(Path(path), self._folder.text(path))
-                source = with_dash_comments(source, dialect)
-                source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
-                for block in split_blocks(source, dialect):
+                source, blocks = read_blocks(Path(path), self._folder.text(path), dialect)
+                for block in blocks:
                     audit = read_audit(block, source, dialect)
                     if not audit.standalone:
                         audits[audit.name] = audit
