@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.project.kinds.base import (
@@ -293,28 +293,14 @@ def _plain(item: Value) -> Any:
     return item.text()
 
 
-class FoundCode(NamedTuple):
-    """A function that writes tables, as its file has it.
-
-    Args:
-        entrypoint: `path.py:function` inside `code`.
-        code: Text of its module and of those of the project that it imports, by path.
-        outside: Hashes of what else the code may read, see `base.outside`.
-    """
-
-    entrypoint: str
-    code: tuple[tuple[str, str], ...]
-    outside: tuple[tuple[str, str], ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Custom(Incremental):
-    """Filled interval by interval; a function of the project writes the rows, see `FoundCode`.
+    """Filled interval by interval; a function of the project writes the rows.
 
     Args:
         materialization: The function's name.
         materialization_properties: The model's arguments for it.
-        entrypoint: Empty until the files are read.
+        entrypoint: Like the next two as in `PythonSource`; empty until the files are read.
     """
 
     materialization: str

@@ -17,7 +17,6 @@ from vde_dagster.base.outside import read_outside
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.project.kinds import KINDS, Kind
-from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model, PythonSource
@@ -268,26 +267,6 @@ def _asked_variables(
                     return dict(sorted(known.items()))
                 names.add(first.value.lower())
     return {name: value for name, value in sorted(known.items()) if name in names}
-
-
-def read_materializations(
-    root: Path, path: str, text: str, hash_of: Callable[[str], str]
-) -> dict[str, FoundCode]:
-    """Execute a file; return the functions that it decorates, by name in lower case.
-
-    Args:
-        hash_of: Hashes a file by its path relative to the root.
-    """
-    _, collector, files = run_file(root, path, text)
-    outside = tuple(sorted(read_outside(root, files, hash_of).hashes.items()))
-    code = tuple(sorted(files.items()))
-    own = path.removesuffix(".py").replace("/", ".")
-    return {
-        name: FoundCode(f"{path}:{function.__name__}", code, outside)
-        for name, function in collector.materializations.items()
-        # Others are imported from their files; a file may have set its own name to None.
-        if (function.__module__ or f".{own}").endswith(f".{own}")
-    }
 
 
 _TABLE_METHODS = ("table", "resolve_table")

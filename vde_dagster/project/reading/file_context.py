@@ -12,11 +12,10 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.kinds import Custom, Seed
-from vde_dagster.project.kinds.incremental import FoundCode
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.macros.variables import AUDITING, EVALUATING, STAGE, bare, sql_literal
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.model_properties import ModelProperties
 from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
@@ -52,7 +51,7 @@ class FileContext:
     audits: Mapping[str, AuditDefinition]
     parsed: ParsedQueries = field(default_factory=ParsedQueries)
     signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
-    materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
+    materializations: Mapping[str, tuple[PythonSource, ...]] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     known_columns: KnownColumns = field(default_factory=KnownColumns)
@@ -118,7 +117,7 @@ def read_name(
 
 
 def completed(
-    model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[FoundCode, ...]]
+    model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[PythonSource, ...]]
 ) -> Model:
     """Return a model with what its kind's files add: a seed's CSV, the code of a CUSTOM model.
 
@@ -133,7 +132,7 @@ def completed(
     return _with_its_code(model, code) if isinstance(model.kind, Custom) else model
 
 
-def _with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
+def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) -> Model:
     assert isinstance(model.kind, Custom)
     wanted = model.kind.materialization
     found = known.get(wanted.lower(), ())
@@ -152,8 +151,8 @@ def _with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> 
             location=_place(model, wanted),
             unknown=Unknown("materialization", wanted),
         )
-    entrypoint, code, outside = found[0]
-    kind = replace(model.kind, entrypoint=entrypoint, code=code, outside=outside)
+    code, outside = (tuple(sorted(one.items())) for one in (found[0].files, found[0].outside))
+    kind = replace(model.kind, entrypoint=found[0].entrypoint, code=code, outside=outside)
     return replace(model, kind=kind)
 
 

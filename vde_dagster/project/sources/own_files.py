@@ -19,13 +19,12 @@ from vde_dagster.base.names import split_identifier
 from vde_dagster.base.plugins import plugin_files
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import FoundFiles, find_files
-from vde_dagster.project.model import LoadedFile
+from vde_dagster.project.model import LoadedFile, PythonSource
 from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
-    from vde_dagster.project.kinds.incremental import FoundCode
     from vde_dagster.project.macros.registry import Collector
     from vde_dagster.project.properties.header import Value
     from vde_dagster.project.reading.audits import AuditDefinition, SignalDefinition
@@ -275,7 +274,6 @@ class OwnFiles:
         return {path: text for path, text in texts.items() if path not in broken}
 
     def _signals(self, mistakes: list[ProjectError]) -> dict[str, SignalDefinition]:
-        from vde_dagster.project.model import PythonSource
         from vde_dagster.project.reading.audits import SignalDefinition
 
         return {
@@ -284,22 +282,21 @@ class OwnFiles:
             for name, function in collector.signals.items()
         }
 
-    def _materializations(self, mistakes: list[ProjectError]) -> dict[str, tuple[FoundCode, ...]]:
-        from vde_dagster.project.python.models import read_materializations
+    def _materializations(
+        self, mistakes: list[ProjectError]
+    ) -> dict[str, tuple[PythonSource, ...]]:
+        from vde_dagster.base.outside import read_outside
 
         folder = self._folder
-        found: dict[str, tuple[FoundCode, ...]] = {}
-        for path in self._found.materializations:
-            try:
-                with folder.in_time(path):
-                    code = read_materializations(
-                        folder.root, path, folder.text(path), folder.hasher.hash
-                    )
-            except ProjectError as error:
-                mistakes.append(error)
-                continue
-            for name, one in code.items():
-                found[name] = (*found.get(name, ()), one)
+        found: dict[str, tuple[PythonSource, ...]] = {}
+        for path, collector, files in self._executed(self._found.materializations, mistakes):
+            outside = read_outside(folder.root, files, folder.hasher.hash).hashes
+            own = "." + path.removesuffix(".py").replace("/", ".")
+            for name, function in collector.materializations.items():
+                # Others are imported from their files; a file may have set its own name to None.
+                if (function.__module__ or own).endswith(own):
+                    code = PythonSource(f"{path}:{function.__name__}", files, outside)
+                    found[name] = (*found.get(name, ()), code)
         return found
 
     def _audits(self, mistakes: list[ProjectError]) -> dict[str, AuditDefinition]:
