@@ -21,7 +21,7 @@ from vde_dagster.plugins.sqlmesh.config import (
     GatewayConfig,
     ModelDefaultsConfig,
     Shape,
-    does,
+    unused,
 )
 from vde_dagster.plugins.sqlmesh.formats import WrittenConfig, merged, read_config
 from vde_dagster.project.configuration.config_files import MergedConfig
@@ -119,10 +119,9 @@ class _Meaning:
         self.mistakes.append(self.written.error(keys, message, hint))
 
     def _note_unused(self, part: type[Shape], values: Mapping[str, Any], prefix: str) -> None:
-        meanings = does(part)
         for key in values:
             dotted = f"{prefix}.{key}" if prefix else str(key)
-            if key in meanings and not meanings[key].used and dotted not in self.unused:
+            if key in unused(part) and dotted not in self.unused:
                 self.unused.append(dotted)
 
     def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -262,10 +261,9 @@ class _Meaning:
         if given is None:
             return
         self._note_unused(ModelDefaultsConfig, given, ".".join(map(str, keys)))
-        meanings = does(ModelDefaultsConfig)
         for key, value in given.items():
             place = (*keys, key)
-            if value is None or not meanings[key].used:
+            if value is None or key in unused(ModelDefaultsConfig):
                 continue
             if key == "dialect":
                 # What follows the comma is how SQLMesh compares names.
@@ -308,17 +306,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return _plain(value.model_dump(exclude_unset=True))
     raise TypeError(type(value).__name__)
-
-
-def keys_and_meanings() -> Iterator[tuple[str, str, bool]]:
-    """Yield the dotted name of every key, what it does, and whether it does anything."""
-    for key, meaning in does(Config).items():
-        if key not in PARTS:
-            yield key, meaning.what, meaning.used
-    parts: dict[str, type[Shape]] = {"gateways.*": GatewayConfig, **PARTS}
-    for name, part in parts.items():
-        for key, meaning in does(part).items():
-            yield f"{name}.{key}", meaning.what, meaning.used
 
 
 _KEYS = {
