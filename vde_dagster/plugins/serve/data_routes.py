@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -309,63 +310,35 @@ def written(page: Page, form: Format, version: Environment, model: str) -> bytes
     return to_json(answer, inf_nan_mode="strings")
 
 
+_OWN_FORM = re.compile("date|timestamp|binary")
+
+
 def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
     """Return rows as JSON has them: bytes in base64, days and instants of any year as texts."""
-    changed = [_plain_type(field.type) for field in rows.schema]
-    fields = zip(rows.schema, changed, strict=True)
-    held = rows.cast(pa.schema([field.with_type(type_) for field, type_ in fields]))
-    found: list[dict[str, Any]] = held.to_pylist()
-    for field, type_ in zip(rows.schema, changed, strict=True):
-        if _differs(field.type, type_):
-            for row in found:
-                row[field.name] = _plain_value(row[field.name], field.type)
-    return found
+    columns = [
+        list(map(_json_value, column)) if _OWN_FORM.search(str(column.type)) else column.to_pylist()
+        for column in rows.columns
+    ]
+    names = rows.column_names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _differs(own: pa.DataType, plain: pa.DataType) -> bool:
-    return bool(own != plain) or "binary" in str(own)
-
-
-def _plain_type(type_: pa.DataType) -> pa.DataType:
-    """Return a type that Python has all values of, in place of days and instants."""
-    kinds = pa.types
-    if kinds.is_date32(type_):
-        return pa.int32()
-    if kinds.is_timestamp(type_):
-        return pa.int64()
-    if kinds.is_struct(type_):
-        return pa.struct([field.with_type(_plain_type(field.type)) for field in type_.fields])
-    if kinds.is_map(type_):
-        return pa.map_(
-            type_.key_field.with_type(_plain_type(type_.key_type)),
-            type_.item_field.with_type(_plain_type(type_.item_type)),
-        )
-    if kinds.is_list(type_) or kinds.is_large_list(type_):
-        made = pa.list_ if kinds.is_list(type_) else pa.large_list
-        return made(type_.value_field.with_type(_plain_type(type_.value_type)))
-    return type_
-
-
-def _plain_value(value: Any, type_: pa.DataType) -> Any:
-    kinds = pa.types
-    if value is None:
+def _json_value(value: pa.Scalar) -> Any:
+    if not value.is_valid:
         return None
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if kinds.is_date32(type_):
-        return _day(value)
-    if kinds.is_timestamp(type_):
-        return _instant(value, type_)
-    if kinds.is_struct(type_):
-        return {field.name: _plain_value(value[field.name], field.type) for field in type_.fields}
-    if kinds.is_map(type_):
-        return [
-            (_plain_value(key, type_.key_type), _plain_value(one, type_.item_type))
-            for key, one in value
-        ]
-    if kinds.is_list(type_) or kinds.is_large_list(type_):
-        return [_plain_value(one, type_.value_type) for one in value]
-    return value
+    # Python has no days and instants beyond the years 1 to 9999.
+    if isinstance(value, pa.Date32Scalar):
+        return _day(value.value)
+    if isinstance(value, pa.TimestampScalar):
+        return _instant(value.value, value.type)
+    if isinstance(value, pa.StructScalar):
+        return {name: _json_value(value[name]) for name in value}
+    if isinstance(value, pa.MapScalar):
+        return [(_json_value(entry[0]), _json_value(entry[1])) for entry in value.values]
+    if isinstance(value, pa.ListScalar):
+        return list(map(_json_value, value.values))
+    found = value.as_py()
+    return base64.b64encode(found).decode() if isinstance(found, bytes) else found
 
 
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400

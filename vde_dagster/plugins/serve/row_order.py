@@ -12,7 +12,6 @@ import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -134,7 +133,7 @@ class Cursor:
 
     Args:
         request: What tells the request from others.
-        keys: The last row's keys, as JSON data.
+        keys: The last row's keys, as texts.
         given: How many rows with these keys were given already; of all rows where there are no
             keys.
     """
@@ -186,18 +185,10 @@ def is_sortable(type_: pa.DataType) -> bool:
     )
 
 
-def to_key(value: pa.Scalar) -> Any:
-    """Return a value as JSON data; none is lost of it."""
-    if not value.is_valid:
-        return None
-    if pa.types.is_timestamp(value.type):
-        return value.cast(pa.int64()).as_py()
-    if pa.types.is_date32(value.type):
-        return value.cast(pa.int32()).as_py()
-    found = value.as_py()
-    if isinstance(found, float):
-        return repr(found)
-    return str(found) if isinstance(found, Decimal) else found
+def to_key(value: pa.Scalar) -> str | None:
+    """Return a value as text; none is lost of it."""
+    found: str | None = value.cast(_held(value.type)).cast(pa.string()).as_py()
+    return found
 
 
 def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scalar]:
@@ -207,22 +198,18 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
         UsageError: They are none of these types.
     """
     try:
-        return [_value(key, type_) for key, type_ in zip(keys, types, strict=True)]
-    except (ValueError, TypeError, ArithmeticError, OverflowError) as error:
+        return [
+            pa.scalar(None if key is None else str(key), pa.string()).cast(_held(type_)).cast(type_)
+            for key, type_ in zip(keys, types, strict=True)
+        ]
+    except (ValueError, ArithmeticError) as error:
         raise UsageError(
             "the cursor belongs to another request", hint="begin again without a cursor"
         ) from error
 
 
-def _value(key: Any, type_: pa.DataType) -> pa.Scalar:
-    if key is None:
-        return pa.scalar(None, type_)
+def _held(type_: pa.DataType) -> pa.DataType:
+    """Return a type whose values have exact texts in any year."""
     if pa.types.is_timestamp(type_):
-        return pa.scalar(int(key), pa.int64()).cast(type_)
-    if pa.types.is_floating(type_):
-        return pa.scalar(float(key), type_)
-    if pa.types.is_decimal(type_):
-        return pa.scalar(Decimal(key), type_)
-    if pa.types.is_date32(type_):
-        return pa.scalar(int(key), pa.int32()).cast(type_)
-    return pa.scalar(key, type_)
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(type_) else type_
