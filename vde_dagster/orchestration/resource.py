@@ -82,10 +82,7 @@ def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDe
     def vde(context: dg.InitResourceContext) -> Iterator[WorkspaceResource]:
         joined = {"spark": getattr(context.resources, spark)} if spark else {}
         opened = WorkspaceResource(project_root=str(root), **joined)
-        opened.setup_for_execution(context)
-        try:
+        with opened.yield_for_execution(context):
             yield opened
-        finally:
-            opened.teardown_after_execution(context)
 
     return vde

@@ -15,8 +15,8 @@ from rich.console import Console
 from vde_dagster.cli.report_view import show_report, show_summary
 from vde_dagster.execution.environments.compare import DataChange
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
-from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import Report

@@ -10,8 +10,8 @@ import pytest
 
 from vde_dagster.execution.apply.batches import estimate_restatement
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
-from vde_dagster.orchestration.pages.markdown import report_markdown, short_markdown
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.cli.conftest import Vde

@@ -10,8 +10,8 @@ import pytest
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.markdown import report_markdown
 from vde_dagster.orchestration.names import BREAKING_CHECK, SHORT
-from vde_dagster.orchestration.pages.markdown import report_markdown
 from vde_dagster.orchestration.pages.plan_page import asset_readers, breaking_check
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import publish_shop

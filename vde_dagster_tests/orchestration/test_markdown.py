@@ -11,8 +11,8 @@ from rich.console import Console
 
 from vde_dagster.cli.report_view import show_report
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.markdown import MAX_ROWS, report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
-from vde_dagster.orchestration.pages.markdown import MAX_ROWS, report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.reports.document import span
 from vde_dagster.reports.plan import plan_report, summary

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.tags import BACKFILL_ID_TAG, USER_TAG
 
 from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
-from vde_dagster.orchestration.events.applying import USER_TAG, Work, as_failure, person_of
+from vde_dagster.orchestration.events.applying import Work, as_failure, person_of
 from vde_dagster.orchestration.events.plans import (
     forget_past,
     page_events,
@@ -18,6 +19,7 @@ from vde_dagster.orchestration.events.plans import (
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.location_refresh import refresh_after
+from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
@@ -25,7 +27,6 @@ from vde_dagster.orchestration.names import (
     QUERIES_CHECK,
     TESTS_CHECK,
 )
-from vde_dagster.orchestration.pages.markdown import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
     checks_by_spark,
     readers_of,
@@ -206,9 +207,6 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
     )
 
 
-_BACKFILL_TAG = "dagster/backfill"
-
-
 def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
     """Say whether a step's run is a decision about the plan of its partition.
 
@@ -224,7 +222,7 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
                 allow_retries=False,
             )
         return True
-    backfill_id = context.run.tags.get(_BACKFILL_TAG)
+    backfill_id = context.run.tags.get(BACKFILL_ID_TAG)
     beside = context.job_def.asset_layer.selected_asset_keys - {context.asset_key}
     if not beside and len(chosen) == 1 and backfill_id is None:
         return True

@@ -89,9 +89,8 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     if spec.partitions_def is None:
         return spec
     model = catalog.live.models[name].snapshot.model
-    checks = {found.name: found for found in audit_checks(catalog, model, spec.key)}
-    tests = catalog.live.tests.get(name, ())
-    checks.update((found.name, found) for found in unit_test_checks(model, tests, spec.key))
+    tests = unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key)
+    checks = {one.name: one for one in (*audit_checks(catalog, model, spec.key), *tests)}
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
@@ -248,8 +247,7 @@ def checks_alone(
     Unit tests are those of any model, audits those of what has no table of its own to fill.
     """
     model = catalog.live.models[name].snapshot.model
-    tests = catalog.live.tests.get(name, ())
-    specs = list(unit_test_checks(model, tests, spec.key)) if tests else []
+    specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))
     if model.kind.is_audited and not model.kind.is_shown:
         specs += audit_checks(catalog, model, spec.key)
     if not specs:
@@ -294,7 +292,7 @@ def _audits(
 def _unit_tests(
     told: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    from vde_dagster.execution.unit_testing.run_test import check_test, run_test
+    from vde_dagster.execution.unit_testing.run_test import run_test
 
     if not any(check.startswith("test_") for check in chosen):
         return  # an audit of what is published asks no file
@@ -304,7 +302,6 @@ def _unit_tests(
     known = unit_test_names(snapshots[name].model, tests) if tests else {}
     for test in tests:
         if known[test.name, test.location.path.as_posix()] in chosen:
-            check_test(test, snapshots)
             test = with_variables(test, workspace.root, workspace.project.models)
             result = run_test(test, snapshots, workspace.engine())
             ended = ToldTest.of(snapshots[name], result)

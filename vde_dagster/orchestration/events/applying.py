@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dagster as dg
-from dagster._core.storage.tags import SENSOR_NAME_TAG
+from dagster._core.storage.tags import SENSOR_NAME_TAG, USER_TAG
 
 from vde_dagster.errors import (
     AuditFailedError,
@@ -56,16 +56,14 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
+from vde_dagster.orchestration.markdown import markdown_table
 from vde_dagster.orchestration.names import known_facts
-from vde_dagster.orchestration.pages.markdown import markdown_table
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, spans
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
-USER_TAG = "user"
-"""Where a Dagster that knows people, or a proxy before it, says who launched a run."""
 RECORDED = (IntervalFilled, Published)
 """Behind which the outbox may hold something new."""
 

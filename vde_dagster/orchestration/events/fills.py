@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
+from dagster._core.definitions.partitions.utils import get_tags_from_multi_partition_key
 
 from vde_dagster.orchestration.events.provenance import (
-    DATA_VERSION,
     ProjectionContext,
     data_version,
     provenance_tags,
@@ -139,11 +140,10 @@ def filled_event(
         f"dagster/{of}row_count": filled.rows,
         "vde/bytes": filled.bytes,
     }
-    version, dimensions = data_version(served.key, commit), {}
+    version, dimensions = data_version(served.key, commit), dict[str, str]()
     if isinstance(filled.partition, dg.MultiPartitionKey):
         # By these Dagster finds the dimensions of a partition.
-        keys = filled.partition.keys_by_dimension
-        dimensions = {f"dagster/partition/{name}": value for name, value in keys.items()}
+        dimensions |= get_tags_from_multi_partition_key(filled.partition)
     return dg.AssetMaterialization(
         asset_key=context.catalog.key(served.snapshot.name),
         partition=filled.partition,
@@ -252,14 +252,14 @@ def untold_fills(
         order = {str(row.iceberg_snapshot_id): age for age, row in reversed([*enumerate(log)])}
     for event in events:
         own, shown = event.tags or {}, known.get(str(event.partition), [])
-        same = [one for one in shown if one.get(DATA_VERSION) == own[DATA_VERSION]]
+        same = [one for one in shown if one.get(DATA_VERSION_TAG) == own[DATA_VERSION_TAG]]
         if fill.facts.skipped is not None:  # it has the data version of what it leaves as it is
             same = [one for one in same if one.get(PLAN_TAG) == fill.plan_id]
         if same:
             continue
-        latest = next((one[DATA_VERSION] for one in shown if DATA_VERSION in one), "")
+        latest = next((one[DATA_VERSION_TAG] for one in shown if DATA_VERSION_TAG in one), "")
         age, of_latest = (
-            order.get(version.rpartition("@")[2]) for version in (own[DATA_VERSION], latest)
+            order.get(version.rpartition("@")[2]) for version in (own[DATA_VERSION_TAG], latest)
         )
         if age is None or of_latest is None or of_latest >= age:
             yield event

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import dagster as dg
+from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, VdeError
@@ -17,6 +18,7 @@ from vde_dagster.orchestration.events.records import (
     Projected,
     Reporter,
 )
+from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     EVALUATION,
@@ -25,7 +27,6 @@ from vde_dagster.orchestration.names import (
     Names,
     known_facts,
 )
-from vde_dagster.orchestration.pages.markdown import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
     estimator,
@@ -156,9 +157,6 @@ def rejected_events(
         )
 
 
-_PARTITION_TAG = "dagster/partition"
-
-
 def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
     """Take the partitions away of what is past: environments, and plans on which no run works.
 
@@ -215,6 +213,6 @@ def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:
         key
         for key in plan_ids
         if not instance.get_runs_count(
-            dg.RunsFilter(tags={_PARTITION_TAG: key}, statuses=UNFINISHED)
+            dg.RunsFilter(tags={PARTITION_NAME_TAG: key}, statuses=UNFINISHED)
         )
     ]

@@ -13,6 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    INPUT_DATA_VERSION_TAG_PREFIX,
+    NULL_EVENT_POINTER,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
@@ -21,16 +31,6 @@ from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.state import StateStore
-
-CODE_VERSION = "dagster/code_version"
-DATA_VERSION = "dagster/data_version"
-USER_PROVIDED = "dagster/data_version_is_user_provided"
-INPUT_DATA_VERSION = "dagster/input_data_version"
-INPUT_POINTER = "dagster/input_event_pointer"
-
-UNTRACKED = "INITIAL"
-"""The data version that Dagster gives to an external table of which it has no event."""
-NO_POINTER = "NULL"
 
 Log = logging.Logger | dg.DagsterLogManager
 
@@ -101,15 +101,15 @@ def inputs_of(
         if known is None or not known.model.kind.is_shown:
             record = context.instance.get_latest_data_version_record(asset, True)
             shown = (record.event_log_entry.tags if record is not None else None) or {}
-            version = shown.get(DATA_VERSION, UNTRACKED)
+            # Of an external table without an event Dagster says the same.
+            version = shown.get(DATA_VERSION_TAG, DEFAULT_DATA_VERSION.value)
         else:
             # Dagster compares partitioned parents by the pointer, never by this version. Without
             # one nothing compares as changed, as views show their parents' changes at once.
             version = combination.key(parent) or known.table_version
             read = pointer if known.has_table else None
-        name = asset.to_user_string()
-        tags[f"{INPUT_DATA_VERSION}/{name}"] = version
-        tags[f"{INPUT_POINTER}/{name}"] = NO_POINTER if read is None else str(read)
+        tags[get_input_data_version_tag(asset)] = version
+        tags[get_input_event_pointer_tag(asset)] = NULL_EVENT_POINTER if read is None else str(read)
     return tags
 
 
@@ -121,11 +121,13 @@ def reads_anew(
     latest: Mapping[str, str],
 ) -> bool:
     """Say whether a version reads other tables, or versions, than its latest event's tags say."""
-    prefix = f"{INPUT_DATA_VERSION}/"
-    said, told = ({tag for tag in tags if tag.startswith(prefix)} for tags in (inputs, latest))
+    said, told = (
+        {tag for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/")}
+        for tags in (inputs, latest)
+    )
     read = (*snapshot.parents, *combination.behind(snapshot))
     known = (name for name in read if combination.key(name) is not None)
-    own = {prefix + context.catalog.key(name).to_user_string() for name in known}
+    own = {get_input_data_version_tag(context.catalog.key(name)) for name in known}
     return said != told or any(latest[tag] != inputs[tag] for tag in own & said)
 
 
@@ -133,8 +135,12 @@ def provenance_tags(
     code_version: str, data_version: str, inputs: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the tags of an event; a model's code version is its partition key."""
-    own = {CODE_VERSION: code_version, DATA_VERSION: data_version, USER_PROVIDED: "true"}
-    return {**own, **inputs}
+    return {
+        CODE_VERSION_TAG: code_version,
+        DATA_VERSION_TAG: data_version,
+        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+        **inputs,
+    }
 
 
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:

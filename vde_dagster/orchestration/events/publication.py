@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.environments.compare import changes_until
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fills import ServedModel, filled_event, filled_partitions
 from vde_dagster.orchestration.events.provenance import (
-    DATA_VERSION,
     ProjectionContext,
     inputs_of,
     provenance_tags,
@@ -116,7 +116,7 @@ def environment_event(
             changes_until(store, None, name, version, LISTED),
             store.mirror.standings().get(name),
         ),
-        tags={DATA_VERSION: environment.publication_id, **publication_tags(environment)},
+        tags={DATA_VERSION_TAG: environment.publication_id, **publication_tags(environment)},
     )
 
 

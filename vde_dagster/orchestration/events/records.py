@@ -129,12 +129,9 @@ class Reporter:
 
     def add(self, definition: dg.DynamicPartitionsDefinition, keys: Sequence[str]) -> None:
         """Add those of the partitions that are missing."""
-        name = str(definition.name)
-        known = set(self.instance.get_dynamic_partitions(name))
-        missing = [key for key in keys if key not in known]
-        if missing:
+        if keys:
             with self.effects.at("dagster.partitions.add"):
-                self.instance.add_dynamic_partitions(name, missing)
+                self.instance.add_dynamic_partitions(str(definition.name), list(keys))
 
     def add_plan(self, plan_id: str) -> None:
         """Give a plan its partitions: it can be read, approved and rejected."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
@@ -26,7 +27,6 @@ from vde_dagster.orchestration.events.plans import (
     stored_plan,
 )
 from vde_dagster.orchestration.events.provenance import (
-    DATA_VERSION,
     Log,
     ProjectionContext,
     data_version,
@@ -89,7 +89,7 @@ class Comparison:
                 held[version.key] = filled_partitions(context, served[version.key])
         # After the state and the runs: what a run wrote that has ended since is known.
         key, storage = catalog.key(name), context.instance.event_log_storage
-        known = storage.get_latest_tags_by_partition(key, _MATERIALIZED, [DATA_VERSION])
+        known = storage.get_latest_tags_by_partition(key, _MATERIALIZED, [DATA_VERSION_TAG])
         filled = {key: {item.partition for item in items} for key, items in held.items()}
         gone = [
             partition
@@ -104,7 +104,7 @@ class Comparison:
             missing = {
                 item.partition: item
                 for item in items
-                if known.get(item.partition, {}).get(DATA_VERSION)
+                if known.get(item.partition, {}).get(DATA_VERSION_TAG)
                 != data_version(version.key, item.iceberg_snapshot_id)
             }
             if one is not None and missing:

@@ -28,9 +28,9 @@ from vde_dagster.orchestration.events.plans import forget_past, page_events
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.location_refresh import refresh_after
+from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
-from vde_dagster.orchestration.pages.markdown import section_table
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, readers_of
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import re
 import warnings
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.markdown import diff_block, markdown_table
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.planning.plan.compare_snapshots import own_changes
 from vde_dagster.project.model import Model
+from vde_dagster.reports.document import diff_lines
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
@@ -104,18 +105,11 @@ class VdeTranslator:
         if definition.source:
             language = "python" if definition.python else "sql"
             parts.append(f"```{language}\n{definition.source.strip()}\n```")
-        if edited.source.strip() != definition.source.strip():
-            diff = difflib.unified_diff(
-                definition.source.strip().splitlines(),
-                edited.source.strip().splitlines(),
-                lineterm="",
-            )
-            # A line of three back quotes inside would end the fence.
-            lines = [line.replace("```", "'''") for line in list(diff)[2:]]
+        if diff := diff_lines(definition.source.strip(), edited.source.strip()):
             why = own_changes(model.snapshot, model.published) if model.published else []
             said = f" {'; '.join(why)}." if why else ""
             parts.append(f"**The file says something else, which is not published:**{said}")
-            parts.append("\n".join(["```diff", *lines, "```"]))
+            parts.append(diff_block(diff))
         return "\n\n".join(parts)
 
     def get_metadata(self, model: LiveModel) -> dict[str, Any]:
@@ -148,9 +142,11 @@ class VdeTranslator:
             metadata["vde/rendered"] = rendered
         metadata.update(self._lineage(model))
         if model.versions:
-            lines = ["| version | shown by |", "|---|---|"]
-            lines += [f"| `{one.key}` | {', '.join(one.labels)} |" for one in model.versions]
-            metadata["vde/versions"] = dg.MetadataValue.md("\n".join(lines))
+            rows = [
+                {"version": f"`{one.key}`", "shown by": ", ".join(one.labels)}
+                for one in model.versions
+            ]
+            metadata["vde/versions"] = dg.MetadataValue.md(markdown_table(rows))
         if model.error:
             metadata["vde/error"] = model.error
         metadata.update(self._source(definition))
@@ -158,22 +154,21 @@ class VdeTranslator:
 
     def _lineage(self, model: LiveModel) -> dict[str, Any]:
         columns: dict[str, list[dg.TableColumnDep]] = {}
-        lines = ["| column | made of | how |", "|---|---|---|"]
+        rows: list[dict[str, object]] = []
         for read in (model.published or model.snapshot).reads:
-            lines.append(
-                f"| {read.output or '*rows*'} | {read.parent}.{read.column} | {read.how} |"
-            )
+            source = f"{read.parent}.{read.column}"
+            rows.append({"column": read.output or "*rows*", "made of": source, "how": read.how})
             if read.output is not None:
                 parent = self.get_asset_key(ModelName.parse(read.parent))
                 dependency = dg.TableColumnDep(asset_key=parent, column_name=read.column)
                 found = columns.setdefault(read.output, [])
                 if dependency not in found:
                     found.append(dependency)
-        if len(lines) == 2:
+        if not rows:
             return {}
         return {
             "dagster/column_lineage": dg.TableColumnLineage(columns),
-            "vde/column_lineage": dg.MetadataValue.md("\n".join(lines)),
+            "vde/column_lineage": dg.MetadataValue.md(markdown_table(rows)),
         }
 
     def _source(self, model: Model) -> dict[str, Any]:

@@ -12,14 +12,14 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
 from vde_dagster.execution.environments.compare import VersionChange
-from vde_dagster.orchestration.models.live import Combination, version_key
-from vde_dagster.orchestration.names import Names, known_facts
-from vde_dagster.orchestration.pages.markdown import (
+from vde_dagster.orchestration.markdown import (
     markdown_table,
     partition_link,
     section_table,
     short_name,
 )
+from vde_dagster.orchestration.models.live import Combination, version_key
+from vde_dagster.orchestration.names import Names, known_facts
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable

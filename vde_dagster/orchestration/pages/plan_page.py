@@ -16,6 +16,14 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, first_of
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.markdown import (
+    MAX_INLINE,
+    change_texts,
+    partition_link,
+    report_markdown,
+    short_markdown,
+    short_name,
+)
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import (
@@ -25,14 +33,6 @@ from vde_dagster.orchestration.names import (
     SHORT,
     TESTS_CHECK,
     Names,
-)
-from vde_dagster.orchestration.pages.markdown import (
-    MAX_INLINE,
-    change_texts,
-    partition_link,
-    report_markdown,
-    short_markdown,
-    short_name,
 )
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel

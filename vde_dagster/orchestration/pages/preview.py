@@ -11,7 +11,7 @@ import dagster as dg
 
 from vde_dagster.base.names import quote
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.pages.markdown import markdown_table
+from vde_dagster.orchestration.markdown import markdown_table
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot

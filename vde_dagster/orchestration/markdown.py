@@ -6,7 +6,7 @@ Metadata has 800 pixels of a screen of 1,400: columns are as wide as their longe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 import dagster as dg
@@ -115,12 +115,17 @@ def _why(row: Row) -> str:
     name, change = row.cells[0], row.cells[1]
     lines = [f"**`{name.text}`** {_marked(change)}", "", *(f"- {text}" for text in row.reasons)]
     if row.diff:
-        # A line of three back quotes inside would end the fence.
-        diff = [part for line in row.diff for part in folded(line.replace("```", "'''"))]
-        if len(diff) > MAX_DIFF_LINES:
-            diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
-        lines += ["", "```diff", *diff, "```"]
+        lines += ["", diff_block(row.diff)]
     return "\n".join(lines)
+
+
+def diff_block(lines: Iterable[str]) -> str:
+    """Write the lines of a diff as a block of code; one that is long is folded, or cut off."""
+    # A line of three back quotes inside would end the fence.
+    diff = [part for line in lines for part in folded(line.replace("```", "'''"))]
+    if len(diff) > MAX_DIFF_LINES:
+        diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
+    return "\n".join(["```diff", *diff, "```"])
 
 
 def _more(total: int, most: int = MAX_ROWS) -> list[str]:
