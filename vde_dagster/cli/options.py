@@ -6,18 +6,15 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
 from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
-
-if TYPE_CHECKING:
-    pass
-
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
 Json = Annotated[
@@ -68,37 +65,13 @@ Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches
 
 
 def asking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options of a plan in place of its parameter `options`, which gets them read.
+    """Make a command on a project, with options of a plan in place of its parameter `options`.
 
     Args:
         names: By their names in the launchpad; all that are not of a run when empty.
     """
     asked = [o for o in asked_of_plans() if (o.name in names if names else not o.of_run)]
-    spelled = {option.name: option.flags[0] for option in asked_of_plans()}
-
-    def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        taken: list[Parameter] = []
-        for parameter in signature(command, eval_str=True).parameters.values():
-            taken += map(_parameter, asked) if parameter.name == "options" else [parameter]
-
-        def run(**given: Any) -> None:
-            typed = {option.name: given.pop(option.name) for option in asked}
-            now = datetime.now(timezone.utc)
-            command(options=PlanOptions.read(typed, now, spelled.__getitem__), **given)
-
-        return declared(run, command, taken)
-
-    return with_options
-
-
-def declared(
-    run: Callable[..., None], command: Callable[..., None], parameters: Sequence[Parameter]
-) -> Callable[..., None]:
-    """Let a function look to Typer like a command that has some parameters."""
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return run
+    return partial(on_project, asked=asked)
 
 
 def _parameter(option: Asked) -> Parameter:
@@ -113,23 +86,38 @@ def _parameter(option: Asked) -> Parameter:
     return Parameter(option.name, kind, default=default, annotation=Annotated[type_, said])
 
 
-def on_project(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--project`, `--json` and `--debug` for its `workspace` and `output`."""
+def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Callable[..., None]:
+    """Give a command `--project`, `--json` and `--debug` for its `workspace` and `output`.
+
+    Args:
+        asked: What it may be asked of a plan, which it gets read as `options`.
+    """
     hints = get_type_hints(command, localns={"Workspace": object}, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in signature(command).parameters.items()
-        if name not in ("workspace", "output")
-    ]
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        if name == "options":
+            parameters += map(_parameter, asked)
+        elif name not in ("workspace", "output"):
+            parameters.append(parameter.replace(annotation=hints[name]))
+    parameters += _COMMON
 
     def run(project: Path, as_json: bool, debug: bool, **given: Any) -> None:
         from vde_dagster.execution.workspace import Workspace
 
+        if asked:
+            spelled = {option.name: option.flags[0] for option in asked_of_plans()}
+            typed = {option.name: given.pop(option.name) for option in asked}
+            now = datetime.now(timezone.utc)
+            given["options"] = PlanOptions.read(typed, now, spelled.__getitem__)
         announce_spark()
         with Workspace.open(project) as workspace:
             command(workspace=workspace, output=Output(as_json), **given)
 
-    return declared(run, command, [*own, *_COMMON])
+    # What Typer asks of a function.
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def _common(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:

@@ -48,7 +48,6 @@ def info(workspace: Workspace, output: Output) -> None:
 
 
 @asking("start", "end")
-@on_project
 def render(
     workspace: Workspace,
     output: Output,
@@ -144,7 +143,6 @@ SampleLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows 
 
 
 @asking("start", "end")
-@on_project
 def evaluate(
     workspace: Workspace,
     output: Output,

@@ -40,7 +40,6 @@ Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author shoul
 
 
 @asking()
-@on_project
 def plan(
     workspace: Workspace,
     output: Output,
@@ -192,7 +191,6 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
 
 
 @asking("ignore_cron")
-@on_project
 def check_intervals(
     workspace: Workspace,
     output: Output,
@@ -250,7 +248,6 @@ StoredPlan = Annotated[
 
 
 @asking()
-@on_project
 def apply(
     workspace: Workspace,
     output: Output,
@@ -311,7 +308,6 @@ def apply(
 
 
 @asking("full", "ignore_cron", "execution_time")
-@on_project
 def run(
     workspace: Workspace,
     output: Output,

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cachedmethod
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
@@ -158,7 +159,7 @@ class Versions:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self._kept: LRUCache[tuple[str, int, str], ServedVersion] = LRUCache(_VERSIONS)
+        self._kept: LRUCache[tuple[object, ...], ServedVersion] = LRUCache(_VERSIONS)
         self._lock = threading.Lock()
         self._repeats = Repeats()
 
@@ -170,36 +171,29 @@ class Versions:
         """
         try:
             number = self._number(name)
-            if number is not None:
-                return self._version(name.environment, number)
-            found = published_version(self.workspace.store, f"{name.environment}@{name.meant}")
+            publication = self.workspace.store.versions.publication(name.environment, number)
+            return self._version(name.environment, number, publication)
         except UsageError as error:
             raise missing("Warehouse", str(error)) from error
+
+    def _number(self, name: WarehouseName) -> int:
+        store, environment = self.workspace.store, name.environment
+        if name.meant is None:
+            number = store.environments.current_version(environment)
+            if number is None:
+                raise no_environment(store, environment)
+            return number
+        number = version_number(name.meant)
+        return self._published(environment, name.meant).version if number is None else number
+
+    @cachedmethod(attrgetter("_kept"), lock=attrgetter("_lock"))
+    def _version(self, environment: str, number: int, publication: str | None) -> ServedVersion:
+        return ServedVersion(self.workspace, self._published(environment, number), self._repeats)
+
+    def _published(self, environment: str, meant: int | str) -> Environment:
+        found = published_version(self.workspace.store, f"{environment}@{meant}")
         assert found is not None
-        return self._keep(found)
-
-    def _number(self, name: WarehouseName) -> int | None:
-        if name.meant is not None:
-            return version_number(name.meant)
-        number = self.workspace.store.environments.current_version(name.environment)
-        if number is None:
-            raise no_environment(self.workspace.store, name.environment)
-        return number
-
-    def _version(self, environment: str, number: int) -> ServedVersion:
-        publication = self.workspace.store.versions.publication(environment, number)
-        with self._lock:
-            kept = self._kept.get((environment, number, publication or ""))
-        if kept is not None:
-            return kept
-        found = published_version(self.workspace.store, f"{environment}@{number}")
-        assert found is not None
-        return self._keep(found)
-
-    def _keep(self, version: Environment) -> ServedVersion:
-        key = (version.name, version.version, version.publication_id)
-        with self._lock:
-            return self._kept.setdefault(key, ServedVersion(self.workspace, version, self._repeats))
+        return found
 
 
 LIVE = "+live"
