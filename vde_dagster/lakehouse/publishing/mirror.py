@@ -12,7 +12,7 @@ import dataclasses
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -102,7 +102,8 @@ def verify(lakehouse: Lakehouse) -> int:
         return 0
     store, catalog = lakehouse.store, lakehouse.catalog.name
     for view in store.mirror.views(catalog):
-        if view.behind_since is None and not _is_as_wanted(lakehouse, view.wanted):
+        found = mirror.load(view.wanted.ref) if view.behind_since is None else None
+        if view.behind_since is None and not _is_as_wanted(found, view.wanted):
             store.mirror.strayed(catalog, view.wanted.ref)
             strayed += 1
     return strayed
@@ -126,20 +127,8 @@ def _write_all(
     for some in _batches(views):
         if in_vain >= _IN_VAIN:
             return  # it would take as long with every view; they stay behind
-        right = _still_right(lakehouse, some)
-        now = lakehouse.store.database.clock.now()
-        due = [
-            view
-            for view in some
-            # Looked at again until nobody can come late.
-            if not (view.wanted in right and view.watched_until and view.watched_until > now)
-        ]
-        begun = journal.begin(catalog, due, writer, lease)
-        errors = each(
-            lambda one, right=right: None if one in right else _failure(lakehouse, one),  # type: ignore[misc]
-            begun,
-            _AT_ONCE,
-        )
+        begun = journal.begin(catalog, some, writer, lease)
+        errors = each(lambda one: _failure(lakehouse, one), begun, _AT_ONCE)
         for error in errors:
             in_vain = in_vain + 1 if isinstance(error, StoreError) else 0
         ended = zip(begun, errors, strict=True)
@@ -155,22 +144,8 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
         done, size = done + size, min(2 * size, _AT_ONCE)
 
 
-def _still_right(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> list[WantedView]:
-    """Return the views that the catalog has as they are wanted."""
-    known = [view.wanted for view in views if view.behind_since is None]
-
-    def is_right(one: WantedView) -> bool:
-        try:
-            return _is_as_wanted(lakehouse, one)
-        except VdeError:
-            return False
-
-    found = each(is_right, known, _AT_ONCE)
-    return [one for one, right in zip(known, found, strict=True) if right]
-
-
 def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
-    """Write a view; return why that was not possible."""
+    """Write a view that is not as it is wanted; return why that was not possible."""
     try:
         _write(lakehouse, wanted)
     except VdeError as error:
@@ -198,6 +173,8 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
     mirror = lakehouse.catalog.mirror
     assert mirror is not None
     before = mirror.load(wanted.ref)
+    if _is_as_wanted(before, wanted):
+        return
     if before is not None and HASH not in before.get("properties", {}):
         if wanted.hash is None:
             return  # it is somebody else's by now
@@ -206,8 +183,7 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
             hint="rename or drop it; vde touches only what is its own",
         )
     if wanted.definition is None:
-        if before is not None:
-            mirror.drop(wanted.ref)
+        mirror.drop(wanted.ref)
         return
     definition = from_text(ViewDefinition, wanted.definition)
     now_ms = lakehouse.now_ms()
@@ -216,13 +192,10 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
     mirror.write(wanted.ref, before, after)
 
 
-def _is_as_wanted(lakehouse: Lakehouse, wanted: WantedView) -> bool:
-    mirror = lakehouse.catalog.mirror
-    assert mirror is not None
-    found = mirror.load(wanted.ref)
+def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
     if wanted.definition is None or found is None:
         return found is None and wanted.definition is None
-    if found["properties"].get(HASH) != wanted.hash:
+    if found.get("properties", {}).get(HASH) != wanted.hash:
         return False
     # Somebody may have replaced the query and left the properties.
     again = new_view_metadata(from_text(ViewDefinition, wanted.definition), found, "", 0)
