@@ -29,7 +29,7 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import one_line
-from vde_dagster.sql.reading import parsed, read_query, read_statements
+from vde_dagster.sql.reading import parsed, read_statements
 from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
@@ -224,18 +224,12 @@ class _Text:
 
     def parse_anew(self) -> tuple[list[Token], exp.Expr]:
         """Read the Spark SQL that was written for a query of another dialect."""
-        from sqlglot.errors import ParseError, SqlglotError
-
+        scope = replace(self.expander.scope, dialect="spark")
         try:
-            reading = read_query(self.expanded.text)
-        except SqlglotError as error:
-            detail = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-            problem = str(detail.get("description") or error).splitlines()[0].rstrip(".")
-            words = "".join(str(detail.get(key) or "") for key in ("highlight", "end_context"))
-            near = f", near '{words[:40].strip()}'" if words.strip() else ""
-            message = f"the {self.what} cannot be written in Spark SQL: {problem}{near}"
+            return replace(self, expander=Expander(self.expander.source, scope)).parse()
+        except ProjectError as error:
+            message = f"the {self.what} cannot be written in Spark SQL: {error.message}"
             raise self.error(0, message, _TRANSLATE) from error
-        return reading.tokens, reading.tree
 
     def parse(self) -> tuple[list[Token], exp.Expr]:
         from sqlglot import exp

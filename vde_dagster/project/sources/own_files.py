@@ -117,9 +117,9 @@ class OwnFiles:
         return [
             *self._audit_files,
             *found.macros,
-            *self._macro_uses,
+            *self._drawn_in(found.macros, "macro uses"),
             *found.signals,
-            *self._signal_uses,
+            *self._drawn_in(found.signals, "signal uses"),
             *found.materializations,
             *found.templates,
         ]
@@ -161,22 +161,16 @@ class OwnFiles:
         except ProjectError:
             return False  # the error shows again, with its place, when the file is read
 
-    @cached_property
-    def _macro_uses(self) -> list[str]:
-        """The modules that the macros' files import, remembered while none of them changes."""
-        combined, macros = self._folder.hasher.combined, self._found.macros
-        known = self._memory.get("macro uses") or {"key": None, "uses": []}
+    def _drawn_in(self, paths: Sequence[str], key: str) -> list[str]:
+        """The other modules that files import, remembered while none of them changes."""
+        combined = self._folder.hasher.combined
+        known = self._memory.get(key) or {"key": None, "uses": []}
         uses: list[str] = known["uses"]
-        if known["key"] != combined([*macros, *uses]):
-            found = {use for path in macros for use in self._imports(path)}
-            uses = sorted(found - set(macros))
-            self._memory["macro uses"] = {"key": combined([*macros, *uses]), "uses": uses}
-        return uses
-
-    @cached_property
-    def _signal_uses(self) -> list[str]:
-        found = {use for path in self._found.signals for use in self._imports(path)}
-        return sorted(found - set(self._found.signals))
+        if paths and known["key"] != combined([*paths, *uses]):
+            found = {use for path in paths for use in self._imports(path)}
+            uses = sorted(found - set(paths))
+            self._memory[key] = {"key": combined([*paths, *uses]), "uses": uses}
+        return uses if paths else []
 
     def _imports(self, path: str) -> list[str]:
         from vde_dagster.project.python.files import with_local_imports
@@ -325,7 +319,10 @@ class OwnFiles:
         """Read a file of models, external tables or unit tests."""
         self.names.used.clear()
         file = self._readers[path](Path(path), text)
-        return replace(file, catalogs=tuple(sorted(self.names.used)))
+        # Which plug-in a file needs is not noted: what any of those imported means may decide it.
+        uses = (*file.uses, *plugin_files())
+        file = replace(file, uses=uses, catalogs=tuple(sorted(self.names.used)))
+        return with_what_was_read(file, self._macros_saw, self._folder.root)
 
     @property
     def context(self) -> FileContext:
@@ -336,31 +333,24 @@ class OwnFiles:
     def _sql(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.sql_models import load_sql_file
 
-        return self._with_macros(load_sql_file(path, text, self.context))
+        return load_sql_file(path, text, self.context)
 
     def _standalone(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.standalone_audits import load_audit_file
 
-        return self._with_macros(load_audit_file(path, text, self.context))
+        return load_audit_file(path, text, self.context)
 
     def _python(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.python.models import load_python_file
 
         folder = self._folder
-        loaded = load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
-        return self._with_macros(loaded)
-
-    def _with_macros(self, file: LoadedFile) -> LoadedFile:
-        # Which plug-in a file needs is not noted: what any of those imported means may decide it.
-        file = replace(file, uses=(*file.uses, *plugin_files()))
-        return with_what_was_read(file, self._macros_saw, self._folder.root)
+        return load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
 
     def _externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models
 
         scope = self.context.scope(self._folder.settings.dialect)
-        context = self.context.audit_context(scope)
-        return self._with_macros(load_external_models(path, text, context))
+        return load_external_models(path, text, self.context.audit_context(scope))
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
@@ -376,8 +366,7 @@ class OwnFiles:
 
         asked: set[str] = set()
         tests = load_unit_tests(path, text, self.names, scope, read_file, asked)
-        variables = tuple(sorted(asked))
-        return self._with_macros(LoadedFile(path, (), tests, tuple(uses), variables))
+        return LoadedFile(path, (), tests, tuple(uses), tuple(sorted(asked)))
 
 
 _SQL = re.compile(r"\bMODEL\s*\((?:[^;]*?[\s,(])?name\s+([^\s,)]+)", re.IGNORECASE)
