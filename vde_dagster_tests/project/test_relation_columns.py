@@ -198,7 +198,7 @@ def test_a_name_without_a_schema_is_the_model_that_is_named_with_one(tmp_path: P
         expanded = "SELECT `parent`.`id` AS `id`, `parent`.`name` AS `name` FROM b.parent"
         assert query(load(tmp_path, files)) == expanded
 
-    for other in ("e.parent", "d.parent JOIN b.parent AS p"):
+    for other, asked in (("e.parent", "e"), ("d.parent JOIN b.parent AS p", "default")):
         text = f"MODEL (name a.m); SELECT @STAR(parent) FROM {other}"
-        with pytest.raises(ProjectError, match=r"columns of default\.parent are not known"):
+        with pytest.raises(ProjectError, match=rf"columns of {asked}\.parent are not known"):
             load(tmp_path, {"models/a.sql": text})

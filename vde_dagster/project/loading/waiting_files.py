@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -50,7 +49,7 @@ class WaitingFiles:
             self._note(file)
         while self._waiting:
             told = [path for path, wanted in self._waiting.items() if self._told(wanted.name)]
-            told = told or self._by_last_part() or self._do_without()
+            told = told or self._do_without()
             if not told:
                 break
             for path in told:
@@ -65,28 +64,9 @@ class WaitingFiles:
     def with_what_it_asked(self, file: LoadedFile) -> LoadedFile:
         """Add the files that decide the columns which a file has asked for."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
-        if self._known.asked & self._known.shortened:
-            # Any file may come to define a model of that name.
-            file = replace(file, repeatable=False)
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
-
-    def _by_last_part(self) -> list[str]:
-        """Let names without a schema stand for what the file names with one; return which files.
-
-        So does SQLMesh's `columns_to_types`, which looks for one of the tables that the model reads
-        by as many parts as are given.
-        """
-        told = []
-        for path, wanted in self._waiting.items():
-            alike = [name for name in self._files if _is_named(name, wanted)]
-            if len(alike) == 1 and self._told(alike[0]):
-                self._known.columns[wanted.name] = self._known.columns[alike[0]]
-                self._known.files[wanted.name] = self._known.files[alike[0]]
-                self._known.shortened.add(wanted.name)
-                told.append(path)
-        return told
 
     def _do_without(self) -> list[str]:
         """Let files that can do without columns be read without them; return which."""
@@ -128,12 +108,3 @@ class WaitingFiles:
         self._known.files[name] = frozenset(files)
         self._known.columns[name] = columns
         return columns
-
-
-def _is_named(name: ModelName, wanted: ColumnsWantedError) -> bool:
-    """Say whether the file that asks names a model, with its schema, which may have a catalog."""
-    if not wanted.asked_in or name.name != wanted.name.name:
-        return False
-    schema = re.escape(name.namespace.rpartition("__")[2])
-    written = rf"\b{schema}[`\"]?\s*\.\s*[`\"]?{re.escape(name.name)}\b"
-    return re.search(written, wanted.asked_in, re.IGNORECASE) is not None

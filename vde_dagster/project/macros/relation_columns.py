@@ -6,6 +6,7 @@ A file that asks for columns of a model which is not read yet is read again when
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from vde_dagster.errors import ProjectError, UsageError
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
     from vde_dagster.project.macros.expansion import Expander
+    from vde_dagster.project.table_names import TableNames
 
 Columns = Mapping[str, str | None]
 """A model's columns in order: Spark SQL type by name, None where only Spark can tell."""
@@ -27,14 +29,12 @@ class ColumnsWantedError(BaseException):
     Args:
         name: The model whose columns are wanted.
         mistake: The error if nobody can tell them; None where the file does without.
-        asked_in: The file's text where the name was written without a schema, else empty.
     """
 
-    def __init__(self, name: ModelName, mistake: ProjectError | None, asked_in: str = "") -> None:
+    def __init__(self, name: ModelName, mistake: ProjectError | None) -> None:
         super().__init__(str(name))
         self.name = name
         self.mistake = mistake
-        self.asked_in = asked_in
 
 
 @dataclass(slots=True)
@@ -45,25 +45,20 @@ class KnownColumns:
         columns: By model; None where the files do not tell them.
         files: The files that decide a model's columns.
         asked: The models that the file being read asked for.
-        shortened: Names without a schema that stand for the one model of that name which the file
-            names with its schema.
     """
 
     columns: dict[ModelName, Columns | None] = field(default_factory=dict)
     files: dict[ModelName, frozenset[str]] = field(default_factory=dict)
     asked: set[ModelName] = field(default_factory=set)
-    shortened: set[ModelName] = field(default_factory=set)
 
-    def of(
-        self, name: ModelName, mistake: ProjectError | None = None, asked_in: str = ""
-    ) -> Columns | None:
+    def of(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
         """Return the columns of a model, or None where its files do not tell them.
 
         Raises:
             ColumnsWantedError: They are not known yet.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
-            raise ColumnsWantedError(name, mistake, asked_in)
+            raise ColumnsWantedError(name, mistake)
         self.asked.add(name)
         return self.columns[name]
 
@@ -82,10 +77,23 @@ def columns_of(expander: Expander, relation: str) -> Columns:
         name = scope.names.read(relation.strip())
     except UsageError as problem:
         raise expander.error(problem.message, problem.hint) from None
+    if len(split_identifier(relation.strip())) == 1:
+        name = _with_its_schema(name, expander.source.text, scope.names)
     mistake = expander.error(
         f"the columns of {name} are not known when the project is loaded",
         "declare them: in the model's header, or in external_models.yaml",
     )
-    shortened = len(split_identifier(relation.strip())) == 1
-    asked_in = expander.source.text if shortened else ""
-    return scope.known_columns.of(name, mistake, asked_in) or {}
+    return scope.known_columns.of(name, mistake) or {}
+
+
+def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
+    """Return the one table of a name that a text reads by its schema, if there is one.
+
+    So does SQLMesh's `columns_to_types`, which looks for one of the tables that the model reads by
+    as many parts as are given.
+    """
+    last = rf"[`\"]?{re.escape(name.name)}\b"
+    written = re.findall(rf"\b(?:FROM|JOIN)\s+((?:[\w`\"]+\s*\.\s*)+{last})", text, re.IGNORECASE)
+    parts = (re.sub(r"[`\"\s]", "", one).split(".") for one in written)
+    found = {names.model_name_or_none(one) for one in parts} - {None}
+    return found.pop() or name if len(found) == 1 else name
