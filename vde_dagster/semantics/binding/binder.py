@@ -28,6 +28,20 @@ def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
             raise Unsupported(f"{what} with {words}" if what else words.upper())
 
 
+def operands_of(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of AND or OR, without recursion: generated queries have thousands of them."""
+    stack, operands = [e], []
+    while stack:
+        item = stack.pop()
+        if item.__class__ is kind:
+            stack += (item.args["expression"], item.args["this"])
+        elif item.__class__ is exp.Paren:
+            stack.append(item.this)
+        else:
+            operands.append(item)
+    return operands
+
+
 Handler = Callable[["Binder", Any, Scope], Node]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Node, integer
-from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported
+from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, operands_of
 from vde_dagster.semantics.binding.calls import (
     BINARY,
     DIVISIONS,
@@ -28,20 +28,8 @@ from vde_dagster.sql.reading import name_of_call
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
-    """AND and OR, walked without recursion: generated queries have thousands of operands."""
-    kind = e.__class__
-    stack: list[exp.Expr] = [e]
-    operands: list[Node] = []
-    while stack:
-        item = stack.pop()
-        if item.__class__ is kind:
-            stack.append(item.args["expression"])
-            stack.append(item.args["this"])
-        elif item.__class__ is exp.Paren:
-            stack.append(item.this)
-        else:
-            operands.append(binder.bind(item, scope))
-    return binder.terms.combine("and" if kind is exp.And else "or", operands)
+    operands = [binder.bind(item, scope) for item in operands_of(e, e.__class__)]
+    return binder.terms.combine("and" if e.__class__ is exp.And else "or", operands)
 
 
 def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from vde_dagster.semantics.algebra.nodes import (
     conjuncts,
 )
 from vde_dagster.semantics.algebra.uniqueness import at_most_one
-from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, only, operands_of
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.stars import unknown
@@ -57,20 +58,17 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
-    found = conjuncts(binder.bind(e, scope))
+    nodes: list[Node] = []
+    joining = len(scope.entries) > 1 or scope.parent is not None
+    for item in operands_of(e, exp.And):
+        node = binder.bind(item, scope)
+        nodes.append(node)
+        equal = joining and isinstance(item, (exp.EQ, exp.NullSafeEQ))
+        if equal and compare_one_to_one(infer(item.this), infer(item.expression)):
+            binder.terms.same_type.add(node)
+    found = conjuncts(binder.terms.combine("and", nodes))
     if scope.clause in ("where", "on"):
         found = memberships_as_exists(found, binder.terms)
-    if len(scope.entries) < 2 and scope.parent is None:
-        return found
-    for item in e.flatten() if isinstance(e, exp.And) else [e]:
-        item = item.unnest()
-        if isinstance(item, exp.And):
-            conditions(binder, item, scope)
-        elif isinstance(item, (exp.EQ, exp.NullSafeEQ)):
-            left = infer(item.this)
-            right = infer(item.expression)
-            if compare_one_to_one(left, right):
-                binder.terms.same_type.add(binder.bind(item, scope))
     return found
 
 
@@ -270,7 +268,10 @@ def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
     if len(left.entries) >= _MOST_TABLES:
         raise Unsupported(f"over {_MOST_TABLES:,} tables in one FROM")
     right = _item(binder, e.this, scope)
-    on = _on(binder, e, left, right, scope, side, kind)
+    names = _using_columns(e, left, right)
+    if names is not None and side == "" and left.crossed:
+        raise Unsupported("USING after a comma")
+    on = _on(binder, e, names, left, right, scope)
     if kind in ("SEMI", "ANTI"):
         _semi(binder, kind, left, right, on, scope)
         return
@@ -291,24 +292,19 @@ def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
     left.entries += right.entries
     left.merged.update(right.merged)
     scope.entries, scope.merged = left.entries, left.merged
-    _merge_using(binder, e, left, side, scope)
+    _merge_using(binder, names or (), left, side)
 
 
 def _on(
     binder: Binder,
     e: exp.Join,
+    names: list[str] | None,
     left: Sources,
     right: Sources,
     scope: Scope,
-    side: str,
-    kind: str,
 ) -> list[Node]:
-    """The conditions of a join; USING and NATURAL become equalities."""
-    names = _using_columns(e, left, right)
+    """The conditions of a join; USING and NATURAL, by the names of columns, become equalities."""
     if names is not None:
-        e.meta["vde_using"] = names
-        if side == "" and left.crossed:
-            raise Unsupported("USING after a comma")
         out = []
         for name in names:
             a, a_type = _side(binder, left, name)
@@ -386,11 +382,8 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
     }
 
 
-def _merge_using(binder: Binder, e: exp.Join, left: Sources, side: str, scope: Scope) -> None:
+def _merge_using(binder: Binder, names: Iterable[str], left: Sources, side: str) -> None:
     """After USING, the unqualified name is the preserved side's column, or both coalesced."""
-    names = e.meta.pop("vde_using", None)
-    if not names:
-        return
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
         known = left.merged.get(name)
