@@ -6,24 +6,13 @@ variables and filters in place of QUALIFY, so both texts are compared word by wo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
-_WORD = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|@?\w+|\S""",
-    re.DOTALL,
-)
+from vde_dagster.sql.scanner import Token, tokens_of
+
 _NAME = 3
 """Words of a table's name: schema, dot, name."""
-
-
-class Word(NamedTuple):
-    """A word or sign of a query, in lower case and without quotes."""
-
-    text: str
-    start: int
 
 
 def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = False) -> int | None:
@@ -47,15 +36,12 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
     return None if found is None else own[found].start
 
 
-def _words(text: str) -> list[Word]:
-    return [
-        Word(match[0].strip("`").lower(), match.start())
-        for match in _WORD.finditer(text)
-        if not match[0].startswith(("--", "/*"))
-    ]
+def _words(text: str) -> list[Token]:
+    """The tokens of a query, in lower case and without backquotes."""
+    return [token._replace(text=token.text.strip("`").lower()) for token in tokens_of(text)]
 
 
-def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Word]) -> int | None:
+def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
     """Find the first of some (begin, length) of words among others.
 
     Where it stands there several times, the words around it decide.
