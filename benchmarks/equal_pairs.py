@@ -24,7 +24,7 @@ from pathlib import Path
 import duckdb
 import sqlglot
 
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 
@@ -132,7 +132,7 @@ def side(pair: str, text: str) -> Side:
         if table in KEYS
     }
     try:
-        version = semantic_version(text, SCHEMA, parents=parents)
+        version = analyze(text, SCHEMA, parents=parents).version
     except SemanticError as error:
         return Side(pair, text, None, str(error))
     if version.opaque:

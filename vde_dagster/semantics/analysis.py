@@ -1,4 +1,4 @@
-"""The public functions over queries: one reading gives versions, lineage and types."""
+"""The door to the meaning of queries: one reading gives versions, lineage and types."""
 
 from __future__ import annotations
 
@@ -46,29 +46,8 @@ class Analysis:
     complete: bool = False
 
 
-def semantic_version(
-    query: str | exp.Expr,
-    schema: Schema,
-    *,
-    parents: Parents | None = None,
-    scalar_functions: Collection[str] = (),
-) -> SemanticVersion:
-    """The semantic version of a query; arguments and errors as for `analyze`."""
-    return analyze(query, schema, parents=parents, scalar_functions=scalar_functions).version
-
-
-def column_lineage(
-    query: str | exp.Expr,
-    schema: Schema,
-    *,
-    scalar_functions: Collection[str] = (),
-) -> ColumnLineage:
-    """The column-level lineage of a query; arguments and errors as for `analyze`."""
-    return analyze(query, schema, scalar_functions=scalar_functions).lineage
-
-
 def analyze(
-    query: str | exp.Expr,
+    query: str,
     schema: Schema,
     *,
     parents: Parents | None = None,
@@ -80,7 +59,7 @@ def analyze(
     """Read a query once, for its version, lineage and types.
 
     Args:
-        query: Spark SQL; of a tree that SQLGlot parsed, what it writes for that (the tree stays).
+        query: Spark SQL.
         parents: Versions by table name; a table without one is external.
         scalar_functions: User functions that are deterministic and return one value.
         functions: Other user functions: they are no mistakes.
@@ -92,8 +71,6 @@ def analyze(
             one, which has all of them as its `mistakes`.
     """
     given = tree
-    if not isinstance(query, str):
-        query = query.sql(dialect="spark")
     if tree is None:
         tree = parse(query)
     reading = Binder(schema, parents or {}, scalar_functions, functions)

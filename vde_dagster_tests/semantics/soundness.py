@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 from vde_dagster_tests.semantics.dense_queries import NO_KEYS, DenseQueries
@@ -158,7 +158,7 @@ class Checker:
         """Version and run one query, and compare it with its like."""
         parents = {**self.keyed, **({"m": parent.version} if parent is not None else {})}
         try:
-            version = semantic_version(text, schema or self.schema, parents=parents)
+            version = analyze(text, schema or self.schema, parents=parents).version
         except SemanticError:
             self.tally.refused += 1
             return None

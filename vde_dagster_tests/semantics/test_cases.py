@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 from vde_dagster_tests.yaml_files import read_yaml
@@ -32,7 +32,7 @@ def load(name: str) -> list[Any]:
 
 
 def version(query: str) -> SemanticVersion:
-    return semantic_version(query, SCHEMA, parents=PARENTS)
+    return analyze(query, SCHEMA, parents=PARENTS).version
 
 
 @pytest.mark.parametrize("case", load("same.yaml") + load("open_stars.yaml"))

@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster.sql.reading import DOUBT, read_query
 from vde_dagster_tests.spark.our_grouping import our_grouping
 
@@ -93,7 +93,7 @@ def test_operators_are_grouped_as_in_spark(written: str, grouped: str | None) ->
     ],
 )
 def test_names_of_functions_may_be_names_of_tables(names: str) -> None:
-    version = semantic_version(names, {})
+    version = analyze(names, {}).version
 
     assert version.opaque is None
     assert len(version.columns) == 1
@@ -103,7 +103,7 @@ def test_a_query_of_more_changes_of_level_than_a_parser_reads_is_opaque() -> Non
     text = "SELECT " + " + ".join(f"a || {n}" for n in range(1000)) + " AS x FROM t"
 
     assert DOUBT in read_query(text).tree.meta
-    assert semantic_version(text, {"t": {"a": "STRING"}}).opaque
+    assert analyze(text, {"t": {"a": "STRING"}}).version.opaque
 
 
 def test_long_chains_of_one_operator_need_no_brackets() -> None:

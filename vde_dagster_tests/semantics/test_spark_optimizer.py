@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster_tests.semantics.optimizer_pairs import PAIRS, SCHEMA, Pair
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_pair_has_one_version_unless_it_says_why_not(pair: Pair) -> None:
-    one, other = (semantic_version(query, SCHEMA) for query in (pair.one, pair.other))
+    one, other = (analyze(query, SCHEMA).version for query in (pair.one, pair.other))
     assert one.opaque is None
     assert other.opaque is None
     alike = one.rows == other.rows and list(one.columns.values()) == list(other.columns.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.errors import VdeError
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 from vde_dagster_tests.semantics import random_queries
 from vde_dagster_tests.semantics.dense_queries import DenseQueries
@@ -80,7 +80,7 @@ def compare_random_pairs(
         tally.queries += 1
         try:
             one, two = (
-                semantic_version(query, tables, parents=known) for query in (text, changed[0])
+                analyze(query, tables, parents=known).version for query in (text, changed[0])
             )
         except VdeError:
             continue
@@ -127,7 +127,7 @@ def compare_dense_pairs(
     while tally.queries < queries:
         text = made.query()
         tally.queries += 1
-        version = semantic_version(text, tables, parents=known)
+        version = analyze(text, tables, parents=known).version
         other = seen.setdefault((version.rows, *version.columns.values()), text)
         if other == text:
             continue

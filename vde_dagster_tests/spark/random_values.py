@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster_tests.semantics.random_expressions import Expressions
 from vde_dagster_tests.spark.answers import ask
 
@@ -124,7 +124,7 @@ def compare_random_expressions(
     )
     alike: dict[str, list[str]] = defaultdict(list)
     for text in {made.any(): None for _ in range(expressions)}:
-        version = semantic_version(f"SELECT {text} AS x FROM t", {"t": dict(columns)})
+        version = analyze(f"SELECT {text} AS x FROM t", {"t": dict(columns)}).version
         alike[version.columns["x"]].append(text)
     groups = [texts[:6] for texts in alike.values() if len(texts) > 1]
     wrong: list[str] = []

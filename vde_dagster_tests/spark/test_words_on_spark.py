@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.planning.rendering.render import replace_tables
-from vde_dagster.semantics.analysis import semantic_version
+from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.semantics.test_cases import PARENTS, SCHEMA, TABLES
@@ -41,7 +41,7 @@ def _cases(name: str) -> list[tuple[str, str, str]]:
 
 
 def _version(query: str) -> SemanticVersion:
-    return semantic_version(query, SCHEMA, parents=PARENTS)
+    return analyze(query, SCHEMA, parents=PARENTS).version
 
 
 def _run(session: Any, query: str) -> Answer:
