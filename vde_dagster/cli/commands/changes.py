@@ -239,11 +239,12 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
     """Write rows; a file is there whole or not at all, and stdout is flushed.
 
     Args:
-        form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
-            (an IPC stream).
+        form: `csv` or `arrow`.
         file: Where to; None for stdout.
     """
-    content = _content(rows, form)
+    from vde_dagster.lakehouse.io.files import encode_rows
+
+    content = encode_rows(rows, form, "ask for --format arrow, or --format json")
     if file is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -254,22 +255,3 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
         out.flush()
         os.fsync(out.fileno())  # A cursor that moves behind it is durable, too.
     part.replace(file)
-
-
-def _content(rows: pa.Table, form: str) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    sink = pa.BufferOutputStream()
-    if form == "arrow":
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_table(rows)
-        return sink.getvalue()
-    try:
-        csv.write_csv(rows, sink)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(
-            f"CSV has no form for a column: {error}",
-            hint="ask for --format arrow, or --format json",
-        ) from error
-    return sink.getvalue()

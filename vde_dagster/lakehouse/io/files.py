@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
-from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError
+from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError, UsageError
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.io import FileIO
 
 
@@ -376,6 +377,32 @@ _TYPE = re.compile(
     r"|unknown|decimal\(\d+, *\d+\)|fixed\[\d+\]|geometry(\(.*\))?|geography(\(.*\))?"
 )
 """The primitive types of https://iceberg.apache.org/spec/#primitive-types."""
+
+
+def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
+    """Encode rows for other programs.
+
+    Args:
+        form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
+            (an IPC stream).
+        hint: What to do where CSV has no form for a column.
+
+    Raises:
+        UsageError: CSV has no form for a column.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    sink = pa.BufferOutputStream()
+    if form == "arrow":
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        return bytes(sink.getvalue())
+    try:
+        csv.write_csv(rows, sink)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(f"CSV has no form for a column: {error}", hint=hint) from error
+    return bytes(sink.getvalue())
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:

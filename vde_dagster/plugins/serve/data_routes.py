@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 import pyarrow as pa
-import pyarrow.csv
 from anyio import CapacityLimiter, Event, move_on_after, to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic_core import to_json
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse.io.files import encode_metadata
+from vde_dagster.lakehouse.io.files import encode_metadata, encode_rows
 from vde_dagster.plugins.serve.errors import ServeError, is_known, missing
 from vde_dagster.plugins.serve.loading import Loader
 from vde_dagster.plugins.serve.read_rows import RowRequest, read_rows
@@ -283,20 +281,8 @@ def written(page: Page, form: Format, version: Environment, model: str) -> bytes
     Raises:
         UsageError: CSV has no form for a column.
     """
-    if form == "arrow":
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, page.rows.schema) as stream:
-            stream.write_table(page.rows)
-        return bytes(sink.getvalue())
-    if form == "csv":
-        sink = pa.BufferOutputStream()
-        try:
-            pyarrow.csv.write_csv(page.rows, sink)
-        except pa.ArrowInvalid as error:
-            raise UsageError(
-                f"CSV has no form for a column: {error}", hint="leave it out, or ask for JSON"
-            ) from error
-        return bytes(sink.getvalue())
+    if form != "json":
+        return encode_rows(page.rows, form, "leave it out, or ask for JSON")
     answer: dict[str, Any] = {
         "environment": version.name,
         "version": version.version,
