@@ -5,8 +5,10 @@ Values keep the blanks that they have: some of them are texts of SQL that take p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from operator import attrgetter
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError
@@ -159,15 +161,17 @@ def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
     backslash = default_dialect in BACKSLASH_DIALECTS
     templates = jinja_blocks(source, backslash=backslash)
     blocks = {block.start: block for block in templates if block.kind != "comment"}
-    comments = [block for block in templates if block.kind == "comment"]
+    comments = [
+        Token("comment", source.text[one.start : one.end], one.start)
+        for one in templates
+        if one.kind == "comment"
+    ]
     plain = without_blocks(source, templates)
     dialect, position = default_dialect, 0
     while True:
-        piece = _next(plain, position, dialect, blocks)
-        stop = len(source.text) if piece.end is None and piece.block is None else _end(piece, 0)
-        if piece.block is not None:
-            stop = piece.block.start
-        piece = _with_comments(source, piece, comments, position, stop)
+        scanned = scan(plain, position, backslash=dialect in BACKSLASH_DIALECTS)
+        ahead = [one for one in comments if one.start >= position]
+        piece = _next(merge(scanned, ahead, key=attrgetter("start")), blocks)
         if piece.tokens or piece.end or piece.block:
             yield piece
         words = [token for token in piece.tokens if token.kind != "comment"]
@@ -179,28 +183,15 @@ def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
         position = _end(piece, position)
 
 
-def _next(source: SourceText, position: int, dialect: str, blocks: dict[int, JinjaBlock]) -> _Piece:
+def _next(following: Iterable[Token], blocks: dict[int, JinjaBlock]) -> _Piece:
     tokens: list[Token] = []
-    for token in scan(source, position, backslash=dialect in BACKSLASH_DIALECTS):
+    for token in following:
         if token.text == ";":
             return _Piece(tuple(tokens), end=token)
         if token.start in blocks:
             return _Piece(tuple(tokens), block=blocks[token.start])
         tokens.append(token)
     return _Piece(tuple(tokens))
-
-
-def _with_comments(
-    source: SourceText, piece: _Piece, comments: list[JinjaBlock], start: int, stop: int
-) -> _Piece:
-    """Add the comments of Jinja that stand in a piece."""
-    own = [
-        Token("comment", source.text[one.start : one.end], one.start)
-        for one in comments
-        if start <= one.start < stop
-    ]
-    tokens = sorted((*piece.tokens, *own), key=lambda token: token.start)
-    return replace(piece, tokens=tuple(tokens))
 
 
 _A_LINE_EACH = ("kind", "columns")
