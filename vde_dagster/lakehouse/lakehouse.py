@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import DamagedFileError, ExecutionError, UsageError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, Catalog
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
 from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
@@ -132,8 +132,9 @@ class Lakehouse:
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None
-        metadata = read_metadata(self.files, pointer.location, str(ref))
-        return (current_columns if pointer.kind == TABLE else view_columns)(metadata)
+        is_view = pointer.kind == VIEW
+        metadata = read_metadata(self.files, pointer.location, str(ref), is_view=is_view)
+        return (view_columns if is_view else current_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
         """Return the Iceberg snapshot id that `main` or a branch is at, or None."""

@@ -479,5 +479,19 @@ def test_who_reads_names_a_data_file_whose_rows_are_damaged_behind_a_whole_foote
     assert str(file) in told
 
 
+def test_metadata_of_a_table_in_place_of_a_views_is_damage(shop: Shop) -> None:
+    file, _ = shop.files["view metadata"]
+    whole = file.read_bytes()
+    file.write_bytes(shop.files["table metadata"][0].read_bytes())
+    try:
+        with opened(shop.folder) as workspace:
+            (found,) = [one for one in workspace.maintenance.fsck() if one.is_damage]
+            with pytest.raises(DamagedFileError, match="is that of a table"):
+                workspace.environments.rollback("prod", 1)
+    finally:
+        file.write_bytes(whole)
+    assert found.file == f"file://{file}"
+
+
 def test_there_are_at_least_26_kinds_of_damage() -> None:
     assert len({kind.id for kind in KINDS}) >= 26

@@ -305,9 +305,14 @@ def _list_local(path: str, location: str) -> Iterator[StoredFile]:
 
 
 def read_metadata(
-    files: MetadataFiles, location: str, what: str, table_id: str | None = None
+    files: MetadataFiles,
+    location: str,
+    what: str,
+    table_id: str | None = None,
+    *,
+    is_view: bool = False,
 ) -> dict[str, Any]:
-    """Read a metadata file that a pointer names.
+    """Read a metadata file that a pointer to a table, or to a view, names.
 
     Raises:
         DamagedFileError: The file is missing, or not what it has to be.
@@ -319,10 +324,11 @@ def read_metadata(
         raise DamagedFileError(said, location, MISSING) from error
     except DamagedFileError as error:
         raise error.of(said) from error
+    if is_view is not ("view-uuid" in metadata):
+        told = "is that of a table" if is_view else "belongs to a view"
+        raise DamagedFileError(said, location, told)
     if table_id is not None:
         base = str(metadata["location"])
-        if "view-uuid" in metadata:
-            raise DamagedFileError(said, location, "belongs to a view")
         if not (is_tables_own(base, table_id) or place_of(location).startswith(place_of(base))):
             raise DamagedFileError(said, location, "belongs to another table")
     return metadata

@@ -177,15 +177,16 @@ class _Looking:
     ) -> tuple[int | None, dict[int, dict[str, Any]]] | DamagedFileError | None:
         """Return a table's head and the snapshots that are looked at, by id."""
         try:
-            metadata = read_metadata(self.files, one.pointer.location, str(one.ref), one.table_id)
-            if one.pointer.kind == VIEW:
+            location, is_view = one.pointer.location, one.pointer.kind == VIEW
+            metadata = read_metadata(
+                self.files, location, str(one.ref), one.table_id, is_view=is_view
+            )
+            if is_view:
                 return self._view(one, metadata)
-            if self.deep and "view-uuid" not in metadata:
-                parse_table(metadata, one.pointer.location, str(one.ref))
+            if self.deep:
+                parse_table(metadata, location, str(one.ref))
         except DamagedFileError as error:
             return error
-        if "view-uuid" in metadata:
-            return _other(one, "belongs to a view")
         head = head_of(metadata)
         needed = one.pinned | {head}
         return head, {
@@ -195,8 +196,6 @@ class _Looking:
         }
 
     def _view(self, one: Checked, metadata: dict[str, Any]) -> DamagedFileError | None:
-        if "view-uuid" not in metadata:
-            return _other(one, "is that of a table")
         if one.is_ours and not is_views_own(str(metadata["location"]), one.ref):
             return _other(one, "is that of another view")
         return None

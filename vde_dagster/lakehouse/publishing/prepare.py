@@ -301,7 +301,7 @@ def _view(
 ) -> dict[str, Any]:
     ref, previous = ref_of(definition), None
     if pointer is not None and pointer.kind == VIEW:
-        previous = read_metadata(lakehouse.files, pointer.location, str(ref))
+        previous = read_metadata(lakehouse.files, pointer.location, str(ref), is_view=True)
     base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
     try:
         return new_view_metadata(definition, previous, base, now_ms)
