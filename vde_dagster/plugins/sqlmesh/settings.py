@@ -65,6 +65,21 @@ _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?",
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
 _OF_MODELS = ("dialect", "cron", "owner", "start")
 """Defaults of models that are settings of their own."""
+_SETTINGS = {
+    "project": "name",
+    "ignore_patterns": "ignore_patterns",
+    "environment_suffix_target": "environment_suffix_target",
+    "virtual_environment_mode": "virtual_environment_mode",
+    "time_column_format": "time_column_format",
+    "default_target_environment": "dagster.default_environment",
+    "before_all": "before_all",
+    "after_all": "after_all",
+    "pinned_environments": "pinned_environments",
+    "plan.forward_only": "forward_only",
+    "plan.no_diff": "no_diff",
+    "model_naming.infer_names": "infer_names",
+}
+"""Settings by the keys that they come from, where they are taken as they are."""
 
 
 class _Meaning:
@@ -81,13 +96,13 @@ class _Meaning:
         self.mistakes: list[ProjectError] = []
         values = dict(written.values)
         gateways, at = self._gateways(values)
-        self._check(Config, values, ())
+        config = self._check(Config, values, ())
         for key, value in values.items():
             if key in PARTS and isinstance(value, Mapping):
                 self._note_unused(PARTS[key], value, key)
         self._note_unused(Config, values, "")
-        if not self.mistakes:
-            self._settings(values)
+        if config is not None and not self.mistakes:
+            self._settings(config.model_dump(exclude_unset=True))
             self._gateway(values, gateways, at)
             if not gateways:
                 self._own_catalog(values.get("default_connection"), ("default_connection",))
@@ -96,12 +111,13 @@ class _Meaning:
             in_order = sorted(zip(lined, self.mistakes, strict=True), key=itemgetter(0))
             raise ProjectError.of([one for _, one in in_order])
 
-    def _check(self, part: type[Shape], values: Mapping[str, Any], keys: KeyPath) -> None:
+    def _check(self, part: type[Shape], values: Mapping[str, Any], keys: KeyPath) -> Shape | None:
         try:
-            part.model_validate(dict(values))
+            return part.model_validate(dict(values))
         except ValidationError as error:
             found = [self._mistake(part, one, keys) for one in error.errors()]
             self.mistakes += {str(one.location): one for one in found[::-1]}.values()
+            return None
 
     def _mistake(self, part: type[Shape], one: Any, keys: KeyPath) -> ProjectError:
         loc = one["loc"]
@@ -180,29 +196,11 @@ class _Meaning:
         self.places[".".join(setting)] = self.written.location(keys)
 
     def _settings(self, values: Mapping[str, Any]) -> None:
-        for key, setting in (
-            ("project", ("name",)),
-            ("ignore_patterns", ("ignore_patterns",)),
-            ("environment_suffix_target", ("environment_suffix_target",)),
-            ("virtual_environment_mode", ("virtual_environment_mode",)),
-            ("time_column_format", ("time_column_format",)),
-            ("default_target_environment", ("dagster", "default_environment")),
-        ):
-            if values.get(key):
-                self._set((key,), _plain(values[key]), *setting)
-        for key in ("before_all", "after_all"):
-            if values.get(key):
-                self._set((key,), [str(text) for text in values[key]], key)
-        if values.get("pinned_environments"):
-            pinned = sorted(str(name) for name in values["pinned_environments"])
-            self._set(("pinned_environments",), pinned, "pinned_environments")
-        plans = values.get("plan") or {}
-        for key in ("forward_only", "no_diff"):
-            if plans.get(key):
-                self._set(("plan", key), _truth(plans[key]), key)
-        naming = values.get("model_naming") or {}
-        if naming.get("infer_names"):
-            self._set(("model_naming", "infer_names"), naming["infer_names"], "infer_names")
+        for name, setting in _SETTINGS.items():
+            *part, key = name.split(".")
+            value = (values.get(part[0], {}) if part else values).get(key)
+            if value:
+                self._set((*part, key), _plain(value), *setting.split("."))
         if "environment_ttl" in values:
             hours = self._hours("environment_ttl", values["environment_ttl"])
             days = 0 if hours is None else max(math.ceil(hours / 24), 1)
@@ -282,11 +280,6 @@ def _is_day(value: Any) -> bool:
     return isinstance(value, date) or bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(value)))
 
 
-def _truth(value: Any) -> Any:
-    """Read an environment variable's text as a truth value; settings check the rest."""
-    return value.lower() == "true" if isinstance(value, str) else value
-
-
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it: dates as texts.
 
@@ -301,7 +294,9 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): _plain(own) for key, own in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, value), key=str)
+    if isinstance(value, list | tuple):
         return [_plain(own) for own in value]
     if hasattr(value, "model_dump"):
         return _plain(value.model_dump(exclude_unset=True))
