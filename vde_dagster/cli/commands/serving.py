@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -53,6 +54,25 @@ PublisherName = Annotated[
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What a server is asked to do.
+
+    Args:
+        port: The port; 0 for one that is free.
+        log: The file that gets a line for each request; None for stderr.
+        writes_metadata: Whether metadata that is answered is a file, too.
+        connections: The most at a time; `by_address` of one address.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    log: Path | None = None
+    writes_metadata: bool = False
+    connections: int = 500
+    by_address: int = 250
+
+
 class Running(Protocol):
     """A server, within whose block it listens."""
 
@@ -70,18 +90,8 @@ class Running(Protocol):
 class Publisher(Protocol):
     """Shows environments to other programs, as a server."""
 
-    def open(
-        self,
-        workspace: Workspace,
-        host: str,
-        port: int,
-        *,
-        log: Path | None,
-        writes_metadata: bool,
-        connections: int,
-        by_address: int,
-    ) -> Running:
-        """Return the server; the port is 0 for one that is free."""
+    def open(self, workspace: Workspace, asked: Listening) -> Running:
+        """Return the server."""
 
     def check_filter(self, text: str) -> None:
         """Make sure that the rows which a token reads can be told by a condition.
@@ -145,17 +155,8 @@ def serve(
 
     Example: vde serve --port 8182
     """
-
-    server = _PUBLISHERS.require(publisher).open(
-        workspace,
-        host,
-        port,
-        log=log,
-        writes_metadata=write_metadata,
-        connections=connections,
-        by_address=connections_per_address,
-    )
-    with server:
+    asked = Listening(host, port, log, write_metadata, connections, connections_per_address)
+    with _PUBLISHERS.require(publisher).open(workspace, asked) as server:
         output.result({"url": server.url}, f"the catalog is at {server.url} (Ctrl-C stops it)")
         # A shell that starts it in the background lets it ignore what ends it all the same.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)

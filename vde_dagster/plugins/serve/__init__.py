@@ -6,13 +6,13 @@ from one; `loading` makes the metadata of the answers, `read_rows` reads at a ve
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import UsageError
 from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
+    from vde_dagster.cli.commands.serving import Listening
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.plugins.serve.server import Server
 
@@ -21,30 +21,20 @@ class Http:
     """The publisher `http`."""
 
     @staticmethod
-    def open(
-        workspace: Workspace,
-        host: str,
-        port: int,
-        *,
-        log: Path | None,
-        writes_metadata: bool,
-        connections: int,
-        by_address: int,
-    ) -> Server:
+    def open(workspace: Workspace, asked: Listening) -> Server:
         """Return a server that listens from when it is entered.
 
         Raises:
             UsageError: The extra `serve` is not installed.
         """
         try:
-            from vde_dagster.plugins.serve.server import Limits, Server
+            from vde_dagster.plugins.serve.server import Server
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"`vde serve` needs a package that is not installed: {error.name}",
                 hint=how_to_install("serve"),
             ) from error
-        limits = Limits(connections=connections, by_address=by_address)
-        return Server(workspace, host, port, log, writes_metadata, limits)
+        return Server(workspace, asked)
 
     @staticmethod
     def check_filter(text: str) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -20,36 +19,24 @@ from vde_dagster.plugins.serve.app import make_app
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from vde_dagster.cli.commands.serving import Listening
     from vde_dagster.execution.workspace import Workspace
 
 
 class Server:
-    """Listens from when it is entered, and answers while it runs.
+    """Listens from when it is entered, and answers while it runs."""
 
-    Args:
-        port: The port; 0 for one that is free.
-        log: The file that gets a line for each request; None for stderr.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        host: str,
-        port: int,
-        log: Path | None = None,
-        writes_metadata: bool = False,
-        limits: Limits | None = None,
-    ) -> None:
-        self._limits = limits or Limits()
-        self._log = log.open("a", encoding="utf-8") if log is not None else None
+    def __init__(self, workspace: Workspace, asked: Listening) -> None:
+        self._limits = Limits(connections=asked.connections, by_address=asked.by_address)
+        self._log = asked.log.open("a", encoding="utf-8") if asked.log is not None else None
         self._app = make_app(
             workspace,
-            may_be_open=is_loopback(host),
+            may_be_open=is_loopback(asked.host),
             log=self._log,
-            writes_metadata=writes_metadata,
+            writes_metadata=asked.writes_metadata,
         )
         self._tokens = workspace.store.tokens
-        self._host, self._port = host, port
+        self._host, self._port = asked.host, asked.port
         self._socket: socket.socket | None = None
 
     def __enter__(self) -> Server:
