@@ -18,7 +18,7 @@ import pytest
 from pyiceberg.table import Table
 
 from vde_dagster.lakehouse.io.files import MetadataFiles, StoredFile
-from vde_dagster.lakehouse.maintenance import orphans, sweep
+from vde_dagster.lakehouse.maintenance import sweep
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import expire_snapshots
 from vde_dagster.lakehouse.maintenance.sweep import Cleaning, Decision
@@ -205,7 +205,7 @@ def test_places_that_are_spelled_otherwise_are_no_reason(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.stray()
-    monkeypatch.setattr(orphans, "place_of", lambda location: location.replace("file://", "file:"))
+    monkeypatch.setattr(sweep, "place_of", lambda location: location.replace("file://", "file:"))
     listed = MetadataFiles.list_files
 
     def elsewhere(self: MetadataFiles, folder: str) -> Iterator[StoredFile]:
@@ -280,7 +280,7 @@ _POLICY: dict[str, object] = {}
 
 
 def metadata_before_the_list(patch: pytest.MonkeyPatch) -> None:
-    find = orphans.find_orphans
+    find = sweep.find_orphans
 
     def early(lakehouse, table, before):  # type: ignore[no-untyped-def]
         seen = lakehouse.find_table(table.ref)

@@ -20,7 +20,7 @@ from sqlalchemy import select
 from vde_dagster.errors import DamagedFileError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Damage, check_files
-from vde_dagster.lakehouse.maintenance.orphans import find_orphans
+from vde_dagster.lakehouse.maintenance.sweep import find_orphans
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema

@@ -2,7 +2,7 @@
 
 The janitor deletes only what this package's own ledger names, gives a tombstone before it deletes,
 deletes only after the grace time, and checks once more when it does. Every step can be repeated.
-Data files that were never committed are the one thing that no ledger can name: see `orphans`.
+Data files that were never committed are the one thing that no ledger can name: see `sweep`.
 """
 
 from __future__ import annotations
