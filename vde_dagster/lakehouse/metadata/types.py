@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
@@ -80,122 +80,87 @@ def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
         return simple
     parser = _Parser(type_sql, next_id)
     parsed = parser.type()
-    if parser.token is not None:
-        parser.fail()
-    return parsed
+    return parsed if not parser.tokens else parser.fail()
 
 
 class _Parser:
     """A recursive-descent parser of Spark's type syntax."""
 
     def __init__(self, sql: str, next_id: Callable[[], int]) -> None:
-        self._sql = sql
-        self._next_id = next_id
-        self._position = 0
-        self.token: str | None = None
-        self._advance()
+        self._sql, self._next_id = sql, next_id
+        found = list(_TOKEN.finditer(sql))
+        self.tokens = [one[one.lastgroup or 0] for one in reversed(found)]
+        if "".join(one[0] for one in found) != sql.rstrip():
+            self.fail()
 
-    def fail(self) -> None:
+    def fail(self) -> NoReturn:
         raise ExecutionError(
             f"the type '{self._sql}' cannot be kept in an Iceberg view or table",
             hint="cast the column to a type that Iceberg has (intervals, for example, to strings)",
         )
 
-    def _advance(self) -> str | None:
-        before = self.token
-        match = _TOKEN.match(self._sql, self._position)
-        if match is None:
-            if self._sql[self._position :].strip():
-                self.fail()
-            self.token = None
-            return before
-        self._position = match.end()
-        self.token = match.group(match.lastgroup or 0)
-        return before
-
-    def _expect(self, mark: str) -> None:
-        if self.token != mark:
+    def _take(self, mark: str = "") -> str:
+        """Take the next token, which has to be a mark where one is named, and none otherwise."""
+        token = self.tokens.pop() if self.tokens else ""
+        if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()
-        self._advance()
+        return token
 
     def _accept(self, word: str) -> bool:
-        if self.token is not None and self.token.lower() == word:
-            self._advance()
-            return True
-        return False
+        found = bool(self.tokens) and self.tokens[-1].lower() == word
+        if found:
+            self.tokens.pop()
+        return found
 
     def type(self) -> Any:
-        name = (self._advance() or "").lower()
+        name = self._take().lower()
         if name in ("decimal", "numeric", "dec"):
             return self._decimal()
-        if name == "array":
-            return self._array()
-        if name == "map":
-            return self._map()
-        if name == "struct":
-            return self._struct()
+        if name in ("array", "map", "struct"):
+            self._take("<")
+            nested = {"array": self._array, "map": self._map, "struct": self._struct}[name]()
+            self._take(">")
+            return nested
         if name not in _TO_ICEBERG:
             self.fail()
         if name in ("varchar", "char", "character") and self._accept("("):
-            self._advance()
-            self._expect(")")
+            self._take()
+            self._take(")")
         if name == "string" and self._accept("collate"):
-            self._advance()
+            self._take()
         return _TO_ICEBERG[name]
 
     def _decimal(self) -> str:
         precision, scale = "10", "0"
         if self._accept("("):
-            precision = self._advance() or ""
+            precision = self._take()
             if self._accept(","):
-                scale = self._advance() or ""
-            self._expect(")")
+                scale = self._take()
+            self._take(")")
         if not (precision.isdigit() and scale.isdigit()):
             self.fail()
         return f"decimal({precision}, {scale})"
 
     def _array(self) -> dict[str, Any]:
-        self._expect("<")
-        field_id = self._next_id()
-        element = self.type()
-        self._expect(">")
-        return {
-            "type": "list",
-            "element-id": field_id,
-            "element": element,
-            "element-required": False,
-        }
+        own = {"type": "list", "element-id": self._next_id()}
+        return {**own, "element": self.type(), "element-required": False}
 
     def _map(self) -> dict[str, Any]:
-        self._expect("<")
         key_id, value_id = self._next_id(), self._next_id()
-        key = self.type()
-        self._expect(",")
-        value = self.type()
-        self._expect(">")
-        return {
-            "type": "map",
-            "key-id": key_id,
-            "key": key,
-            "value-id": value_id,
-            "value": value,
-            "value-required": False,
-        }
+        key = {"type": "map", "key-id": key_id, "key": self.type()}
+        self._take(",")
+        return {**key, "value-id": value_id, "value": self.type(), "value-required": False}
 
     def _struct(self) -> dict[str, Any]:
-        self._expect("<")
         fields: list[dict[str, Any]] = []
-        while self.token != ">":
+        while self.tokens and self.tokens[-1] != ">":
             if fields:
-                self._expect(",")
+                self._take(",")
             fields.append(self._field())
-        self._advance()
         return {"type": "struct", "fields": fields}
 
     def _field(self) -> dict[str, Any]:
-        if self.token is None or self.token in "<>(),:":
-            self.fail()
-        name = self._advance() or ""
+        name = self._take()
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
         self._accept(":")
@@ -204,7 +169,7 @@ class _Parser:
         if self._accept("not"):
             self._accept("null")
         if self._accept("comment"):
-            field["doc"] = _unquote(self._advance() or "")
+            field["doc"] = _unquote(self._take())
         return field
 
 
