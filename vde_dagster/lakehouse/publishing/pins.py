@@ -26,7 +26,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.environments.pins import Growth, Head
+from vde_dagster.state.environments.pins import Head
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -47,7 +47,6 @@ class PreparedPins:
     """
 
     heads: Mapping[str, Head]
-    growths: Mapping[str, Growth]
     places: Mapping[str, Place]
     gone: frozenset[str]
 
@@ -68,7 +67,7 @@ def prepare_pins(
     lakehouse: Lakehouse,
     environment: Environment,
     changed: frozenset[str] = frozenset(),
-    moved: Mapping[str, tuple[Head, Growth]] = MappingProxyType({}),
+    moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
     """Find out what a publication's tables hold, where the state does not know it."""
     pins, shown = lakehouse.store.pins, environment.tables
@@ -83,11 +82,7 @@ def prepare_pins(
         heads = pins.heads(conn, unknown)
         pointers = lakehouse.catalog.pointers([ref for ref, _ in places.values()], conn)
     return PreparedPins(
-        heads={
-            **{table_id: head for table_id, (head, _) in moved.items()},
-            **read_heads(lakehouse, places, pointers, heads),
-        },
-        growths={table_id: growth for table_id, (_, growth) in moved.items()},
+        heads={**moved, **read_heads(lakehouse, places, pointers, heads)},
         places=places,
         gone=frozenset(pinned - shown),
     )
@@ -146,7 +141,6 @@ def write_pins(
         environment.version,
         shown,
         prepared.gone,
-        prepared.growths,
     )
 
 

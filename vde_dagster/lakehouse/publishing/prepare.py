@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, publishe
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.mirror import view_of_another
-from vde_dagster.state.environments.pins import Growth, Head
+from vde_dagster.state.environments.pins import Head
 from vde_dagster.state.environments.publications import PublishedFile
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     moves = table_moves(publication)
     tables = catalog.pointers([move.ref for move in moves]) if moves else {}
     moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
-    made = [item.made for item in moved]
+    made = [item for item, _ in moved]
     moved_to = {item.swap.ref: item for item in made}
     with lakehouse.store.database.reading() as conn:
         dropped = list(publication.dropped)
@@ -228,7 +228,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         made += theirs
     swaps = (*(item.swap for item in made), *found.swaps)
     known = {
-        move.ref: (move, item.head.snapshot_id) for move, item in zip(moves, moved, strict=True)
+        move.ref: (move, head.snapshot_id) for move, (_, head) in zip(moves, moved, strict=True)
     }
     files = made if catalog.form.keeps_pointers else []
     return PreparedPublication(
@@ -238,28 +238,18 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(dict.fromkeys(view.namespace for view in publication.views)),
         announced=tuple(announced_file(swap, *known.get(swap.ref, ())) for swap in swaps),
-        pins=_pins(lakehouse, publication, moved),
+        pins=_pins(lakehouse, publication, (head for _, head in moved)),
         holding=tuple(holding),
         sources=dict(one.source for one in made if one.source and one.source[0] not in moved_to),
     )
 
 
-def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved]) -> PreparedPins:
+def _pins(lakehouse: Lakehouse, publication: Publication, moved: Iterable[Head]) -> PreparedPins:
     changed = frozenset(item.table.id for item in publication.deployments)
-    known = {item.head.table_id: (item.head, item.growth) for item in moved}
     environment = publication.environment
     if publication.ends_environment:
         environment = replace(environment, entries={})
-    return prepare_pins(lakehouse, environment, changed, known)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """A table's next metadata, what its readers see then, and what that adds."""
-
-    made: Made
-    head: Head
-    growth: Growth
+    return prepare_pins(lakehouse, environment, changed, {head.table_id: head for head in moved})
 
 
 def made_views(
@@ -311,7 +301,8 @@ def _view(
 
 def _table(
     lakehouse: Lakehouse, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
-) -> _Moved:
+) -> tuple[Made, Head]:
+    """Make a table's next metadata; return what its readers see then, too."""
     pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
         raise _gone(move.ref)
@@ -319,8 +310,6 @@ def _table(
     moved = apply_updates(metadata, pointer.location, move.updates(metadata), now_ms)
     location = next_file(metadata["location"], pointer.location)
     head = head_in(moved, location, move.table_id, move.branch)
-    return _Moved(
-        Made(Swap(move.ref, TABLE, pointer.location, location), encode_metadata(moved)),
-        head,
-        growth_between(moved, head_of(metadata, move.branch), head.snapshot_id),
-    )
+    growth = growth_between(moved, head_of(metadata, move.branch), head.snapshot_id)
+    swap = Swap(move.ref, TABLE, pointer.location, location)
+    return Made(swap, encode_metadata(moved)), replace(head, growth=growth)

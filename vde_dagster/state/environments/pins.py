@@ -67,23 +67,28 @@ CLOSE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The current snapshot of a table by its metadata file."""
-
-    table_id: str
-    location: str
-    snapshot_id: int | None
-    schema_id: int
-    rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Growth:
     """Rows added and removed between two snapshots of a table."""
 
     before: int | None
     added: int | None
     removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The current snapshot of a table by its metadata file.
+
+    Args:
+        growth: What it adds to the one before, where that is known.
+    """
+
+    table_id: str
+    location: str
+    snapshot_id: int | None
+    schema_id: int
+    rows: int | None
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,6 @@ class PinStore:
         version: int,
         shown: Mapping[str, Head],
         gone: Iterable[str],
-        growths: Mapping[str, Growth],
     ) -> None:
         """Pin what a version shows, in the transaction that writes its entries."""
         query, of = select(schema.pins).where(OPEN), {"of": environment}
@@ -183,7 +187,7 @@ class PinStore:
         if opened:
             new = []
             for table_id, head in opened.items():
-                before, growth = pinned.get(table_id), growths.get(table_id)
+                before, growth = pinned.get(table_id), head.growth
                 # What it adds is known where it follows the pin before.
                 if before is None or growth is None or growth.before != before.snapshot_id:
                     growth = Growth(None, None, None)
