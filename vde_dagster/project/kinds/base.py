@@ -25,7 +25,6 @@ class Property:
         read: Reads its value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
         names_columns: Whether its value names columns, which are written without quotes.
-        shown: What the documentation says of it; its name by default.
     """
 
     name: str
@@ -33,7 +32,6 @@ class Property:
     schema: Mapping[str, Any]
     required: bool = False
     names_columns: bool = False
-    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,15 +321,6 @@ def kind_from_json(data: Json) -> Kind:
 def as_tuples(value: Json) -> Any:
     """Make tuples of the lists that JSON has in their place, at every depth."""
     return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
-
-
-def kinds_table() -> str:
-    """Return the documentation's table of kinds, in Markdown."""
-    lines = ["| kind | how its table is filled | properties |", "|---|---|---|"]
-    for name, kind in KINDS.by_name.items():
-        shown = ", ".join(item.shown or f"`{item.name}`" for item in kind.properties) or "\u2013"
-        lines.append(f"| `{name}` | {kind.summary} | {shown} |")
-    return "\n".join(lines)
 
 
 def kind_schema() -> dict[str, Any]:

@@ -170,7 +170,6 @@ class IncrementalByTimeRange(ChangesInPlace):
             {"type": ["string", "array"], "items": {"type": "string"}, "maxItems": 2},
             required=True,
             names_columns=True,
-            shown="`time_column` (or `(column, '%Y-%m-%d')`)",
         ),
         LOOKBACK,
         BATCH_SIZE,

@@ -184,7 +184,7 @@ _KEY = Property(
     required=True,
     names_columns=True,
 )
-_COLUMNS = replace(_KEY, name="columns", read=_compared, shown="`columns` (or `*`)")
+_COLUMNS = replace(_KEY, name="columns", read=_compared)
 
 
 def _named(name: str) -> Property:

@@ -166,19 +166,8 @@ class Seed(Kind):
 
     summary = "from a CSV file, once per version"
     properties = (
-        Property(
-            "path",
-            lambda value: value.text(),
-            {"type": "string"},
-            required=True,
-            shown="`path` (relative to the model's file)",
-        ),
-        Property(
-            "csv_settings",
-            read_csv_settings,
-            {"type": "object"},
-            shown="`csv_settings (delimiter = ';', na_values = ('?'), …)`",
-        ),
+        Property("path", lambda value: value.text(), {"type": "string"}, required=True),
+        Property("csv_settings", read_csv_settings, {"type": "object"}),
     )
     ignored = frozenset({"batch_size"})
     has_query = False

@@ -233,7 +233,6 @@ class IncrementalByUniqueKey(ChangesInPlace):
             {"type": ["string", "array"], "items": {"type": "string"}},
             required=True,
             names_columns=True,
-            shown="`unique_key` (columns or expressions)",
         ),
         Property("when_matched", read_when_matched, {"type": "string"}),
         Property("merge_filter", read_merge_filter, {"type": "string"}),
