@@ -56,8 +56,3 @@ class NewestRows(Kind):
     def added_columns(self) -> tuple[AddedColumn, ...]:
         """The number of a row among those of its key."""
         return (AddedColumn("newest", "INT", "1 is the newest row of its key"),)
-
-    @property
-    def most_intervals(self) -> int | None:
-        """The batch size."""
-        return self.batch_size

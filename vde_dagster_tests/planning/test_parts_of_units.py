@@ -143,7 +143,7 @@ class History:
             for batch in self.batches(model, snapshot):
                 self.said.append(f"  {name} {batch}")
                 self.write_rows(name, batch)
-                if dies and snapshot.is_incremental and snapshot.model.kind.most_intervals is None:
+                if dies and snapshot.is_incremental and snapshot.model.kind.batch_size is None:
                     self.dead[model.table.id] = batch, self.models[name].rows
                     for other, rows in before.items():
                         self.models[other].rows = rows
@@ -166,7 +166,7 @@ class History:
             self.models[snapshot.name.name].rows = left[1]
             missing = left_to_fill(snapshot, missing, IntervalSet((left[0],)))
         missing = with_lookback(snapshot, missing, model.intervals)
-        return snapshot.cadence.batches(missing, snapshot.model.kind.most_intervals)
+        return snapshot.cadence.batches(missing, snapshot.model.kind.batch_size)
 
     def write_rows(self, name: str, batch: Interval) -> None:
         """Compute a range of a model as its kind does."""

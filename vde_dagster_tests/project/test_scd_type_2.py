@@ -91,5 +91,5 @@ def test_what_is_no_value_of_a_row_is_no_key(part: str) -> None:
 
 def test_its_history_is_not_made_anew_unless_that_is_allowed() -> None:
     kind = ScdType2ByTime(("id",))
-    assert (kind.restatable, kind.restates_whole, kind.in_order) == (False, True, True)
-    assert ScdType2ByTime(("id",), disable_restatement=False).restatable
+    assert (kind.disable_restatement, kind.restates_whole, kind.in_order) == (True, True, True)
+    assert not ScdType2ByTime(("id",), disable_restatement=False).disable_restatement

@@ -66,7 +66,11 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
             where that was never.
     """
     kind = snapshot.model.kind
-    return refills(snapshot) and not kind.in_order and (since > BEGINNING or kind.restatable)
+    return (
+        refills(snapshot)
+        and not kind.in_order
+        and (since > BEGINNING or not kind.disable_restatement)
+    )
 
 
 def _said(

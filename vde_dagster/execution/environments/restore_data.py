@@ -275,7 +275,7 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
     """Return the ranges of a table to be computed again when some of it are not true."""
     kind = snapshot.model.kind
-    if not kind.restatable or meaning_of(kind).filled_once:
+    if kind.disable_restatement or meaning_of(kind).filled_once:
         return IntervalSet()
     if snapshot.is_incremental and kind.restates_whole and lost:
         return filled

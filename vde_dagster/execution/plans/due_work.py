@@ -166,7 +166,7 @@ def _ticks(workspace: Workspace, plan: Plan) -> dict[str, tuple[ModelName, Tick]
             continue
         snapshot = plan.snapshot_of(model)
         asked = wishes(snapshot, plan.created_at)
-        if not asked or not model.table.intervals or not snapshot.model.kind.restatable:
+        if not asked or not model.table.intervals or snapshot.model.kind.disable_restatement:
             continue
         log = workspace.store.fills.log(model.table.id)
         fills = ((fill.interval, fill.recorded_at) for fill in log)

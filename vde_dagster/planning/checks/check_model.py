@@ -376,7 +376,7 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
     """
     model = known.model
     kind = model.kind
-    if not kind.earlier_intervals or not kind.assignments:
+    if not kind.lookback or not kind.assignments:
         return
     changed = {
         name.lower() for name, text in kind.assignments if text.lower() != f"target.{name}".lower()
@@ -386,7 +386,7 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
             continue
         yield Problem(
             f"{model.name}: its kind adds to what the table holds ({column} = {text}), and "
-            f"lookback {kind.earlier_intervals} merges the same rows again with later runs: they "
+            f"lookback {kind.lookback} merges the same rows again with later runs: they "
             "are counted more than once",
             f"remove lookback, or set '{column}' to values of source that the query computes whole",
             place_in_header(model, "kind", "set", column),

@@ -51,15 +51,15 @@ class Meaning:
 
     def most_intervals(self, model: Model) -> int | None:
         """Return the most intervals that one job fills, or None for as many as are missing."""
-        return model.kind.most_intervals or (1 if model.reads_itself else None)
+        return model.kind.batch_size or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
         """Say whether a range makes the same rows whichever way it is cut to jobs."""
-        return model.kind.most_intervals is not None
+        return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:
         """Return the number of jobs that may fill it at once: one, where it reads its own rows."""
-        return 1 if model.reads_itself else model.kind.batches_at_once
+        return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the sets of columns, in lower case, that no two rows of the table share."""

@@ -30,17 +30,17 @@ class IncrementalMeaning(Meaning):
     def fill(self, model: Model, rows: str) -> str:
         """Hash the rows and how many earlier intervals each new one fills again."""
         kind = model.kind
-        return digest("fill", rows, kind.name, str(kind.earlier_intervals), *model.marks)
+        return digest("fill", rows, kind.name, str(kind.lookback), *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the properties that cut the work, and those of automatic restatements."""
-        size, again = model.kind.most_intervals, model.kind.auto_restatement
-        said: list[str | None] = ["batches", str(size)] if size else []
-        if model.kind.batches_at_once > 1:
-            said += ["at once", str(model.kind.batches_at_once)]
-        if again is not None:
-            said += ["again", again.cron, str(again.intervals)]
-        return said if model.kind.restatable else [*said, "never again"]
+        kind = model.kind
+        said: list[str | None] = ["batches", str(kind.batch_size)] if kind.batch_size else []
+        if (kind.batch_concurrency or 1) > 1:
+            said += ["at once", str(kind.batch_concurrency)]
+        if kind.auto_restatement_cron:
+            said += ["again", kind.auto_restatement_cron, str(kind.auto_restatement_intervals)]
+        return [*said, "never again"] if kind.disable_restatement else said
 
 
 class TimeRangeMeaning(IncrementalMeaning):

@@ -162,7 +162,7 @@ class ScdMeaning(Meaning):
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return whether the history may be made anew."""
-        return ["restatable"] if model.kind.restatable else []
+        return [] if model.kind.disable_restatement else ["restatable"]
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key with either end of a version, and what blocking audits check.

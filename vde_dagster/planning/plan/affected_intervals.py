@@ -187,7 +187,7 @@ class _Found:
     ) -> IntervalSet:
         """Note what of a table follows a change; return where its readers see other rows."""
         table = self.made.tables.get(table_id)
-        if table is None or table_id in self.kept or not snapshot.model.kind.restatable:
+        if table is None or table_id in self.kept or snapshot.model.kind.disable_restatement:
             return IntervalSet()
         own = affected_intervals(snapshot, table.intervals, change)
         old = affected_intervals(snapshot, table.available, self._inherited(table))

@@ -156,7 +156,7 @@ def next_in_order(
 
 def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
     """Widen missing ranges, within others, by the earlier intervals filled again with them."""
-    lookback = snapshot.model.kind.earlier_intervals
+    lookback = snapshot.model.kind.lookback
     if not missing or not lookback:
         return missing
     unit = snapshot.cadence.unit

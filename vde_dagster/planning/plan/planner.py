@@ -251,7 +251,12 @@ class _Planner:
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
         """Say whether a model gets another table whose rows its sources cannot make again."""
         entry = self.shown.get(snapshot.name)
-        if snapshot.model.kind.restatable or table is None or entry is None or not entry.table_id:
+        if (
+            not snapshot.model.kind.disable_restatement
+            or table is None
+            or entry is None
+            or not entry.table_id
+        ):
             return False
         shown = self.state.tables.get(entry.table_id) if table.preview is None else None
         return shown is not None and shown.id != table.id and bool(shown.intervals)

@@ -228,7 +228,7 @@ class _Seen:
                 f"kind {kind.name} would add its rows to those that its preview has of production",
                 f"publish the change first, or restate it in {PRODUCTION}",
             )
-        if self.plan.environment == PRODUCTION and not kind.restatable:
+        if self.plan.environment == PRODUCTION and kind.disable_restatement:
             how = "write disable_restatement false in its kind, and apply that first"
             return _DISABLED, how
         return None
@@ -290,9 +290,9 @@ class Tick:
 def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
     """Return the automatic restatements due by the latest ticks before an instant (UTC)."""
     found = [_after_the_end(snapshot, now)]
-    if (again := snapshot.model.kind.auto_restatement) is not None:
-        tick = replace(snapshot.cadence, cron=again.cron).last_tick(now)
-        found.insert(0, Wish(tick, again.intervals))
+    if (cron := snapshot.model.kind.auto_restatement_cron) is not None:
+        tick = replace(snapshot.cadence, cron=cron).last_tick(now)
+        found.insert(0, Wish(tick, snapshot.model.kind.auto_restatement_intervals))
     return tuple(wish for wish in found if wish is not None)
 
 
@@ -303,7 +303,7 @@ def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
     all the same. What can only be made again whole is left alone.
     """
     kind, cadence = snapshot.model.kind, snapshot.cadence
-    end, lookback = snapshot.model.end_at(now), kind.earlier_intervals
+    end, lookback = snapshot.model.end_at(now), kind.lookback
     if end is None or not lookback or kind.restates_whole or snapshot.in_order:
         return None
     first, due = cadence.unit.ceil(end), cadence.due_until(now)

@@ -56,19 +56,6 @@ class IntervalColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class AutoRestatement:
-    """Automatic restatements: when runs of production fill filled intervals again.
-
-    Args:
-        cron: Five fields: the first run after each tick does it.
-        intervals: How many of the last intervals, or None for all.
-    """
-
-    cron: str
-    intervals: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class InPlace:
     """Rules for changes in place of a kind's tables.
 
@@ -121,6 +108,15 @@ class Kind:
             as their rows depend on those that are there.
         restates_whole: Whether a range can only be filled again with everything from the first
             filled interval on.
+        lookback: How many earlier intervals each new one fills again; like the next, a field of
+            kinds that let people set it.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+        batch_concurrency: How many such jobs may run at the same time, or None for one.
+        disable_restatement: Whether production keeps what is filled for good: its sources may have
+            it no longer.
+        auto_restatement_cron: Five fields: production's first run after each tick fills what is
+            filled again; None for never.
+        auto_restatement_intervals: How many of the last intervals it fills, or None for all.
     """
 
     __slots__ = ()
@@ -141,6 +137,12 @@ class Kind:
     by_intervals: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
     restates_whole: ClassVar[bool] = False
+    lookback: int = 0
+    batch_size: int | None = None
+    batch_concurrency: int | None = None
+    disable_restatement: bool = False
+    auto_restatement_cron: str | None = None
+    auto_restatement_intervals: int | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
@@ -186,36 +188,11 @@ class Kind:
         return None
 
     @property
-    def earlier_intervals(self) -> int:
-        """The number of earlier intervals that each new one fills again."""
-        return 0
-
-    @property
-    def most_intervals(self) -> int | None:
-        """The most intervals that one job fills, or None for as many as are missing."""
-        return None
-
-    @property
-    def batches_at_once(self) -> int:
-        """The number of such jobs that may run at once."""
-        return 1
-
-    @property
     def parent_by_commits(self) -> ModelName | None:
         """The parent of which a fill reads only what was committed since the fill before, if any.
 
         Rows that came are added; where it lost or changed some, the table is filled anew.
         """
-        return None
-
-    @property
-    def restatable(self) -> bool:
-        """Whether what is filled may be filled again."""
-        return True
-
-    @property
-    def auto_restatement(self) -> AutoRestatement | None:
-        """The automatic restatements of runs; None for never."""
         return None
 
     @property

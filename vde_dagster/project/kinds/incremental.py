@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from vde_dagster.base.texts import suggest
 from vde_dagster.project.kinds.base import (
     POLICIES,
-    AutoRestatement,
     InPlace,
     IntervalColumn,
     Kind,
@@ -22,55 +21,12 @@ if TYPE_CHECKING:
     from vde_dagster.project.properties.header import Value
 
 
-class Incremental(Kind):
-    """Filled by intervals; what a kind has no field for is as here.
-
-    Attributes:
-        batch_concurrency: How many batches may run at the same time, or None for one.
-        disable_restatement: Whether production keeps what is filled for good: its sources may have
-            it no longer.
-        auto_restatement_cron: When production's runs fill it again by themselves, or None.
-        auto_restatement_intervals: How many of the last intervals they fill, or None for all.
-    """
-
-    __slots__ = ()
-
-    lookback: int = 0
-    batch_size: int | None = None
-    batch_concurrency: int | None = None
-    disable_restatement: bool = False
-    auto_restatement_cron: str | None = None
-    auto_restatement_intervals: int | None = None
-
-    by_intervals = True
-
-    @property
-    def earlier_intervals(self) -> int:
-        return self.lookback
-
-    @property
-    def most_intervals(self) -> int | None:
-        return self.batch_size
-
-    @property
-    def batches_at_once(self) -> int:
-        return self.batch_concurrency or 1
-
-    @property
-    def restatable(self) -> bool:
-        return not self.disable_restatement
-
-    @property
-    def auto_restatement(self) -> AutoRestatement | None:
-        cron = self.auto_restatement_cron
-        return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
-
-
-class ChangesInPlace(Incremental):
+class ChangesInPlace(Kind):
     """Filled by intervals, so that a table can go on with another definition; see `InPlace`."""
 
     __slots__ = ()
 
+    by_intervals = True
     forward_only: bool
     on_destructive_change: str
     on_additive_change: str
@@ -293,7 +249,7 @@ def _plain(item: Value) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Custom(Incremental):
+class Custom(Kind):
     """Filled interval by interval; a function of the project writes the rows.
 
     Args:
@@ -314,6 +270,7 @@ class Custom(Incremental):
     name: Literal["CUSTOM"] = "CUSTOM"
 
     summary = "interval by interval, by a function in `materializations/`"
+    by_intervals = True
     restates_whole = True
     properties = (
         Property("materialization", lambda value: value.text(), {"type": "string"}, required=True),
