@@ -102,7 +102,7 @@ class Workspace:
         """Apply a plan: run its models' unit tests, fill what is missing, audit, publish.
 
         Args:
-            on_event: Called in this thread with everything that happens.
+            on_event: Called with everything that happens, by one thread at a time.
             concurrency: Models and batches worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.

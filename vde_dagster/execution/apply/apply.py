@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 import uuid
@@ -67,7 +66,7 @@ class Applier:
     """Applies one plan.
 
     Args:
-        on_event: Called in the calling thread with everything that happens, in order.
+        on_event: Called with everything that happens, in order, by one thread at a time.
         concurrency: Models, and batches of models, worked on at once.
         wait_seconds: How long to wait for an environment that somebody else is changing.
     """
@@ -81,7 +80,7 @@ class Applier:
     wait_seconds: float = 0.0
     tests: PlanTests | None = None
     owner: str = field(init=False)
-    _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+    _telling: threading.Lock = field(default_factory=threading.Lock)
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,8 +126,6 @@ class Applier:
             except BaseException as error:
                 store.plans.set_status(self.plan.id, "failed", _message(error))
                 raise
-            finally:
-                self._drain()
         seconds = time.monotonic() - started
         self.on_event(Published(environment, plan, seconds))
         failed = self._virtual_update()
@@ -164,7 +161,7 @@ class Applier:
         tasks = PlanTasks(plan, target, Written(), self.workspace, sets, lacks)
         filler = TableFiller(
             tasks,
-            self._events.put,
+            self._tell,
             audits_of(plan),
             leases,
             lease.token,
@@ -173,7 +170,6 @@ class Applier:
         )
         self._fill(plan, filler)
         filler.evolve_layouts()
-        self._drain()
         environment = publish_plan(
             plan,
             tasks.target,
@@ -282,27 +278,14 @@ class Applier:
         """Do models' work in the order of a graph, and tell how it goes on."""
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
-            self._events.put(ModelFailed(name, error, tuple(skipped)))
+            self._tell(ModelFailed(name, error, tuple(skipped)))
             if isinstance(error, StoreError):
                 self.stop.set()  # Spark or the state cannot be had, for no model.
 
-        result = run_graph(
-            graph,
-            work,
-            threads=self.concurrency,
-            on_wait=self._drain,
-            on_failure=failed,
-            stop=self.stop,
-        )
-        self._drain()
-        return result
+        return run_graph(graph, work, threads=self.concurrency, on_failure=failed, stop=self.stop)
 
-    def _drain(self) -> None:
-        while True:
-            try:
-                event = self._events.get_nowait()
-            except queue.Empty:
-                return
+    def _tell(self, event: Event) -> None:
+        with self._telling:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped
             self.on_event(event)

@@ -39,7 +39,6 @@ def run_graph(
     work: Callable[[K], None],
     *,
     threads: int,
-    on_wait: Callable[[], None] = lambda: None,
     on_failure: Callable[[K, Exception, list[K]], None] = lambda node, error, skipped: None,
     stop: threading.Event | None = None,
 ) -> GraphResult[K]:
@@ -48,7 +47,6 @@ def run_graph(
     Args:
         graph: For each node the nodes that must be done before it; they come first.
         work: Does one node's work, in a pool thread.
-        on_wait: Called in the calling thread several times a second while work goes on.
         on_failure: Called in the calling thread with a failed node and what is skipped for it.
         stop: When set, no further node is started.
     """
@@ -66,7 +64,6 @@ def run_graph(
                 if not running:
                     break
                 finished, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                on_wait()
                 for future in finished:
                     node = running.pop(future)
                     error = future.exception()
