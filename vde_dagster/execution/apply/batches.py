@@ -12,7 +12,7 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class BatchRun:
     """Batches that need not wait for each other.
 
-    The thread that asks for them works, too; others help while the apply has a slot to spare and
-    leave after each batch if a model waits for one. After a failure no batch is begun any more,
-    and those that run go on to their end. The calling thread has one of the slots already.
+    The thread that asks for them works, too, in the slot that it has; others help while the apply
+    has a slot to spare, and give it back after each batch. After a failure no batch is begun any
+    more, and those that run go on to their end.
     """
 
     batches: Sequence[Interval]
@@ -51,59 +51,43 @@ class BatchRun:
     slots: Slots
     stop: threading.Event
     failed: dict[Interval, Exception] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _left: deque[Interval] = field(init=False)
-    _helpers: list[Future[None]] = field(default_factory=list)
-    _helping: int = 0
-    _broken: bool = False
 
     def run(self) -> list[Interval]:
         """Run them; return those that were not begun, after a failure or a stop."""
         self._left = deque(self.batches)
-        with ThreadPoolExecutor(max(1, self.most - 1), thread_name_prefix="vde-batch") as pool:
-            while (batch := self._next()) is not None:
-                self._find_help(pool)
-                self._do(batch)
-        for helper in self._helpers:
+        with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
+            helpers = [pool.submit(self._help) for _ in range(self.most - 1)]
+            try:
+                while self._is_wanted():
+                    self._do_next()
+            finally:
+                self.slots.give_back(0)  # Who waits for a slot to help in need not wait any more.
+        for helper in helpers:
             helper.result()  # What is no error of a batch ends everything.
         return list(self._left)
 
-    def _find_help(self, pool: ThreadPoolExecutor) -> None:
-        with self._lock:
-            wanted = min(self.most - 1 - self._helping, len(self._left))
-            while wanted > 0 and self.slots.take_spare():
-                self._helping += 1
-                wanted -= 1
-                self._helpers.append(pool.submit(self._help, pool))
+    def _is_wanted(self) -> bool:
+        return bool(self._left) and not self.failed and not self.stop.is_set()
 
-    def _help(self, pool: ThreadPoolExecutor) -> None:
+    def _help(self) -> None:
+        while self.slots.take_spare(self._is_wanted):
+            try:
+                self._do_next()
+            finally:
+                self.slots.give_back()
+
+    def _do_next(self) -> None:
         try:
-            batch = self._next()
-            if batch is not None:
-                self._do(batch)
-        finally:
-            with self._lock:
-                self._helping -= 1
-            self.slots.give_back()
-        if self._left and not self._is_over:
-            self._find_help(pool)
-
-    @property
-    def _is_over(self) -> bool:
-        return bool(self.failed) or self._broken or self.stop.is_set()
-
-    def _next(self) -> Interval | None:
-        with self._lock:
-            return self._left.popleft() if self._left and not self._is_over else None
-
-    def _do(self, batch: Interval) -> None:
+            batch = self._left.popleft()
+        except IndexError:
+            return  # Another thread has the last one.
         try:
             self.work(batch)
         except Exception as error:
-            with self._lock:
-                self.failed[batch] = error
+            self.failed[batch] = error
         except BaseException:
-            self._broken = True
+            self.stop.set()
             raise
 
 

@@ -24,12 +24,10 @@ class GraphResult(Generic[K]):
     """The outcome of each node.
 
     Args:
-        done: Nodes whose work succeeded, in order of completion.
         failed: The exception of each node that failed.
         skipped: Nodes that were never started, with the failed node that they wait for.
     """
 
-    done: list[K] = field(default_factory=list)
     failed: dict[K, Exception] = field(default_factory=dict)
     skipped: dict[K, K] = field(default_factory=dict)
 
@@ -68,7 +66,6 @@ def run_graph(
                     node = running.pop(future)
                     error = future.exception()
                     if error is None:
-                        result.done.append(node)
                         for parents in waiting.values():
                             parents.discard(node)
                         continue
@@ -172,13 +169,18 @@ class Slots:
         finally:
             self.give_back(needed)
 
-    def take_spare(self) -> bool:
-        """Take a slot that nobody waits for, to be given back; say whether there was one."""
+    def take_spare(self, wanted: Callable[[], bool]) -> bool:
+        """Wait for a slot that nobody else waits for, as long as it is wanted, and take it.
+
+        Returns:
+            Whether it was taken; then it is to be given back.
+        """
         with self._changed:
-            spare = self._free > self._waiting
-            self._free -= spare
-            self._taken += spare
-            return spare
+            self._changed.wait_for(lambda: not wanted() or self._free > self._waiting)
+            taken = wanted()
+            self._free -= taken
+            self._taken += taken
+            return taken
 
     def give_back(self, slots: int = 1) -> None:
         """Give slots back."""
