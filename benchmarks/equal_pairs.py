@@ -17,7 +17,7 @@ import logging
 import random
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -127,7 +127,9 @@ def _named(values: re.Match[str]) -> str:
 def side(pair: str, text: str) -> Side:
     """Read one query of a pair."""
     parents = {
-        table: leaf_version(table, columns).with_unique_keys([[KEYS[table]]])
+        table: replace(
+            leaf_version(table, columns), unique_keys=(frozenset({KEYS[table].lower()}),)
+        )
         for table, columns in SCHEMA.items()
         if table in KEYS
     }

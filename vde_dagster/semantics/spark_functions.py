@@ -103,18 +103,7 @@ spark_partition_id to_protobuf try_reflect uniform uuid
 """Equal arguments may give different values, or the value depends on where a row lies.
 
 A seed does not help: it is combined with the number of the row's partition. Spark marks most of
-these itself, but not `UNMARKED`.
-"""
-
-UNMARKED = _names("""
-aes_encrypt from_protobuf kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
-kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_sketch_merge_bigint
-kll_sketch_merge_double kll_sketch_merge_float to_protobuf
-""")
-"""Those of `UNSTEADY` that Spark takes for deterministic.
-
-``aes_encrypt`` draws an initialisation vector where none is given, a KLL sketch tosses coins when
-it compacts itself, and the functions of Protocol Buffers read a file.
+these itself, but not all.
 """
 
 AGGREGATE = _names("""

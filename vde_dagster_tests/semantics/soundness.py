@@ -6,7 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -80,7 +80,7 @@ class Checker:
         self.other_types = other_types
         self.schema = {name: c for name, c in self.tables.items() if name not in undeclared}
         self.keyed = {
-            name: leaf_version(name, self.tables[name]).with_unique_keys([key])
+            name: replace(leaf_version(name, self.tables[name]), unique_keys=(frozenset(key),))
             for name, key in KEYS.items()
         }
         self.tally = Tally()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 TABLES: dict[str, Any] = read_yaml(FIXTURES / "schema.yaml")
 SCHEMA: dict[str, dict[str, str]] = TABLES["tables"]
 PARENTS = {
-    name: leaf_version(name, SCHEMA[name]).with_unique_keys(keys)
+    name: replace(leaf_version(name, SCHEMA[name]), unique_keys=tuple(map(frozenset, keys)))
     for name, keys in TABLES["keys"].items()
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vde_dagster.errors import VdeError
@@ -117,7 +117,9 @@ def compare_dense_pairs(
     keys = {table: [list(key)] for table, key in random_queries.KEYS.items()}
     make_views(session, tables, keys, rng, rows=5, edges=other_types)
     known = {
-        table: leaf_version(table, types).with_unique_keys(keys.get(table, ()))
+        table: replace(
+            leaf_version(table, types), unique_keys=tuple(map(frozenset, keys.get(table, ())))
+        )
         for table, types in tables.items()
     }
     made = DenseQueries(rng, texts=other_types)

@@ -60,9 +60,24 @@ def test_every_function_is_in_exactly_one_list(registry: dict[str, BuiltIn]) -> 
     assert catalog == spark_functions.CATALOG
 
 
+UNMARKED = frozenset(
+    {
+        *("aes_encrypt", "from_protobuf", "to_protobuf"),
+        *("kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float"),
+        *("kll_sketch_agg_bigint", "kll_sketch_agg_double", "kll_sketch_agg_float"),
+        *("kll_sketch_merge_bigint", "kll_sketch_merge_double", "kll_sketch_merge_float"),
+    }
+)
+"""Those of `UNSTEADY` that Spark takes for deterministic.
+
+``aes_encrypt`` draws an initialisation vector where none is given, a KLL sketch tosses coins when
+it compacts itself, and the functions of Protocol Buffers read a file.
+"""
+
+
 def test_smaller_lists_name_functions_of_their_kind() -> None:
     known = spark_functions
-    assert known.UNMARKED <= known.UNSTEADY
+    assert known.UNSTEADY >= UNMARKED
     assert known.WITHOUT_PARENTHESES <= known.SESSION
     assert known.SESSION_WITHOUT_ARGUMENTS <= known.SCALAR
     assert known.CASTS.keys() <= known.SCALAR
@@ -108,7 +123,7 @@ def test_spark_marks_the_same_functions_as_not_deterministic(
     session: Any, registry: dict[str, BuiltIn]
 ) -> None:
     """An example is deterministic for Spark exactly if it calls no function that is marked."""
-    marked = spark_functions.UNSTEADY - spark_functions.UNMARKED
+    marked = spark_functions.UNSTEADY - UNMARKED
     wrong: list[str] = []
     seen: set[str] = set()
     silent: list[str] = []

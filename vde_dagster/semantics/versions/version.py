@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def canonicaliser() -> str:
 
     A snapshot stores it; when it differs, the stored definition is hashed again.
     """
-    return f"{CANONICALISER_VERSION}/sqlglot {version_of('sqlglot')}"
+    return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,13 @@ class SemanticVersion:
         columns: Output name (lower case) to the digest of how its value is made, in order.
         opaque: Why the query was not understood and is versioned as a whole, or None.
         unique_keys: Sets of output columns whose values no two rows share (NULLs compared as
-            equal), known from the query itself or added by `with_unique_keys`.
+            equal), known from the query itself or proved by a blocking audit.
     """
 
     rows: str
     columns: dict[str, str]
     opaque: str | None = None
     unique_keys: tuple[frozenset[str], ...] = field(default=(), compare=False)
-
-    def with_unique_keys(self, keys: Iterable[Iterable[str]]) -> SemanticVersion:
-        """This version with more keys, such as those that a blocking audit has proved."""
-        more = [frozenset(name.lower() for name in key) for key in keys]
-        return replace(self, unique_keys=tuple(dict.fromkeys([*self.unique_keys, *more])))
 
 
 def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
@@ -78,8 +72,7 @@ def opaque_version(
     """The version of something that is compared as a whole.
 
     Args:
-        parents: What it reads, by the names it uses; narrow a parent's columns to the declared
-            ones where they are known (`restrict`).
+        parents: What it reads, by the names it uses.
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):
@@ -97,36 +90,24 @@ def opaque_version(
     )
 
 
-def restrict(version: SemanticVersion, columns: Iterable[str]) -> SemanticVersion:
-    """A version with only the given columns, for a reader that declares what it reads."""
-    wanted = {name.lower() for name in columns}
-    return replace(version, columns={n: v for n, v in version.columns.items() if n in wanted})
-
-
 _WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILINE)
 
 
-def version_of(package: str) -> str:
-    """The version of an installed package whose folder and distribution have one name.
+def _sqlglot_version() -> str:
+    """The version of SQLGlot, which is not imported for that.
 
     `importlib.metadata` brings the parsers of e-mails with it, for a tenth of the time of a short
     command; it is asked where the package does not say its version itself.
-
-    >>> version_of("sqlglot").split(".")[0].isdigit()
-    True
     """
-    known = getattr(sys.modules.get(package), "__version__", None)
-    if isinstance(known, str):
-        return known
-    spec = find_spec(package)
-    if spec is not None and spec.origin is not None:
-        written = Path(spec.origin).parent / "_version.py"
-        found = _WRITTEN.search(written.read_text("utf-8")) if written.is_file() else None
+    spec = find_spec("sqlglot")
+    written = Path(spec.origin or "").parent / "_version.py" if spec is not None else None
+    if written is not None and written.is_file():
+        found = _WRITTEN.search(written.read_text("utf-8"))
         if found is not None:
             return found[1]
     from importlib.metadata import version
 
-    return version(package)
+    return version("sqlglot")
 
 
 def how_to_install(extra: str) -> str:

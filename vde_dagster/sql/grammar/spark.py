@@ -226,7 +226,6 @@ _Config = tuple[int, tuple[int, ...], int]
 _COMMENT, _HINT, _END_OF_COMMENT = "/*", "/*+", "*/"
 Guard = Callable[[str, int], bool]
 """Whether a token may end, by the character behind it and how many `<` of types are open."""
-_OF_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 _GUARDS: Mapping[str, Guard] = {
     "isValidDecimal": lambda behind, _: (
         not (behind.isascii() and (behind.isalnum() or behind == "_"))
