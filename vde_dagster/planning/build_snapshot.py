@@ -299,4 +299,4 @@ def _located(error: ProjectError, model: Model) -> ProjectError:
     if not isinstance(error, SemanticError):
         return error
     location = model.place(offset_of(model.query or "", error))
-    return ProjectError(f"{model.name}: {error.unplaced}", hint=error.hint, location=location)
+    return ProjectError(f"{model.name}: {error.message}", hint=error.hint, location=location)

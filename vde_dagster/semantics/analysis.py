@@ -80,7 +80,7 @@ def analyze(
         if given is None or not (reading.mistakes or found.findings):
             written = tuple(one for one in found.findings if is_written(one, query))
             if reading.mistakes:
-                mistakes = {str(mistake): mistake for mistake in reading.mistakes}
+                mistakes = {(one.message, one.line, one.column): one for one in reading.mistakes}
                 raise SemanticError.first_of(list(mistakes.values()))
             return replace(found, findings=written)
     finally:

@@ -20,7 +20,6 @@ class SemanticError(ProjectError):
     Args:
         line: 1-based, within the query's text.
         column: 1-based, within that line.
-        unplaced: What is wrong without the place, for who names another; the message by default.
         word: The name that does not exist or is not clear, as it is written.
     """
 
@@ -31,23 +30,18 @@ class SemanticError(ProjectError):
         hint: str | None = None,
         line: int | None = None,
         column: int | None = None,
-        unplaced: str | None = None,
         word: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.line = line
         self.column = column
-        self.unplaced = unplaced or self.message
         self.word = word
 
     @classmethod
-    def of_column(cls, e: exp.Expr, what: str, rest: str, hint: str | None) -> SemanticError:
-        """A mistake in a column's name; its place stands between the halves of what is wrong."""
+    def of_column(cls, e: exp.Expr, message: str, hint: str | None) -> SemanticError:
+        """A mistake in a column's name."""
         line, column = place(e)
-        where = f" (line {line}, column {column})" if line is not None else ""
-        found = cls(f"{what}{where}{rest}", hint=hint, line=line, column=column, word=e.name)
-        found.unplaced = what + rest
-        return found
+        return cls(message, hint=hint, line=line, column=column, word=e.name)
 
     @staticmethod
     def first_of(mistakes: Sequence[SemanticError]) -> SemanticError:

@@ -170,10 +170,9 @@ def _read(
         )
     except SemanticError as error:
         for mistake in error.mistakes:
-            what = mistake.unplaced if isinstance(mistake, SemanticError) else ""
             word = mistake.word if isinstance(mistake, SemanticError) else None
             yield Problem(
-                f"{model.name}: audit {audit.name}: {what or mistake.message}",
+                f"{model.name}: audit {audit.name}: {mistake.message}",
                 mistake.hint,
                 place_in_header(model, "audits", audit.name, word or ""),
             )

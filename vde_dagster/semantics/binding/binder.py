@@ -135,7 +135,7 @@ class Binder:
         if self.partial is not None:
             return self.give_up(self.partial)
         self.mistakes.append(mistake)
-        return self.give_up(mistake.unplaced)
+        return self.give_up(mistake.message)
 
     def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
         """Note what Spark will refuse; whoever asks for the query's mistakes hears of it."""

@@ -252,8 +252,8 @@ def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
 def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
     return SemanticError.of_column(
         e,
-        f"Column '{'.'.join(parts)}' is ambiguous",
-        f": it may come from {' or '.join(dict.fromkeys(error.tables))}.",
+        f"Column '{'.'.join(parts)}' is ambiguous: it may come from "
+        f"{' or '.join(dict.fromkeys(error.tables))}.",
         f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
     )
 
@@ -283,5 +283,4 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"The columns there are: {shown}."
     read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
-    what = f"Column '{'.'.join(parts)}' does not exist{read}"
-    return SemanticError.of_column(e, what, ".", hint)
+    return SemanticError.of_column(e, f"Column '{'.'.join(parts)}' does not exist{read}.", hint)
