@@ -6,12 +6,15 @@ import random
 import threading
 import time
 
+from vde_dagster.planning.table_contents import FillFacts, Skipped
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import OutboxRecord, forget_records, tell
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.state.builders import (
+    T0,
     FakeClock,
     day,
+    days,
     environment,
     plan,
     table,
@@ -145,3 +148,19 @@ def test_old_news_are_forgotten_but_not_that_there_were_any(
     assert place.oldest == before.newest
     put(store, "d")
     assert [news.subject["plan"] for news in read(store)] == ["c", "d"]
+
+
+def test_a_skipped_slot_counts_with_the_publication_and_the_rest_once_the_table_moves(
+    store: StateStore,
+) -> None:
+    made, known = plan("prod"), store.tables.ensure(table())
+    skipped = FillFacts(skipped=Skipped(T0, commit=7))
+    store.pending.record(FillRecord(known.id, day(0), made.id, facts=skipped))
+    store.pending.record(FillRecord(known.id, day(1), made.id, 8, 4, branch="b"))
+    store.database.run_transaction(lambda conn: store.pending.settle(conn, made.id, []))
+    assert store.tables.get(known.id).intervals == days(0)
+    assert [one.iceberg_snapshot_id for one in store.fills.log(known.id)] == [7]
+    assert [one.interval for one in store.pending.of_plan(made.id)] == [day(1)]
+    store.database.run_transaction(lambda conn: store.pending.settle(conn, made.id, [known.id]))
+    assert store.tables.get(known.id).intervals == days(0, 1)
+    assert not store.pending.of_plan(made.id)

@@ -238,11 +238,8 @@ def _commit(
     if publication.before_and_after is not None:
         store.statements.put_around_runs(conn, environment.name, publication.before_and_after)
     if publication.plan_id is not None:
-        if atomic:
-            store.pending.settle(
-                conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
-            )
-        store.pending.settle_skipped(conn, publication.plan_id)
+        moved = [item.table_id for item in publication.fast_forwards] if atomic else []
+        store.pending.settle(conn, publication.plan_id, moved)
         if store.plans.record(publication.plan_id, conn) is not None:
             store.plans.set_status(publication.plan_id, "applied", None, conn)
     _return_tables(conn, lakehouse, publication)

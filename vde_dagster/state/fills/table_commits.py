@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _ROW = schema.pending.c
+_IN_ORDER = (_ROW.recorded_at, _ROW.table_id, _ROW.start_at)
 
 
 class TableShownError(ConflictError):
@@ -129,7 +130,8 @@ class PendingStore:
 
         def work(conn: Connection) -> None:
             self.leases.check(conn, lease)
-            _drop(conn, plan_id, [table_id])
+            own = (_ROW.plan_id == plan_id, _ROW.table_id == table_id)
+            conn.execute(delete(schema.pending).where(*own))
 
         self.database.run_transaction(work, name="state.drop_pending")
 
@@ -154,11 +156,7 @@ class PendingStore:
         self, plan_id: str, connection: Connection | None = None, *, table_id: str | None = None
     ) -> list[FillRecord]:
         """Return what waits on branches for a plan's publication, in the order it was written."""
-        query = (
-            select(schema.pending)
-            .where(_ROW.plan_id == plan_id)
-            .order_by(_ROW.recorded_at, _ROW.table_id, _ROW.start_at)
-        )
+        query = select(schema.pending).where(_ROW.plan_id == plan_id).order_by(*_IN_ORDER)
         if table_id is not None:
             query = query.where(_ROW.table_id == table_id)
         return [fill_of(row) for row in self.database.rows(query, connection)]
@@ -166,33 +164,17 @@ class PendingStore:
     def settle(
         self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None
     ) -> None:
-        """Turn what waited on branches into filled intervals, in the publication's transaction."""
-        chosen = None if table_ids is None else set(table_ids)
-        for pending in self.of_plan(plan_id, connection):
-            if chosen is None or pending.table_id in chosen:
-                self._settle(connection, pending)
-        _drop(connection, plan_id, chosen)
+        """Turn what waited into filled intervals, in the publication's transaction.
 
-    def settle_skipped(self, connection: Connection, plan_id: str) -> None:
-        """Turn skipped slots into filled intervals, in the publication's transaction.
-
-        No table moves with them, so that no catalog has to be asked.
+        Args:
+            table_ids: The tables that move; None for all. Skipped slots do not wait for that.
         """
-        for pending in self.of_plan(plan_id, connection):
-            if pending.facts.skipped is not None:
-                self._settle(connection, pending)
-                _drop(connection, plan_id, [pending.table_id])
-
-    def _settle(self, connection: Connection, pending: FillRecord) -> None:
-        skipped = pending.facts.skipped
-        if skipped is not None:
-            pending = replace(pending, iceberg_snapshot_id=skipped.commit)
-        self.fills.record(pending, connection)
-
-
-def _drop(connection: Connection, plan_id: str, table_ids: Iterable[str] | None) -> None:
-    """Forget what waits on branches for a plan, of all tables or of some."""
-    own = _ROW.plan_id == plan_id
-    if table_ids is not None:
-        own &= _ROW.table_id.in_(list(table_ids))
-    connection.execute(delete(schema.pending).where(own))
+        own = _ROW.plan_id == plan_id
+        if table_ids is not None:
+            own &= _ROW.table_id.in_(list(table_ids)) | _ROW.skipped.is_not(None)
+        query = select(schema.pending).where(own).order_by(*_IN_ORDER)
+        for pending in map(fill_of, connection.execute(query).all()):
+            skipped = pending.facts.skipped
+            commit = skipped.commit if skipped is not None else pending.iceberg_snapshot_id
+            self.fills.record(replace(pending, iceberg_snapshot_id=commit), connection)
+        connection.execute(delete(schema.pending).where(own))
