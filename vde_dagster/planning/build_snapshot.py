@@ -16,7 +16,7 @@ from vde_dagster.planning.checks.check_model import check_model
 from vde_dagster.planning.checks.diagnostics import Known
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
-from vde_dagster.project.kinds.base import InPlace
+from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.semantics.errors import SemanticError, offset_of
 from vde_dagster.semantics.versions.lineage import ColumnLineage
@@ -259,9 +259,10 @@ def _metadata_hash(model: Model) -> str:
     if model.skip_unchanged is not None:
         parts += ["skip unchanged", str(model.skip_unchanged)]
     parts += meaning_of(model.kind).metadata(model)
-    in_place = model.kind.in_place
-    if in_place is not None and in_place.policies != InPlace().policies:
-        parts += ["in place", *map(str, in_place.policies)]
+    kind = model.kind
+    policies = (kind.forward_only, kind.on_destructive_change, kind.on_additive_change)
+    if policies != (Kind.forward_only, Kind.on_destructive_change, Kind.on_additive_change):
+        parts += ["in place", *map(str, policies)]
     return digest("metadata", *parts)
 
 

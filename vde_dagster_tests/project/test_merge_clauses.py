@@ -142,8 +142,8 @@ def test_what_is_made_of_the_tables_own_values_is_not_merged_twice() -> None:
     adds_up = IncrementalByUniqueKey(("id",), when_matched=(("", (("v", "target.v + source.v"),)),))
     replaces = IncrementalByUniqueKey(("id",), when_matched=(("", (("v", "source.v"),)),))
 
-    assert not adds_up.in_place.refills
-    assert replaces.in_place.refills
+    assert not adds_up.refills
+    assert replaces.refills
 
 
 def test_a_word_that_is_a_value_is_no_column(write_project: WriteProject) -> None:

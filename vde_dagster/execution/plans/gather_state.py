@@ -119,7 +119,7 @@ def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, tuple[Previewed, ...]]:
     """Read the previews of a project's models that can change in place."""
-    changing = {name for name, one in snapshots.items() if one.model.kind.in_place is not None}
+    changing = {name for name, one in snapshots.items() if one.model.kind.changes_in_place}
     if not changing:
         return {}
     shown = [(env, entry) for env, entry in store.shown.previews() if entry.name in changing]
@@ -230,7 +230,7 @@ def beside_production(
 
     What a plan would refuse or warn of is left to the plan.
     """
-    if all(snapshot.model.kind.in_place is None for snapshot in snapshots.values()):
+    if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = workspace.store.environments.get(PRODUCTION)
     if production is None:
@@ -241,7 +241,7 @@ def beside_production(
     entries = {
         name: entry
         for name, entry in production.entries.items()
-        if name in snapshots and snapshots[name].model.kind.in_place is not None
+        if name in snapshots and snapshots[name].model.kind.changes_in_place
     }
     state = WarehouseState(
         None,

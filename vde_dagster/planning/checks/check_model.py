@@ -174,8 +174,7 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
     be one that computes what it asks for (`date_trunc('MM', @start_date)`).
     """
     model = known.model
-    policy = model.kind.in_place
-    if model.query is None or policy is None or not policy.by_partitions:
+    if model.query is None or not model.kind.by_partitions:
         return
     types = {column.name.lower(): (column.type or "").upper() for column in known.columns or ()}
     steps = [_step(text, types) for text in model.partitioned_by]

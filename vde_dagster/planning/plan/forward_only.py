@@ -44,9 +44,9 @@ def is_concerned(
         return False
     if state.previews:
         return True
-    changing = (snapshot.model.kind.in_place for snapshot in snapshots.values())
+    kinds = (snapshot.model.kind for snapshot in snapshots.values())
     return any(
-        policy is not None and (policy.forward_only or options.forward_only) for policy in changing
+        kind.changes_in_place and (kind.forward_only or options.forward_only) for kind in kinds
     ) or any(state.snapshots[key].forward is not None for key in state.shown_ids)
 
 
@@ -118,13 +118,13 @@ class ForwardOnly:
             return plain
         if base.forward is not None and base.forward.own_id == plain.id:
             return replace(base, model=plain.model)
-        policy = plain.model.kind.in_place
-        if policy is None:
+        kind = plain.model.kind
+        if not kind.changes_in_place:
             return plain
         means_the_same = base.own_meaning == plain.own_meaning
         if means_the_same and base.forward is None:
             return plain  # The table holds it as it is.
-        asked = policy.forward_only or self.options.forward_only
+        asked = kind.forward_only or self.options.forward_only
         if not asked and not means_the_same and not self._previewed(plain, table):
             return plain
         if not _goes_on(plain, base):
@@ -154,7 +154,7 @@ class ForwardOnly:
         return self._extend(plain, base, table, columns, changes)
 
     def _say_anew(self, plain: Snapshot, why: str) -> None:
-        policy, pin = plain.model.kind.in_place, plain.model.physical_version
+        pin = plain.model.physical_version
         if pin is not None:
             self._refuse(
                 plain,
@@ -162,7 +162,7 @@ class ForwardOnly:
                 "which no table takes in place",
                 "give it another physical_version, which makes another table",
             )
-        elif policy is not None and policy.forward_only:
+        elif plain.model.kind.forward_only:
             self.warnings.append(
                 f"{plain.name} is computed anew, although it is forward-only: {why}, which no "
                 "table takes in place"
@@ -226,8 +226,7 @@ class ForwardOnly:
         changes: ColumnChanges,
     ) -> Snapshot:
         self._check(plain, changes)
-        policy = plain.model.kind.in_place
-        if policy is not None and not policy.refills and self.options.effective_from is not None:
+        if not plain.model.kind.refills and self.options.effective_from is not None:
             self.warnings.append(
                 f"{plain.name} is not computed again from --effective-from on: kind "
                 f"{plain.model.kind.name} would add its rows to those that are there"
@@ -254,11 +253,10 @@ class ForwardOnly:
 
     def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:
         """Hold a change against the model's policies."""
-        policy = plain.model.kind.in_place
-        assert policy is not None
+        kind = plain.model.kind
         found = (
-            ("destructive", policy.on_destructive_change, self.options.allow_destructive),
-            ("additive", policy.on_additive_change, self.options.allow_additive),
+            ("destructive", kind.on_destructive_change, self.options.allow_destructive),
+            ("additive", kind.on_additive_change, self.options.allow_additive),
         )
         for what, said, allowed in found:
             concerned = [c for c in changes if c.is_destructive == (what == "destructive")]
@@ -287,24 +285,20 @@ class ForwardOnly:
 def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
     """Say whether rows of both definitions can lie in one table."""
     new, old = plain.model.kind, base.model.kind
-    fixed, was = new.in_place, old.in_place
     return (
         type(new) is type(old)
-        and fixed is not None
-        and was is not None
-        and _lower(fixed.fixed) == _lower(was.fixed)
-        and (fixed.refills or plain.cadence.unit is base.cadence.unit)
+        and _lower(new.fixed) == _lower(old.fixed)
+        and (new.refills or plain.cadence.unit is base.cadence.unit)
         and new.interval_column == old.interval_column
-        and (not fixed.by_partitions or plain.model.partitioned_by == base.model.partitioned_by)
+        and (not new.by_partitions or plain.model.partitioned_by == base.model.partitioned_by)
         and _lower(c.name for c in new.added_columns) == _lower(c.name for c in old.added_columns)
     )
 
 
 def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
     """Return a retyped column without which a fill would not find the rows it had."""
-    policy = plain.model.kind.in_place
-    assert policy is not None
-    texts = (*policy.fixed, *(plain.model.partitioned_by if policy.by_partitions else ()))
+    kind = plain.model.kind
+    texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}
     return next((c for c in changes if c.what == "retyped" and c.column.lower() in words), None)
 
@@ -328,8 +322,7 @@ def columns_in_place(
         plain: The definition as it is on its own.
         types: Spark SQL types of the table's columns, by name.
     """
-    policy = plain.model.kind.in_place
-    assert policy is not None
+    kind = plain.model.kind
     before = {column.name.lower(): column for column in base.columns}
     physical = table.column_named_by_version()
     columns: list[OutputColumn] = []
@@ -337,7 +330,7 @@ def columns_in_place(
     for column in plain.columns:
         old = before.pop(column.name.lower(), None)
         if old is None:
-            if policy.on_additive_change == "ignore":
+            if kind.on_additive_change == "ignore":
                 changes.append(ColumnChange(column.name, "not_added", None, column.type))
                 continue
             columns.append(column._replace(version=_new_version(table, column)))
@@ -349,19 +342,19 @@ def columns_in_place(
         if not was or not column.type or same_type(was, column.type):
             columns.append(kept)
         elif widens_in_place(was, column.type):
-            if policy.on_additive_change == "ignore":
+            if kind.on_additive_change == "ignore":
                 columns.append(kept._replace(type=was))
             else:
                 columns.append(kept)
                 changes.append(ColumnChange(column.name, "widened", was, column.type))
-        elif policy.on_destructive_change == "ignore":
+        elif kind.on_destructive_change == "ignore":
             columns.append(kept._replace(type=was))
             changes.append(ColumnChange(column.name, "not_retyped", was, column.type))
         else:
             columns.append(column._replace(version=_new_version(table, column)))
             changes.append(ColumnChange(column.name, "retyped", was, column.type))
     for old in before.values():
-        if policy.on_destructive_change == "ignore":
+        if kind.on_destructive_change == "ignore":
             columns.append(old)
             changes.append(ColumnChange(old.name, "kept", old.type))
         else:

@@ -131,8 +131,7 @@ def fills_parts_again(snapshot: Snapshot) -> bool:
 
 def refills(snapshot: Snapshot) -> bool:
     """Say whether what a table holds of an interval can be filled again, and no rows are added."""
-    policy = snapshot.model.kind.in_place
-    return policy is None or policy.refills
+    return snapshot.model.kind.refills
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:

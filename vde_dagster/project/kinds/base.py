@@ -55,34 +55,6 @@ class IntervalColumn:
     format: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """Rules for changes in place of a kind's tables.
-
-    Args:
-        forward_only: Whether every change of its models is made in place.
-        on_destructive_change: What to do when columns go or change their type: one of `POLICIES`.
-        on_additive_change: The same when columns are added or widen.
-        fixed: Columns and expressions that tell rows apart: they have to stay, as have the types of
-            columns in them.
-        by_partitions: Whether the table's partitions tell its rows apart, too.
-        refills: Whether a filled interval can be filled again beside others; else its rows would be
-            added once more.
-    """
-
-    forward_only: bool = False
-    on_destructive_change: str = "error"
-    on_additive_change: str = "allow"
-    fixed: tuple[str, ...] = ()
-    by_partitions: bool = False
-    refills: bool = True
-
-    @property
-    def policies(self) -> tuple[bool, str, str]:
-        """The policies that the author set, which are not part of the kind's identity."""
-        return self.forward_only, self.on_destructive_change, self.on_additive_change
-
-
 POLICIES = ("error", "warn", "allow", "ignore")
 
 
@@ -117,6 +89,10 @@ class Kind:
         auto_restatement_cron: Five fields: production's first run after each tick fills what is
             filled again; None for never.
         auto_restatement_intervals: How many of the last intervals it fills, or None for all.
+        changes_in_place: Whether its tables can go on with another definition.
+        forward_only: Whether every change of its models is made so.
+        on_destructive_change: What to do when columns go or change their type: one of `POLICIES`.
+        on_additive_change: The same when columns are added or widen.
     """
 
     __slots__ = ()
@@ -143,6 +119,10 @@ class Kind:
     disable_restatement: bool = False
     auto_restatement_cron: str | None = None
     auto_restatement_intervals: int | None = None
+    changes_in_place: ClassVar[bool] = False
+    forward_only: bool = False
+    on_destructive_change: str = "error"
+    on_additive_change: str = "allow"
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
@@ -183,9 +163,22 @@ class Kind:
         return self
 
     @property
-    def in_place(self) -> InPlace | None:
-        """Rules for changes in place of its tables; None when every change makes a new table."""
-        return None
+    def fixed(self) -> tuple[str, ...]:
+        """Columns and expressions that tell rows apart.
+
+        They stay when a table changes in place, as do the types of columns in them.
+        """
+        return self.named_columns
+
+    @property
+    def by_partitions(self) -> bool:
+        """Whether the table's partitions tell its rows apart, too."""
+        return False
+
+    @property
+    def refills(self) -> bool:
+        """Whether an interval can be filled again beside others; else its rows are added again."""
+        return True
 
     @property
     def parent_by_commits(self) -> ModelName | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from vde_dagster.base.texts import suggest
 from vde_dagster.project.kinds.base import (
     POLICIES,
-    InPlace,
     IntervalColumn,
     Kind,
     Property,
@@ -19,26 +18,6 @@ from vde_dagster.project.kinds.time_format import strftime_format
 
 if TYPE_CHECKING:
     from vde_dagster.project.properties.header import Value
-
-
-class ChangesInPlace(Kind):
-    """Filled by intervals, so that a table can go on with another definition; see `InPlace`."""
-
-    __slots__ = ()
-
-    by_intervals = True
-    forward_only: bool
-    on_destructive_change: str
-    on_additive_change: str
-
-    @property
-    def in_place(self) -> InPlace:
-        return InPlace(
-            self.forward_only,
-            self.on_destructive_change,
-            self.on_additive_change,
-            self.named_columns,
-        )
 
 
 def flag(name: str) -> Property:
@@ -98,7 +77,7 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByTimeRange(ChangesInPlace):
+class IncrementalByTimeRange(Kind):
     """Filled interval by interval; filling one overwrites exactly its rows.
 
     Args:
@@ -119,6 +98,8 @@ class IncrementalByTimeRange(ChangesInPlace):
     name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
 
     summary = "interval by interval; filling one overwrites exactly its rows"
+    by_intervals = True
+    changes_in_place = True
     properties = (
         Property(
             "time_column",
@@ -154,7 +135,7 @@ class IncrementalByTimeRange(ChangesInPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByPartition(ChangesInPlace):
+class IncrementalByPartition(Kind):
     """Filled interval by interval; the partitions that the query returns rows of are replaced."""
 
     lookback: int = 0
@@ -168,16 +149,15 @@ class IncrementalByPartition(ChangesInPlace):
 
     summary = "interval by interval; the partitions that a fill has rows of are replaced"
     needs = ("partitioned_by",)
+    by_intervals = True
     restates_whole = True
+    changes_in_place = True
+    by_partitions = True
     properties = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
-
-    @property
-    def in_place(self) -> InPlace:
-        return replace(super(IncrementalByPartition, self).in_place, by_partitions=True)
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalUnmanaged(ChangesInPlace):
+class IncrementalUnmanaged(Kind):
     """Filled interval by interval; the rows are added to those that are there.
 
     It has no lookback: rows of earlier intervals would be added again.
@@ -198,7 +178,9 @@ class IncrementalUnmanaged(ChangesInPlace):
     name: Literal["INCREMENTAL_UNMANAGED"] = "INCREMENTAL_UNMANAGED"
 
     summary = "interval by interval; rows are added, once for each interval"
+    by_intervals = True
     restates_whole = True
+    changes_in_place = True
     properties = (
         flag("insert_overwrite"),
         BATCH_SIZE,
@@ -217,14 +199,16 @@ class IncrementalUnmanaged(ChangesInPlace):
         return cls(**given)
 
     @property
-    def in_place(self) -> InPlace:
-        replaces = self.insert_overwrite
-        return replace(
-            super(IncrementalUnmanaged, self).in_place,
-            fixed=("insert_overwrite",) if replaces else (),
-            by_partitions=replaces,
-            refills=replaces,
-        )
+    def fixed(self) -> tuple[str, ...]:
+        return ("insert_overwrite",) if self.insert_overwrite else ()
+
+    @property
+    def by_partitions(self) -> bool:
+        return self.insert_overwrite
+
+    @property
+    def refills(self) -> bool:
+        return self.insert_overwrite
 
 
 Settings = tuple[tuple[str, Any], ...]

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import quote
-from vde_dagster.project.kinds.base import AddedColumn, InPlace, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, ChangesInPlace, flag
+from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, flag
 from vde_dagster.sql.expressions import in_spark, read_expression
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ _TYPES = {"TIMESTAMP_LTZ": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"} | {
 _NAMES = {"type": "string"}
 
 
-class ScdType2(ChangesInPlace):
+class ScdType2(Kind):
     """The common base of both kinds.
 
     Attributes:
@@ -118,8 +118,10 @@ class ScdType2(ChangesInPlace):
     invalidate_hard_deletes: bool
     updated_at_name: str | None
 
+    by_intervals = True
     in_order = True
     restates_whole = True
+    changes_in_place = True
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -146,10 +148,9 @@ class ScdType2(ChangesInPlace):
         )
 
     @property
-    def in_place(self) -> InPlace:
+    def fixed(self) -> tuple[str, ...]:
         updated = (self.updated_at_name,) if self.updated_at_name else ()
-        fixed = (*self.unique_key, *updated, *(column.name for column in self.added_columns))
-        return replace(super().in_place, fixed=fixed)
+        return (*self.unique_key, *updated, *(column.name for column in self.added_columns))
 
 
 def _time_type(value: Value) -> str:

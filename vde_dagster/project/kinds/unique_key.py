@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from vde_dagster.project.kinds.base import InPlace, Kind, Property, later
+from vde_dagster.project.kinds.base import Kind, Property, later
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
     IN_PLACE,
     LOOKBACK,
     RESTATEMENT,
-    ChangesInPlace,
 )
 from vde_dagster.sql.expressions import Expression, in_spark, read_expression
 
@@ -198,7 +197,7 @@ def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByUniqueKey(ChangesInPlace):
+class IncrementalByUniqueKey(Kind):
     """Filled interval by interval; rows are merged on a key.
 
     Args:
@@ -225,7 +224,9 @@ class IncrementalByUniqueKey(ChangesInPlace):
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
+    by_intervals = True
     restates_whole = True
+    changes_in_place = True
     properties = (
         Property(
             "unique_key",
@@ -278,11 +279,11 @@ class IncrementalByUniqueKey(ChangesInPlace):
         return tuple(text for text in every if text)
 
     @property
-    def in_place(self) -> InPlace:
-        key = (*self.unique_key, *self.key_expressions)
-        # What is made of the table's own values is another one when it is merged once more.
-        adds_up = any(
-            "target." in value.lower() for _, assigned in self.when_matched for _, value in assigned
-        )
-        before = super(IncrementalByUniqueKey, self).in_place
-        return replace(before, fixed=key, refills=not adds_up)
+    def fixed(self) -> tuple[str, ...]:
+        return (*self.unique_key, *self.key_expressions)
+
+    @property
+    def refills(self) -> bool:
+        """Whether no value is made of the table's own: it is another one when merged once more."""
+        every = (text for _, assigned in self.when_matched for _, text in assigned)
+        return not any("target." in text.lower() for text in every)

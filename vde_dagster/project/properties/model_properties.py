@@ -242,7 +242,7 @@ def _sort_columns(value: Value) -> tuple[str, ...]:
 
 
 def _physical_version(kind: Kind, value: Value) -> str | None:
-    if kind.in_place is None or not kind.in_place.forward_only:
+    if not kind.forward_only:
         raise value.error(
             f"property 'physical_version' is for models that change in place, and this one of kind "
             f"{kind.name} gets another table whenever its rows become others",
