@@ -5,31 +5,26 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
-from alembic.script import ScriptDirectory
 from hypothesis import settings
 
 from vde_dagster.base.plugins import installed
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
-from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
 from vde_dagster.state import StateStore
-from vde_dagster.state.db import database
 from vde_dagster_tests import faults  # noqa: F401  (statements pass the port)
 from vde_dagster_tests.projects import Prepared, ProjectFolder
-from vde_dagster_tests.shortcuts import (
-    read_in_fork,
-    scripts_as_before,
-    sqlite_engine_as_before,
-)
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
@@ -118,6 +113,49 @@ ON_SERVERS = {
 """Modules that need another server than most, which one worker starts."""
 
 
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps files in memory."""
+_ROOM = 4 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let fast tests write into memory, where there is room (bytes): they wait for no disk."""
+    if "spark" not in _left_out(config) or hasattr(config, "workerinput") or not MEMORY.is_dir():
+        return
+    if shutil.disk_usage(MEMORY).free >= _ROOM:
+        tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="vde-", dir=MEMORY)
+        config.add_cleanup(partial(shutil.rmtree, tempfile.tempdir, ignore_errors=True))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module of which every test is left out: Dagster alone takes seconds."""
+    if not _marks_of(collection_path) & _left_out(config):
+        return None
+    named = (Path(arg.partition("::")[0]).absolute() for arg in config.args)
+    return None if collection_path in named else True
+
+
+def _left_out(config: pytest.Config) -> set[str]:
+    """The markers without which a run is: `not spark and not server`."""
+    asked = config.option.markexpr.split(" and ")
+    left_out = {words.removeprefix("not ") for words in asked if words.startswith("not ")}
+    return left_out if len(left_out) == len(asked) else set()
+
+
+@cache
+def _marks_of(path: Path) -> set[str]:
+    """The markers that every test of a module has."""
+    if path.suffix != ".py":
+        return set()
+    marks = {"proof"} if path.stem in PROOFS else set()
+    if path.parent.name == "orchestration":
+        marks.add("dagster")
+    for line in path.read_text().splitlines():
+        if line.startswith("pytestmark = "):
+            marks.update(re.findall(r"mark\.(spark|server|proof)\b", line))
+    return marks
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run what is fast first, then servers, then Spark, then searches and runs of Dagster.
 
@@ -128,10 +166,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others; searches come last, and fill what others leave.
     """
     for item in items:
-        if item.path.stem in PROOFS:
-            item.add_marker(pytest.mark.proof)
-        if item.path.parent.name == "orchestration":
-            item.add_marker(pytest.mark.dagster)
+        for mark in _marks_of(item.path):
+            item.add_marker(mark)
 
     def cost(item: pytest.Item) -> int:
         if item.get_closest_marker("server"):
@@ -208,19 +244,6 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, and at nothing that was there before."""
     gc.freeze()
     gc.enable()
-
-
-@pytest.fixture(autouse=True)
-def _short_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take short ways, but in tests of what they leave out; fast tests take some more."""
-    if request.path.parent.name == "state":
-        return
-    monkeypatch.setattr(ScriptDirectory, "from_config", scripts_as_before)
-    monkeypatch.setattr(database, "_sqlite_engine", sqlite_engine_as_before)
-    marked = any(request.node.get_closest_marker(name) for name in ("spark", "server", "proof"))
-    if marked or request.path.parent.name == "project":
-        return
-    monkeypatch.setattr(loader, "_read_elsewhere", read_in_fork)
 
 
 @pytest.fixture(scope="session")

@@ -45,9 +45,12 @@ class _Engine(FakeSpark):
         return self.workspace.lakehouse
 
 
+_really_open = Workspace.open
+
+
 def _open(root: Path, **_: Any) -> Workspace:
     engine = _Engine()
-    engine.workspace = Workspace(root, engine=engine)
+    engine.workspace = _really_open(root, engine=engine)
     return engine.workspace
 
 

@@ -21,7 +21,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from sqlalchemy import (
     URL,
     ColumnElement,
     Connection,
+    Dialect,
     Engine,
     Executable,
     Transaction,
@@ -38,6 +39,7 @@ from sqlalchemy import (
     make_url,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.base.times import utc
@@ -146,9 +148,13 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 def _sqlite_engine(url: URL) -> Engine:
     Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    dialect, compiled = _sqlite_statements()
     engine = create_engine(
-        url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
+        url,
+        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False},
+        execution_options={"compiled_cache": compiled},
     )
+    engine.dialect = dialect  # Statements are compiled for a dialect, not for its kind.
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
@@ -169,6 +175,18 @@ def _sqlite_engine(url: URL) -> Engine:
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
     return engine
+
+
+@cache
+def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
+    """SQLite's dialect once it has connected, and the process's statements compiled for it.
+
+    A process opens many stores, as Dagster's with each tick and run; to compile a statement takes
+    longer than to run it.
+    """
+    engine = create_engine("sqlite://")
+    engine.connect().close()
+    return engine.dialect, LRUCache(2000)
 
 
 def _require_whole_pages(url: URL, cursor: Any) -> None:
