@@ -10,8 +10,7 @@ import ast
 import functools
 from pathlib import Path
 
-import pytest
-
+from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.yaml_files import read_yaml
 
 TESTS = Path(__file__).parent
@@ -56,7 +55,7 @@ def plans(stem: str) -> frozenset[str]:
     return frozenset(case["case"] for case in document["cases"])
 
 
-@pytest.mark.parametrize(("section", "case"), CASES, ids=[case for _, case in CASES])
+@each_of("section, case", CASES)
 def test_each_hard_case_has_tests_that_exist(section: str, case: str) -> None:
     named = table(section).get(case)
     assert bool(named) != (case in OPEN), f"{case} is open, or has tests"

@@ -11,6 +11,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.project.table_names import TableNames
+from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.project.test_query_text import QUERIES
 from vde_dagster_tests.projects import ProjectFolder
@@ -36,12 +37,12 @@ def _replaced(query: str, relation: str) -> str:
     return replace_tables(query, lambda name: relation if name.namespace in known else None)
 
 
-@pytest.mark.parametrize("query", _queries())
+@each_of("query", _queries())
 def test_no_word_changes_where_no_table_is_replaced(query: str) -> None:
     assert replace_tables(query, lambda name: None) == query
 
 
-@pytest.mark.parametrize(("query", "of_a_table", "of_a_query"), CASES["relations"])
+@each_of("query, of_a_table, of_a_query", CASES["relations"])
 def test_a_relation_takes_the_place_of_a_table(
     query: str, of_a_table: str | None, of_a_query: str | None
 ) -> None:
@@ -54,7 +55,7 @@ def test_a_relation_takes_the_place_of_a_table(
         assert cut or "…" in expected or found == begin
 
 
-@pytest.mark.parametrize(("query", "found"), CASES["names"])
+@each_of("query, found", CASES["names"])
 def test_names_mean_what_they_meant(query: str, found: str) -> None:
     assert _replaced(query, TABLE) == found.format(PHYSICAL)
 
@@ -79,7 +80,7 @@ def test_a_model_has_no_earlier_versions() -> None:
         _replaced("SELECT a FROM d.t VERSION AS OF 3", QUERY)
 
 
-@pytest.mark.parametrize(("query", "rewritten"), CASES["qualify"])
+@each_of("query, rewritten", CASES["qualify"])
 def test_qualify_becomes_a_filter_over_a_subquery(query: str, rewritten: str) -> None:
     assert replace_tables(query, lambda name: None) == rewritten
 

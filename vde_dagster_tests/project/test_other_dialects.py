@@ -13,6 +13,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.yaml_files import read_yaml
 
 CASES: dict[str, list[dict[str, Any]]] = read_yaml(
@@ -25,14 +26,14 @@ def written(case: dict[str, Any]) -> str:
     return spark_text(parse_one(query, dialect=case["dialect"]), case["dialect"])
 
 
-@pytest.mark.parametrize("case", CASES["written"], ids=lambda case: case["written"])
+@each_of("case", CASES["written"])
 def test_an_expression_is_written_as_spark_has_it(case: dict[str, Any]) -> None:
     text = written(case)
 
     assert "is" not in case or text == f"SELECT {case['is']} AS v FROM x.t"
 
 
-@pytest.mark.parametrize("case", CASES["refused"], ids=lambda case: case["written"])
+@each_of("case", CASES["refused"])
 def test_an_expression_that_spark_has_not_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(Unwritable, match=re.escape(case["says"])):
         written(case)

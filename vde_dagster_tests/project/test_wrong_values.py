@@ -16,6 +16,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.properties.model_properties import model_schema
+from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.projects import ProjectFolder
 
 QUERY = """
@@ -128,7 +129,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
     return ProjectFolder(tmp_path_factory.mktemp("wrong") / "shop", FILES)
 
 
-@pytest.mark.parametrize(("kind", "name", "value"), CASES, ids=lambda part: part or "MODEL")
+@each_of("kind, name, value", CASES)
 def test_a_wrong_value_gives_one_message_with_line_name_and_hint(
     kind: str, name: str, value: str, folder: ProjectFolder
 ) -> None:
@@ -166,9 +167,7 @@ COLUMNS = {
 """Properties that name a column which the query has not."""
 
 
-@pytest.mark.parametrize(
-    ("kind", "written"), [(kind, one) for kind, several in COLUMNS.items() for one in several]
-)
+@each_of("kind, written", [(kind, one) for kind, several in COLUMNS.items() for one in several])
 def test_an_unknown_column_is_told_at_its_own_line(
     kind: str, written: str, folder: ProjectFolder
 ) -> None:
@@ -227,7 +226,7 @@ def of_python() -> Iterator[tuple[str, str, Any]]:
                 yield kind, f"{name[:-1]}zz", 1
 
 
-@pytest.mark.parametrize(("kind", "name", "value"), of_python())
+@each_of("kind, name, value", of_python())
 def test_a_wrong_value_in_a_decorator_gives_one_message_too(
     kind: str, name: str, value: Any, folder: ProjectFolder
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
+from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.yaml_files import read_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
@@ -23,20 +24,15 @@ PARENTS = {
 
 
 def load(name: str) -> list[Any]:
-    """The cases of a file, with ids made of their section and number."""
-    sections = read_yaml(FIXTURES / name)
-    return [
-        pytest.param(case, id=f"{section}-{i}".replace(" ", "-"))
-        for section, cases in sections.items()
-        for i, case in enumerate(cases)
-    ]
+    """The cases of a file."""
+    return [case for cases in read_yaml(FIXTURES / name).values() for case in cases]
 
 
 def version(query: str) -> SemanticVersion:
     return analyze(query, SCHEMA, parents=PARENTS).version
 
 
-@pytest.mark.parametrize("case", load("same.yaml") + load("open_stars.yaml"))
+@each_of("case", load("same.yaml") + load("open_stars.yaml"))
 def test_same(case: list[str]) -> None:
     before, after = map(version, case)
     assert before.opaque is None
@@ -45,7 +41,7 @@ def test_same(case: list[str]) -> None:
     assert sorted(before.columns.values()) == sorted(after.columns.values())
 
 
-@pytest.mark.parametrize("case", load("rows.yaml"))
+@each_of("case", load("rows.yaml"))
 def test_rows_differ(case: list[str]) -> None:
     before, after = map(version, case)
     assert before.opaque is None
@@ -53,7 +49,7 @@ def test_rows_differ(case: list[str]) -> None:
     assert before.rows != after.rows
 
 
-@pytest.mark.parametrize("case", load("columns.yaml"))
+@each_of("case", load("columns.yaml"))
 def test_columns_differ(case: list[Any]) -> None:
     before, after = version(case[0]), version(case[1])
     assert before.opaque is None
@@ -64,7 +60,7 @@ def test_columns_differ(case: list[Any]) -> None:
     assert changed == set(case[2])
 
 
-@pytest.mark.parametrize("case", load("opaque.yaml"))
+@each_of("case", load("opaque.yaml"))
 def test_opaque(case: dict[str, str]) -> None:
     before, after = version(case["query"]), version(case["different"])
     assert before.opaque
@@ -75,7 +71,7 @@ def test_opaque(case: dict[str, str]) -> None:
         assert version(case["same"]) == before
 
 
-@pytest.mark.parametrize("case", read_yaml(FIXTURES / "errors.yaml"))
+@each_of("case", read_yaml(FIXTURES / "errors.yaml"))
 def test_mistakes(case: dict[str, Any]) -> None:
     with pytest.raises(SemanticError) as caught:
         version(case["query"])

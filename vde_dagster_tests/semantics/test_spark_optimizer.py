@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from vde_dagster.semantics.analysis import analyze
+from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.semantics.optimizer_pairs import PAIRS, SCHEMA, Pair
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@each_of("pair", PAIRS)
 def test_a_pair_has_one_version_unless_it_says_why_not(pair: Pair) -> None:
     one, other = (analyze(query, SCHEMA).version for query in (pair.one, pair.other))
     assert one.opaque is None
