@@ -26,7 +26,7 @@ from vde_dagster.reports.document import span, units
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
 
 class ApplyProgress:
@@ -36,24 +36,18 @@ class ApplyProgress:
     """
 
     def __init__(self, console: Console, plan: Plan) -> None:
-        self._console = console
-        self._plan = plan
         self._units = {
             model.name: units(plan.snapshots[model.snapshot_id or ""], model.intervals)
             for model in plan.builds
         }
-        self._done: dict[ModelName, int] = {}
         self._skipped: set[ModelName] = set()
         self._finished = 0
+        self._bars = _bars(console, shown=console.is_terminal and bool(self._units))
+        self._all = self._bars.add_task("all", total=sum(self._units.values()))
         self._tasks: dict[ModelName, TaskID] = {}
-        self._progress: Progress | None = None
-        self._total: TaskID | None = None
 
     def __enter__(self) -> ApplyProgress:
-        if self._console.is_terminal and self._units:
-            self._progress = _bars(self._console)
-            self._progress.start()
-            self._total = self._progress.add_task("all", total=sum(self._units.values()))
+        self._bars.start()
         return self
 
     def __exit__(
@@ -62,8 +56,7 @@ class ApplyProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._bars.stop()
 
     def show(self, event: Event) -> None:
         """Show one event."""
@@ -77,7 +70,7 @@ class ApplyProgress:
                 test = event.result.test.name
                 self._say(f"{event.snapshot.name}: {test} [dim]passed[/]")
             case ModelStarted():
-                self._add_bar(event)
+                self._start(event)
             case IntervalFilled():
                 self._advance(event)
             case AuditFinished() if event.result.failed_rows:
@@ -87,7 +80,7 @@ class ApplyProgress:
             case ModelFinished():
                 self._finish(event)
             case ModelFailed():
-                self._remove_bar(event.name)
+                self._hide(event.name)
                 self._say(f"[red]{event.name} failed[/]")
                 if event.skipped:
                     self._say(f"[yellow]skipped for it: {', '.join(map(str, event.skipped))}[/]")
@@ -100,32 +93,35 @@ class ApplyProgress:
                     f"in {event.seconds:.1f} s"
                 )
 
-    def _add_bar(self, event: ModelStarted) -> None:
-        name = event.snapshot.name
-        total, before = self._units.get(name, 0), self._done.get(name, 0)
+    def _task(self, name: ModelName) -> Task:
+        """Return a model's bar, which is seen from the model's start to its end."""
+        if name not in self._tasks:
+            total = self._units.get(name, 0)
+            self._tasks[name] = self._bars.add_task(str(name), total=total, visible=False)
+        return self._bars.tasks[self._tasks[name]]
+
+    def _start(self, event: ModelStarted) -> None:
+        task = self._task(event.snapshot.name)
+        before = int(task.completed)
+        self._bars.reset(task.id, visible=True)
         # What an earlier attempt had finished is not missing any more.
-        self._done[name] = max(0, total - units(event.snapshot, event.missing))
-        if self._progress is not None and self._total is not None:
-            self._remove_bar(name)
-            self._tasks[name] = self._progress.add_task(
-                str(name), total=total, completed=self._done[name]
-            )
-            self._progress.advance(self._total, self._done[name] - before)
+        missing = units(event.snapshot, event.missing)
+        self._count(task, before, int(task.total or 0) - missing)
 
     def _advance(self, event: IntervalFilled) -> None:
         name = event.snapshot.name
         if event.skipped is not None:
             self._skipped.add(name)
-        total = self._units.get(name, 0)
-        before = self._done.get(name, 0)
+        task = self._task(name)
         filled = units(event.snapshot, IntervalSet((event.interval,)))
+        self._count(task, int(task.completed), int(task.completed) + filled)
+
+    def _count(self, task: Task, before: int, done: int) -> None:
+        """Set how many units of a model are done, in its bar and in that of all."""
         # Lookback fills some intervals again: they were never counted as missing.
-        self._done[name] = min(total, before + filled)
-        if self._progress is None or self._total is None:
-            return
-        self._progress.advance(self._total, self._done[name] - before)
-        if name in self._tasks:
-            self._progress.update(self._tasks[name], completed=self._done[name])
+        done = max(0, min(done, int(task.total or 0)))
+        self._bars.update(task.id, completed=done)
+        self._bars.advance(self._all, done - before)
 
     def _audit(self, event: AuditFinished) -> None:
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
@@ -135,7 +131,7 @@ class ApplyProgress:
 
     def _finish(self, event: ModelFinished) -> None:
         name = event.snapshot.name
-        self._remove_bar(name)
+        self._hide(name)
         if name not in self._units:  # Only audited, or made without rows: no work that was told.
             self._say(f"{name} [dim]{event.seconds:.1f} s[/]")
             return
@@ -144,17 +140,15 @@ class ApplyProgress:
         how = "nothing new, skipped" if name in self._skipped else f"{event.seconds:.1f} s"
         self._say(f"{ready} {name} [dim]{how}[/]")
 
-    def _remove_bar(self, name: ModelName) -> None:
-        task = self._tasks.pop(name, None)
-        if self._progress is not None and task is not None:
-            self._progress.remove_task(task)
+    def _hide(self, name: ModelName) -> None:
+        if name in self._tasks:
+            self._bars.update(self._tasks[name], visible=False)
 
     def _say(self, text: str) -> None:
-        console = self._progress.console if self._progress is not None else self._console
-        console.print(text)
+        self._bars.console.print(text)
 
 
-def _bars(console: Console) -> Progress:
+def _bars(console: Console, *, shown: bool) -> Progress:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -172,4 +166,5 @@ def _bars(console: Console) -> Progress:
         TimeRemainingColumn(compact=True),
         console=console,
         transient=True,
+        disable=not shown,
     )
