@@ -7,6 +7,7 @@ every word, literal and comment is as it was written, in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from vde_dagster.plugins.formatter.documents import (
     HARD,
@@ -129,23 +130,17 @@ class QueryLayout:
 
     def expression(self, nodes: Sequence[Node]) -> Document:
         """Lay out what has no comma of its own: an expression, a table with its alias."""
-        return self._run(list(nodes), _connectors(nodes))
+        grouped = _with_cases(nodes)
+        return self._run(grouped, _connectors(grouped))
 
-    def _run(self, nodes: list[Node], breaks: set[int]) -> Document:
+    def _run(self, nodes: Sequence[Node], breaks: set[int]) -> Document:
         parts: list[Document] = []
         before: Leaf | None = None
-        index = 0
-        while index < len(nodes):
-            node = nodes[index]
+        for index, node in enumerate(nodes):
             first = node.opening if isinstance(node, Bracket) else node
             if before is not None and not is_comment(node):
                 blank = " " if blank_between(before, first) else ""
                 parts.append(LINE if index in breaks else blank)
-            end = _end_of_case(nodes, index)
-            if end is not None:
-                parts.append(self._case(nodes[index : end + 1]))
-                before, index = nodes[end], end + 1  # type: ignore[assignment]
-                continue
             if isinstance(node, Bracket):
                 parts.append(self._bracket(node))
                 before = node.closing
@@ -154,10 +149,9 @@ class QueryLayout:
             else:
                 parts.append(self._text(nodes, index))
                 before = node
-            index += 1
         return tuple(parts)
 
-    def _text(self, nodes: list[Node], index: int) -> str:
+    def _text(self, nodes: Sequence[Node], index: int) -> str:
         before = nodes[index - 1] if index else None
         following = nodes[index + 1] if index + 1 < len(nodes) else None
         node = nodes[index]
@@ -170,6 +164,8 @@ class QueryLayout:
         )
 
     def _bracket(self, bracket: Bracket) -> Document:
+        if bracket.opening.word == "CASE":
+            return self._case(bracket)
         opening, inside, closing = bracket.opening.text, bracket.inside, bracket.closing.text
         if not inside:
             return opening + closing
@@ -198,48 +194,47 @@ class QueryLayout:
             parts += [LINE if parts else "", self.items(nodes[start:end], " ")]
         return tuple(parts)
 
-    def _case(self, nodes: list[Node]) -> Document:
+    def _case(self, bracket: Bracket) -> Document:
         """Lay out CASE … END: its branches are lines, where they do not fit."""
-        starts, depth = [0], 0
-        for index, node in enumerate(nodes):
-            word = node.word if isinstance(node, Leaf) else ""
-            depth += (word == "CASE") - (word == "END")
-            if depth == 1 and word in ("WHEN", "ELSE"):
-                starts.append(index)
-        branches = [nodes[a:b] for a, b in zip(starts, [*starts[1:], len(nodes) - 1], strict=True)]
-        of = branches[0][1:]
-        case, end = (self._keyword(node) for node in (nodes[0], nodes[-1]))
+        inside = bracket.inside
+        words = [node.word if isinstance(node, Leaf) else "" for node in inside]
+        starts = [at for at, word in enumerate(words) if word in ("WHEN", "ELSE")]
+        ends = [*starts, len(inside)]
+        case, end = self._keyword(bracket.opening), self._keyword(bracket.closing)
+        of = inside[: ends[0]]
         head: Document = (case, " ", self._run(of, set())) if of else case
-        lines = tuple((LINE, Group(self._run(branch, set()))) for branch in branches[1:])
+        branches = (inside[a:b] for a, b in pairwise(ends))
+        lines = tuple((LINE, Group(self._run(branch, set()))) for branch in branches)
         return Group((head, Nest(self._options.indent, lines), LINE, end))
 
 
+def _with_cases(nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes with each CASE … END as a bracket."""
+    open_: list[list[Node]] = [[]]
+    for node in nodes:
+        if isinstance(node, Leaf) and node.word == "CASE":
+            open_.append([node])
+        elif isinstance(node, Leaf) and node.word == "END" and len(open_) > 1:
+            opening, *inside = open_.pop()
+            open_[-1].append(Bracket(opening, tuple(inside), node))  # type: ignore[arg-type]
+        else:
+            open_[-1].append(node)
+    return [node for unclosed in open_ for node in unclosed]
+
+
 def _connectors(nodes: Sequence[Node]) -> set[int]:
-    """Return the places of AND and OR, but for those of BETWEEN and in CASE."""
+    """Return the places of AND and OR, but for those of BETWEEN."""
     found: set[int] = set()
-    between = depth = 0
+    between = 0
     for index, node in enumerate(nodes):
         word = node.word if isinstance(node, Leaf) else ""
-        depth += (word == "CASE") - (word == "END")
         if word == "BETWEEN":
             between += 1
         elif word == "AND" and between:
             between -= 1
-        elif word in ("AND", "OR") and depth == 0:
+        elif word in ("AND", "OR"):
             found.add(index)
     return found
-
-
-def _end_of_case(nodes: Sequence[Node], index: int) -> int | None:
-    """Return the place of the END of a CASE that begins at a node."""
-    depth = 0
-    for at in range(index, len(nodes)):
-        node = nodes[at]
-        word = node.word if isinstance(node, Leaf) else ""
-        depth += (word == "CASE") - (word == "END")
-        if depth <= 0:
-            return at if at > index else None
-    return None
 
 
 _NONE_BEHIND = frozenset(["(", "[", ".", "::"])
