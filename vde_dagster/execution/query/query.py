@@ -8,7 +8,7 @@ pins; that they are read as they are now is part of the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.tables.table import ExternalTable, TableRef, external_table
-from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
@@ -59,21 +58,11 @@ class QueryResult:
     read_live: tuple[str, ...] = ()
 
 
-def externals_of(workspace: Workspace, environment: Environment) -> dict[ModelName, ExternalTable]:
+def _externals_of(workspace: Workspace, version: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
-    ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
-    snapshots = workspace.store.snapshots.load(ids)
-    return {
-        name: external_table(snapshots[snapshot].model)
-        for snapshot, name in ids.items()
-        if snapshot in snapshots and snapshots[snapshot].model.kind.is_external
-    }
-
-
-def names_in_queries(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
-    """Return the resolution of names in a query, with catalogs that its environment knows."""
-    catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
-    return TableNames(settings.catalog, "default", catalogs)
+    ids = [entry.snapshot_id for entry in version.entries.values() if entry.table_id is None]
+    models = (one.model for one in workspace.store.snapshots.load(ids).values())
+    return {model.name: external_table(model) for model in models if model.kind.is_external}
 
 
 _OF_FILES = re.compile(
@@ -197,8 +186,9 @@ class Queries:
         workspace, store = self.workspace, self.workspace.store
         catalog = workspace.settings.catalog
         sql, changes = expand_changes(workspace, version, sql)
-        externals = externals_of(workspace, version)
-        names = names_in_queries(workspace.settings, externals.values())
+        externals = _externals_of(workspace, version)
+        catalogs = {one.catalog.lower(): one.catalog for one in externals.values() if one.catalog}
+        names = TableNames(catalog, "default", catalogs)
         production = store.environments.get(PRODUCTION) if views else None
         elsewhere = production.entries.keys() - version.entries.keys() if production else set()
         if not raw:
