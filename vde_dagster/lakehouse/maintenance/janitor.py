@@ -127,7 +127,7 @@ def _repair_mirror(run: Cleaning) -> None:
         return strayed > 0
 
     if run.lakehouse.store.mirror.views(run.lakehouse.catalog.name):
-        run.act(Decision("repair_mirror", "views", reason, "planned"), work)
+        run.act(Decision("repair_mirror", "views", reason), work)
 
 
 def _drop_environments(run: Cleaning) -> None:
@@ -137,10 +137,8 @@ def _drop_environments(run: Cleaning) -> None:
             continue
         count = len(run.lakehouse.published_views(name))
         reason = f"it expired at {instant_text(environment.expires_at)} ({count} views)"
-        run.act(
-            Decision("drop_environment", name, reason, "planned"),
-            partial(_drop_environment, run, environment),
-        )
+        decision = Decision("drop_environment", name, reason)
+        run.act(decision, partial(_drop_environment, run, environment))
 
 
 def _drop_environment(run: Cleaning, environment: Environment) -> bool:
@@ -188,7 +186,7 @@ def _forget_records(run: Cleaning) -> None:
     )
 
     run.act(
-        Decision("forget_records", subject, reason, "planned"),
+        Decision("forget_records", subject, reason),
         lambda: bool(run.store.retention.forget_records(run.retention)),
     )
 
@@ -241,12 +239,8 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
             _tell_pinned(run, table.ref, metadata["snapshots"], past, pins)
         if not gone:
             continue
-        decision = Decision(
-            "expire_snapshots",
-            str(table.ref),
-            f"{len(gone)} snapshots are past their time",
-            "planned",
-        )
+        reason = f"{len(gone)} snapshots are past their time"
+        decision = Decision("expire_snapshots", str(table.ref), reason)
         if showing is None:
             try:
                 showing = showing_tables(run.lakehouse)

@@ -80,7 +80,7 @@ class Decision:
     action: Action
     subject: str
     reason: str
-    outcome: Outcome
+    outcome: Outcome = "planned"
     bytes: int | None = None
     error: str | None = None
     version: tuple[str, int] | None = None
@@ -123,15 +123,13 @@ class Cleaning:
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
         """Carry out a decision, unless this is a dry run; a failure is reported as one."""
         if self.dry_run:
-            self.tell(replace(decision, outcome="planned"))
+            self.tell(decision)
             return
         try:
             done = work()
-        except DamagedFileError as error:
-            self._damaged.add(error.file)
-            self.tell(replace(decision, outcome="failed", error=str(error)))
-            return
         except (VdeError, OSError) as error:
+            if isinstance(error, DamagedFileError):
+                self._damaged.add(error.file)
             self.tell(replace(decision, outcome="failed", error=str(error)))
             return
         self.tell(replace(decision, outcome="done" if done else "kept"))
@@ -153,9 +151,7 @@ def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
     """Delete tables whose grace time is over: first the catalog's pointer, then the files."""
     for table in tables:
         reason = "it was given up, and nobody can have read of it for the grace time"
-        decision = Decision(
-            "drop_table", str(table.ref), reason, "planned", table_bytes(run, table)
-        )
+        decision = Decision("drop_table", str(table.ref), reason, bytes=table_bytes(run, table))
         run.act(decision, partial(_drop_table, run, table))
 
 
@@ -211,9 +207,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
             if not dead and finished + run.retention.grace > store.database.clock.now():
                 continue
             status = "superseded" if dead else record.status
-            decision = Decision(
-                "drop_branch", f"{table.ref} {branch}", f"its plan is {status}", "planned"
-            )
+            decision = Decision("drop_branch", f"{table.ref} {branch}", f"its plan is {status}")
             run.act(decision, partial(_drop_branch, run, table.ref, branch))
 
 
@@ -355,7 +349,7 @@ def delete_orphans(run: Cleaning) -> None:
                 f"{grace // timedelta(hours=1)} hours"
             )
             size = sum(file.bytes for file in files)
-            decision = Decision("delete_orphans", str(table.ref), reason, "planned", size)
+            decision = Decision("delete_orphans", str(table.ref), reason, bytes=size)
             run.act(decision, partial(_delete_orphans, run, [file.location for file in files]))
         if waiting:
             reason = (
@@ -387,7 +381,7 @@ def delete_left_over_files(run: Cleaning) -> None:
         else:
             reason = "they were written for a publication that did not happen"
         count = len(_deletable(record, run.lakehouse.catalog.form))
-        decision = Decision("delete_files", f"{count} files", reason, "planned")
+        decision = Decision("delete_files", f"{count} files", reason)
         run.act(decision, partial(_delete_files, run, record))
 
 
@@ -426,7 +420,7 @@ def drop_namespaces(run: Cleaning) -> None:
         if name not in occupied:
             reason = f"environment '{environment}' has no views in it any more"
             run.act(
-                Decision("drop_namespace", name, reason, "planned"),
+                Decision("drop_namespace", name, reason),
                 lambda name=name: database.run_transaction(  # type: ignore[misc]
                     lambda conn: drop_namespace(conn, catalog, name), name="janitor.drop_namespace"
                 ),
