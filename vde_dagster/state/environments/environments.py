@@ -19,7 +19,7 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import is_model, made_of, row_of
+from vde_dagster.state.db.rows import is_model, made_of, row_of, upsert
 from vde_dagster.state.environments.versions import (
     ENTRY,
     entry_of,
@@ -192,8 +192,13 @@ class EnvironmentStore:
                 )
             )
         )
-        expires_at = None if ends else environment.expires_at
-        _write_head(connection, environment.name, version, not ends, expires_at)
+        row = {
+            "environment": environment.name,
+            "version": version,
+            "live": not ends,
+            "expires_at": None if ends else environment.expires_at,
+        }
+        upsert(connection, schema.environments, [row], "version", "live", "expires_at")
         subject = {"environment": environment.name, "version": version}
         tell(self.database, connection, "published", **subject, plan=environment.plan_id)
         return replace(environment, version=version)
@@ -225,20 +230,6 @@ class EnvironmentStore:
         """Return the environments whose time is over."""
         over = _HEAD.expires_at <= self.database.clock.now()
         return self.database.column(_NAMES.where(over))
-
-
-def _write_head(
-    conn: Connection,
-    name: str,
-    version: int,
-    live: bool,
-    expires_at: datetime | None,
-) -> None:
-    table = schema.environments
-    values = {"version": version, "live": live, "expires_at": expires_at}
-    changed = conn.execute(update(table).where(table.c.environment == name).values(**values))
-    if changed.rowcount == 0:
-        conn.execute(insert(table).values(environment=name, **values))
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -115,15 +115,11 @@ class SnapshotStore:
 
     def save_view_types(self, snapshot_id: str, columns: Iterable[tuple[str, str]]) -> None:
         """Store what Spark computed as a VIEW model's output types; replaces older ones."""
-        text = json.dumps(list(columns))
-
-        def work(conn: Connection) -> None:
-            conn.execute(
-                schema.view_types.delete().where(schema.view_types.c.snapshot_id == snapshot_id)
-            )
-            conn.execute(insert(schema.view_types).values(snapshot_id=snapshot_id, columns=text))
-
-        self.database.run_transaction(work, name="state.save_view_types")
+        row = {"snapshot_id": snapshot_id, "columns": json.dumps(list(columns))}
+        self.database.run_transaction(
+            lambda conn: upsert(conn, schema.view_types, [row], "columns"),
+            name="state.save_view_types",
+        )
 
 
 def _payloads(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
