@@ -188,7 +188,7 @@ def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: s
         if isinstance(table.this, exp.Identifier):
             parts = tuple(part.name.lower() for part in table.parts)
             if len(parts) > 1 or parts[0] not in ctes:
-                reading.table(parts, ".".join(part.name for part in table.parts))
+                reading.table(parts)
     selects = tree.selects if isinstance(tree, exp.Query) else []
     told = [s.output_name.lower() for s in selects if not s.is_star]
     names = list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(told)))

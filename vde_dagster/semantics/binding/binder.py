@@ -61,8 +61,8 @@ class Binder:
         from vde_dagster.semantics.binding.expressions import HANDLERS
 
         self._handlers = HANDLERS
-        self.schema = schema
-        self.parents = parents
+        self._schema = {_plain(name): columns for name, columns in schema.items()}
+        self._parents = {_plain(name): version for name, version in parents.items()}
         self.terms = Terms()
         self.scalar_functions = frozenset(name.lower() for name in scalar_functions)
         self.functions = frozenset(name.lower() for name in functions) | self.scalar_functions
@@ -141,11 +141,10 @@ class Binder:
         """Note what Spark will refuse; whoever asks for the query's mistakes hears of it."""
         self.noted.append(Noted(rule, where, details))
 
-    def table(self, parts: tuple[str, ...], written: str) -> NamedSource:
-        """The FROM entry of a table, by the lower-case parts of its name and as written."""
+    def table(self, parts: tuple[str, ...]) -> NamedSource:
+        """The FROM entry of a table, by the lower-case parts of its name."""
         name = ".".join(parts)
-        columns = _lookup(self.schema, written, name)
-        version = _lookup(self.parents, written, name)
+        columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}
         if columns is not None:
             types = {c.lower(): data_type(t) for c, t in columns.items()}
@@ -186,12 +185,5 @@ class Binder:
         return Leaf(name, rows, versions, types, version.unique_keys)
 
 
-def _lookup(mapping: Mapping[str, Any], written: str, name: str) -> Any:
-    found = mapping.get(written)
-    if found is None and written != name:
-        found = mapping.get(name)
-    if found is None:
-        for key, value in mapping.items():
-            if (len(key) == len(name) or "`" in key) and key.replace("`", "").lower() == name:
-                return value
-    return found
+def _plain(name: str) -> str:
+    return name.replace("`", "").lower()

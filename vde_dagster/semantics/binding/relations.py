@@ -170,7 +170,7 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         return Sources(
             rel.group, [_entry(binder, e, rel.outputs, (alias or parts[0],), names, rel.rest)]
         )
-    entry = binder.table(parts, ".".join(part.name for part in e.parts))
+    entry = binder.table(parts)
     if alias:
         entry.parts = (alias,)
     if names:
