@@ -1,7 +1,7 @@
-"""Every use of SQLGlot that is not its stable expression classes stands here.
+"""SQLGlot's errors as mistakes of authors, canonical texts, and types as texts and keys.
 
-The supported range is ``sqlglot>=30.12,<31``. Query text becomes a tree (by `sql.reading`, which
-keeps what the author wrote), texts become canonical, and types are compared.
+The supported range is ``sqlglot>=30.12,<31``. A query's text becomes a tree by `sql.reading`, which
+keeps what the author wrote.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.sql.reading import name_of_call, read_statements
+from vde_dagster.sql.reading import name_of_call, read_query
 from vde_dagster.sql.trees import untranslated
 
 _STRINGS = {
@@ -38,7 +38,7 @@ def parse(query: str) -> exp.Expr:
         SemanticError: It is not valid SQL, or not exactly one statement.
     """
     try:
-        trees = [tree for tree in read_statements(query)[1] if tree is not None]
+        return read_query(query).tree
     except ParseError as error:
         first: dict[str, Any] = error.errors[0] if error.errors else {}
         line, column = first.get("line"), first.get("col")
@@ -53,9 +53,6 @@ def parse(query: str) -> exp.Expr:
         ) from None
     except TokenError as error:
         raise SemanticError(f"The query cannot be parsed: {error}") from None
-    if len(trees) != 1:
-        raise SemanticError(f"The query must be one statement, not {len(trees)}.")
-    return trees[0]
 
 
 def called(e: exp.Expr) -> str:
