@@ -61,12 +61,10 @@ def called(e: exp.Expr) -> str:
     return spark_functions.ALIASES.get(name, name)
 
 
-def canonical_text(query: str, *, exact: bool = False) -> str:
-    """The text without formatting, comments and the case of keywords and names.
+def canonical_text(query: str) -> str:
+    """The text without formatting, comments and the case of keywords.
 
-    Args:
-        exact: Keep the case of names, which can be data (names of a struct's fields, keys of a
-            map), for a definition that is compared by its text alone.
+    Names keep their case: they can be data (names of a struct's fields, keys of a map).
     """
     try:
         tokens = untranslated("spark").tokenize(query)
@@ -81,8 +79,8 @@ def canonical_text(query: str, *, exact: bool = False) -> str:
             out.append(f"'{written[1:-1]}'" if plain else written)
         elif kind == TokenType.IDENTIFIER:
             name = token.text.replace("`", "``")
-            out.append(f"`{name if exact else name.lower()}`")
-        elif kind == TokenType.VAR and exact:
+            out.append(f"`{name}`")
+        elif kind == TokenType.VAR:
             called = following is not None and following.token_type == TokenType.L_PAREN
             out.append(token.text.lower() if called else token.text)
         elif kind != TokenType.HINT:

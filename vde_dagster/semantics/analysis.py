@@ -177,7 +177,7 @@ def _opaque_over(query: str, reading: Binder, names: list[str], why: str) -> Sem
         leaf.table: SemanticVersion(leaf.rows.hex(), {c: v.hex() for c, v in leaf.columns.items()})
         for leaf in reading.leaves
     }
-    return opaque_version(canonical_text(query, exact=True), read, names, why)
+    return opaque_version(canonical_text(query), read, names, why)
 
 
 def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:

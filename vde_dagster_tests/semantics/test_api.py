@@ -207,7 +207,7 @@ def test_opaque_versions_of_python_models() -> None:
 
 
 def test_canonical_text() -> None:
-    assert canonical_text("SELECT  A -- x\nFROM `T`;") == "select a from `t`"
+    assert canonical_text("SELECT  A -- x\nFROM `T`;") == "select A from `T`"
     assert canonical_text("SELECT 'A  b'") == "select 'A  b'"
     one = canonical_text("SELECT a FROM t WHERE x = 'it''s'")
     assert one != canonical_text("SELECT a FROM t WHERE x = 'its'")
