@@ -132,5 +132,5 @@ def know_kinds() -> None:
 
 def forget_kinds() -> None:
     """Take them away again."""
-    KINDS.remove(Appended)
-    KINDS.remove(NewestRows)
+    del KINDS.by_name["APPENDED"]
+    del KINDS.by_name["NEWEST_ROWS"]

@@ -56,7 +56,7 @@ def kind() -> Iterator[None]:
     assert newest_rows_writer.Newest
     KINDS.add(NewestRows)
     yield
-    KINDS.remove(NewestRows)
+    del KINDS.by_name["NEWEST_ROWS"]
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def kind() -> Iterator[None]:
     assert appended_writer.AppendedRows
     KINDS.add(Appended)
     yield
-    KINDS.remove(Appended)
+    del KINDS.by_name["APPENDED"]
 
 
 def commit(number: int, *, appends: bool = True, quiet: bool = False) -> KeptCommit:

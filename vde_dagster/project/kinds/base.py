@@ -247,10 +247,6 @@ class Registry:
         found = (kind for kind in self.by_name.values() if name in kind.aliases)
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
-    def remove(self, kind: type[Kind]) -> None:
-        """Forget a kind."""
-        del self.by_name[kind_name(kind)]
-
 
 KINDS = Registry()
 

@@ -15,15 +15,13 @@ from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.macros.variables import PROMOTING, bare, sql_literal
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_text
+from vde_dagster.project.properties.model_properties import STATEMENTS
 from vde_dagster.project.reading.file_context import FileContext
 from vde_dagster.project.reading.rendering import render, render_last_statement, render_statement
 from vde_dagster.project.reading.sql_models import read_blueprints
 from vde_dagster.project.reading.temporary_views import session_statements, with_temporary_views
 from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import SourceText, scan
-
-STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
-"""Arguments of the decorator that are statements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,13 @@ from vde_dagster.project.properties.header import (
     parse_header,
     property_text,
 )
-from vde_dagster.project.properties.model_properties import METADATA, READ, read_model_properties
-from vde_dagster.project.python.decorators import (
+from vde_dagster.project.properties.model_properties import (
+    METADATA,
+    READ,
     STATEMENTS,
+    read_model_properties,
+)
+from vde_dagster.project.python.decorators import (
     filled_in,
     python_blueprints,
     read_parts,
