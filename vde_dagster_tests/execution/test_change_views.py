@@ -20,6 +20,7 @@ from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_other_catalog import Death, Dies, Warehouses
 from vde_dagster_tests.execution.test_versions import Shop
 from vde_dagster_tests.faults import MODES, Fault, FaultInjector, ProcessKilled
+from vde_dagster_tests.projects import Prepared
 
 SETTINGS = "[tool.vde]\nchange_views = ['marts.*', 'staging.*']\nchange_view_versions = {most}\n"
 DAILY = TableRef("marts", "daily__changes")
@@ -83,9 +84,14 @@ def damage(shop: Shop) -> list[str]:
     return [one.problem for one in shop.workspace.maintenance.fsck() if one.is_damage]
 
 
+def publish(root: Path) -> None:
+    """Make the shop."""
+    Watched(root.parent).workspace.close()
+
+
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Watched]:
-    made = Watched(tmp_path)
+def shop(prepared: Prepared) -> Iterator[Watched]:
+    made = Watched.published(prepared(publish))
     yield made
     made.workspace.close()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typing_extensions import Self
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.environments.compare import compare_data, compare_environments
@@ -36,8 +38,7 @@ class Shop:
             "MODEL (name marts.rates, kind VIEW); SELECT rate FROM lake.rates",
         )
         self.folder.write("external_models.yaml", "- name: lake.rates\n  columns: {rate: int}\n")
-        self.clock, self.engine = FakeClock(NOW), Asked()
-        self.workspace = self.open()
+        self._open_at(NOW)
         self.apply(self.workspace.plan("prod"))
         self.clock.advance(days=1)
         self.apply(self.workspace.plans.due("prod"))
@@ -45,6 +46,18 @@ class Shop:
         self.folder.edit("models/staging/orders.sql", "status <> 'cancelled'", "status = 'paid'")
         self.workspace = self.open()
         self.apply(self.workspace.plan("prod"))
+
+    @classmethod
+    def published(cls, folder: ProjectFolder) -> Self:
+        """Open one that has been made, as it was then."""
+        made = cls.__new__(cls)
+        made.folder = folder
+        made._open_at(NOW + timedelta(days=2))
+        return made
+
+    def _open_at(self, now: datetime) -> None:
+        self.clock, self.engine = FakeClock(now), Asked()
+        self.workspace = self.open()
 
     def open(self) -> Workspace:
         return open_fake(self.folder.root, self.engine, clock=self.clock)
