@@ -16,7 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 DAILY, TOTALS, WEEK = ModelName("db", "daily"), ModelName("db", "totals"), ModelName("db", "week")
 FILES = {
@@ -64,20 +64,24 @@ def engine() -> Interrupting:
     return Interrupting()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project", FILES)
-
-
-@pytest.fixture
-def workspace(folder: ProjectFolder, engine: Interrupting) -> Iterator[Workspace]:
-    """Production up to the third, and a development of `db.totals` beside it."""
-    with open_fake(folder.root, engine) as opened:
+def publish(root: Path) -> None:
+    """Publish production up to the third, and a development of `db.totals` beside it."""
+    folder = ProjectFolder(root, FILES)
+    with open_fake(root) as opened:
         opened.apply(opened.plan("prod", now=NOW))
         folder.edit("models/totals.sql", "sum(n)", "max(n)")
         opened.reload()
         opened.apply(opened.plan("dev", now=NOW))
-        engine.filled.clear()
+
+
+@pytest.fixture
+def folder(prepared: Prepared) -> ProjectFolder:
+    return prepared(publish)
+
+
+@pytest.fixture
+def workspace(folder: ProjectFolder, engine: Interrupting) -> Iterator[Workspace]:
+    with open_fake(folder.root, engine) as opened:
         yield opened
 
 

@@ -21,6 +21,7 @@ from vde_dagster_tests.execution.folder_search import attack
 from vde_dagster_tests.projects import ProjectFolder
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(3))
 def test_commands_in_wrong_folders_change_nothing(tmp_path: Path, seed: int) -> None:
     assert attack(tmp_path, seed, 5)

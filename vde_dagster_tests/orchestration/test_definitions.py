@@ -23,6 +23,10 @@ def keys(definitions: dg.Definitions) -> set[str]:
     return {key.to_user_string() for key in graph.get_all_asset_keys()}
 
 
+def test_the_package_has_definitions_under_its_own_name() -> None:
+    assert vde_dagster.vde_definitions is vde_definitions
+
+
 def test_a_project_is_a_loadable_code_location(days: ProjectFolder) -> None:
     definitions = vde_definitions(days.root)
     dg.Definitions.validate_loadable(definitions)
