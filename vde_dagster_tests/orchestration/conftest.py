@@ -23,6 +23,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -139,7 +140,8 @@ def fill_by_itself(
     start = parse_instant(day or "2024-01-01")
     key = version_of(folder, model)
     partition = dg.MultiPartitionKey({"snapshot": key, "time": day}) if day else key
-    filled = Filled(partition, Interval(start, start.replace(day=start.day + 1)), commit, 1)
+    interval = Interval(start, start.replace(day=start.day + 1))
+    filled = Filled(partition, interval, FillRecord("", interval, "", commit), 1)
     with Workspace.open(folder.root) as workspace:
         context = told_of(workspace, instance)
         environment = workspace.store.environments.get("prod")

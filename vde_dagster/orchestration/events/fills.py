@@ -34,14 +34,14 @@ class Filled:
     """One partition of a version that holds rows.
 
     Args:
-        iceberg_snapshot_id: The commit that wrote it last, when known.
+        fill: The fill that wrote it last, or one without a plan and a commit where none is known.
         rows: Its rows, when they are known to be its own.
         bytes: Bytes of the files that hold them and nothing else, when there are such.
     """
 
     partition: str
     interval: Interval
-    iceberg_snapshot_id: int | None
+    fill: FillRecord
     rows: int | None = None
     bytes: int | None = None
 
@@ -115,7 +115,7 @@ def fill_events(
                 }
             )
             if newest:
-                commit, ranges = filled.iceberg_snapshot_id, (filled.interval, interval)
+                commit, ranges = fill.iceberg_snapshot_id, (filled.interval, interval)
                 own |= preview(
                     context.workspace, context.log, snapshot, served.table, commit, ranges
                 )
@@ -132,7 +132,8 @@ def filled_event(
     tags: Mapping[str, str] | None = None,
 ) -> dg.AssetMaterialization:
     """Return the event of one filled partition."""
-    commit, of = filled.iceberg_snapshot_id, "partition_" if served.snapshot.is_incremental else ""
+    commit = filled.fill.iceberg_snapshot_id
+    of = "partition_" if served.snapshot.is_incremental else ""
     facts = {
         "vde/version": served.key,
         "vde/interval": str(filled.interval),
@@ -155,18 +156,31 @@ def filled_event(
 def filled_partitions(context: ProjectionContext, served: ServedModel) -> list[Filled]:
     """List what a table holds by partition, each with its latest fill."""
     table, found = served.table, dict[str, Filled]()
-    partitions = context.catalog.partitions_of(served.snapshot)
     for fill in context.store.fills.log(table.id):
-        keys = touched_keys(partitions, served.key, fill.interval, lambda: table.intervals)
-        alone = len(keys) == 1 and (keys[0][1] == fill.interval or time_unit(partitions) is None)
-        own = (fill.rows, fill.bytes) if alone else (None, None)
-        for partition, interval in keys:
-            if partition not in found:
-                found[partition] = Filled(partition, interval, fill.iceberg_snapshot_id, *own)
+        for filled in _touched(context, served, fill, lambda: table.intervals):
+            found.setdefault(filled.partition, filled)
+    partitions = context.catalog.partitions_of(served.snapshot)
     return [
-        found.get(partition) or Filled(partition, interval, None)
+        found.get(partition) or Filled(partition, interval, FillRecord(table.id, interval, ""))
         for partition, interval in partition_keys(partitions, served.key, table.intervals)
     ]
+
+
+def _touched(
+    context: ProjectionContext,
+    served: ServedModel,
+    fill: FillRecord,
+    holds: Callable[[], IntervalSet],
+) -> list[Filled]:
+    """Return the partitions that a fill filled or completed; of one alone its figures are known."""
+    partitions = context.catalog.partitions_of(served.snapshot)
+    found = [
+        Filled(partition, covered, fill)
+        for partition, covered in touched_keys(partitions, served.key, fill.interval, holds)
+    ]
+    if len(found) == 1 and (found[0].interval == fill.interval or time_unit(partitions) is None):
+        return [replace(found[0], rows=fill.rows, bytes=fill.bytes)]
+    return found
 
 
 def _filled_by(
@@ -180,15 +194,9 @@ def _filled_by(
     Those of several are counted from the commit's files; what cannot be told apart is left out.
     """
     commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
-    partitions = context.catalog.partitions_of(snapshot)
-    found = [
-        Filled(partition, covered, commit)
-        for partition, covered in touched_keys(partitions, served.key, interval, holds)
-    ]
-    if len(found) == 1 and (found[0].interval == interval or not snapshot.is_incremental):
-        return [replace(found[0], rows=fill.rows, bytes=fill.bytes)]
+    found = _touched(context, served, fill, holds)
     column = _time_column(served)
-    if not found or commit is None or column is None:
+    if not found or found[0].rows is not None or commit is None or column is None:
         return found
     from vde_dagster.lakehouse.commit_rows import interval_figures
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
@@ -34,7 +35,6 @@ from vde_dagster.orchestration.events.provenance import (
 )
 from vde_dagster.orchestration.events.publication import confirmed_events, environment_event
 from vde_dagster.orchestration.events.records import (
-    AssetEvent,
     ForgottenAsset,
     NewPartition,
     Projected,
@@ -47,7 +47,6 @@ from vde_dagster.orchestration.names import ENVIRONMENT_TAG
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state import StateStore
-from vde_dagster.state.fills.fills import FillRecord
 
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
@@ -101,12 +100,12 @@ class Comparison:
             known = {}
         for version in shown:
             one, items = served.get(version.key), held.get(version.key, [])
-            missing = {
-                item.partition: item
+            missing = [
+                item
                 for item in items
                 if known.get(item.partition, {}).get(DATA_VERSION_TAG)
-                != data_version(version.key, item.iceberg_snapshot_id)
-            }
+                != data_version(version.key, item.fill.iceberg_snapshot_id)
+            ]
             if one is not None and missing:
                 yield from self._missing(one, items[-1], missing)
             else:
@@ -116,38 +115,24 @@ class Comparison:
                 yield from confirmed_events(context, version.snapshot, combination, tags)
 
     def _missing(
-        self, served: ServedModel, newest: Filled, missing: dict[str, Filled]
+        self, served: ServedModel, newest: Filled, missing: Sequence[Filled]
     ) -> Iterator[Projected]:
         context, table = self.context, served.table
         pointer = context.newest_record()
         inputs = inputs_of(context, served.combination, served.snapshot, pointer)
-        told = dict[str, AssetEvent]()
-        unknown = [
-            FillRecord(table.id, item.interval, "", item.iceberg_snapshot_id)
-            for item in missing.values()
-        ]
-        for row in (*context.store.fills.log(table.id), *unknown):
-            own = [
-                key
-                for key, item in missing.items()
-                if key not in told and item.iceberg_snapshot_id == row.iceberg_snapshot_id
-            ]
-            if row.plan_id in self.busy:
-                for key in own:
-                    del missing[key]
-            elif own:
-                for event in fill_events(
+        for fill, found in groupby(missing, key=lambda item: item.fill):
+            own = [item.partition for item in found]
+            if fill.plan_id not in self.busy:
+                yield from fill_events(
                     context,
                     served,
-                    row,
+                    fill,
                     inputs,
                     holds=lambda: table.intervals,
                     newest=newest.partition in own,
                     only=own,
                     synced=True,
-                ):
-                    told[str(event.partition)] = event
-        yield from (told[key] for key in missing if key in told)
+                )
 
     def checks(self) -> Iterator[Projected]:
         """Yield the checks that do not say, or not any more, what the state says."""
