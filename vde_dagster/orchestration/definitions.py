@@ -16,8 +16,14 @@ from vde_dagster.orchestration.assets.control_assets import (
     reject_asset,
 )
 from vde_dagster.orchestration.assets.model_assets import checks_alone, model_asset, model_specs
-from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
-from vde_dagster.orchestration.jobs.schedules import Notification, notification_hooks, schedules
+from vde_dagster.orchestration.jobs.jobs import (
+    EXECUTOR,
+    Notification,
+    asset_jobs,
+    notification_hooks,
+    op_jobs,
+    schedules,
+)
 from vde_dagster.orchestration.jobs.sensors import code_sensor, outbox_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator

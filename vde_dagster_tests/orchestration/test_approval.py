@@ -20,10 +20,11 @@ from vde_dagster.cli.main_job import QUIET, run_main_job
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import person_of
+from vde_dagster.orchestration.events.consumer import tell_instance
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
+from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import waiting_plans

@@ -17,10 +17,9 @@ from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events import consumer
-from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller
+from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller, tell_instance
 from vde_dagster.orchestration.events.records import origin_of
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator

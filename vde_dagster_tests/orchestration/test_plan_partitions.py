@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.consumer import tell_instance
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.sensors import evaluate, tell_instance
+from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.location_refresh import shape_of
 from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator

@@ -12,9 +12,8 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events import consumer
-from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller
+from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller, tell_instance
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.state.db.effects import NoEffects

@@ -17,8 +17,8 @@ from vde_dagster.execution.unit_testing.test_report import MAX_ROWS, ToldTest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.checks import unit_test_names
+from vde_dagster.orchestration.events.consumer import tell_instance
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.jobs.sensors import tell_instance
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend

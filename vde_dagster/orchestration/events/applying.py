@@ -100,27 +100,13 @@ class Work:
         is_retry = self.context.run.parent_run_id is not None
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
-    def apply(
-        self,
-        plan: Plan,
-        *,
-        concurrency: int | None = None,
-        who: str | None = None,
-        skip_tests: bool = False,
-    ) -> Iterator[AssetEvent]:
-        """Apply a plan, yielding Dagster's events as the work goes on."""
+    def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
+        """Apply a plan, yielding Dagster's events as the work goes on.
 
-        def work(put: Callable[[Event], None]) -> ApplyResult:
-            return self.workspace.apply(
-                plan,
-                on_event=put,
-                concurrency=concurrency,
-                who=who,
-                skip_tests=skip_tests,
-                lease_wait_seconds=self._lease_wait_seconds,
-            )
-
-        result = yield from self._stream(work, plan.id)
+        Args:
+            options: As `Workspace.apply` has them: `concurrency`, `who`, `skip_tests`.
+        """
+        result = yield from self._stream(lambda: plan, plan.id, **options)
         if not result.published:  # it was before, by a run that may have died behind it
             approved = applied_event(self.told, plan, result.environment)
             yield from passing_events(self.reporter.effects, [approved])
@@ -129,14 +115,8 @@ class Work:
         self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False
     ) -> Iterator[AssetEvent]:
         """Fill ranges of a version, yielding the same events."""
-
-        def work(put: Callable[[Event], None]) -> ApplyResult:
-            plan = self.workspace.plans.backfill(snapshot_id, intervals, restate=restate)
-            return self.workspace.apply(
-                plan, on_event=put, lease_wait_seconds=self._lease_wait_seconds
-            )
-
-        yield from self._stream(work)
+        backfill = self.workspace.plans.backfill
+        yield from self._stream(lambda: backfill(snapshot_id, intervals, restate=restate))
 
     def tell(self) -> Iterator[AssetEvent]:
         """Yield what Dagster is to store of what the run has recorded since the last time."""
@@ -157,9 +137,13 @@ class Work:
             self._number = record.number
 
     def _stream(
-        self, work: Callable[[Callable[[Event], None]], ApplyResult], plan_id: str | None = None
+        self, plan: Callable[[], Plan], plan_id: str | None = None, **options: Any
     ) -> Generator[AssetEvent, None, ApplyResult]:
         result: Future[ApplyResult] = Future()
+
+        def work(put: Callable[[Event], None]) -> ApplyResult:
+            wait = self._lease_wait_seconds
+            return self.workspace.apply(plan(), on_event=put, lease_wait_seconds=wait, **options)
 
         def cancel() -> None:
             if plan_id is not None:

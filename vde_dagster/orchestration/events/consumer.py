@@ -15,14 +15,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import dagster as dg
 
+from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
-from vde_dagster.orchestration.events.records import Origins, Reporter, origin_of
+from vde_dagster.orchestration.events.records import Origins, Reporter, origin_of, working_runs
+from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.state import StateStore
@@ -133,3 +136,44 @@ class Teller:
             for told in self.projector.project(item, is_own=is_own):
                 self.reporter.report(told)
         return None
+
+
+def tell_instance(
+    root: Path,
+    instance: dg.DagsterInstance,
+    text: str | None,
+    translator: VdeTranslator,
+    log: Log,
+    *,
+    budget_seconds: float = BUDGET_SECONDS,
+) -> str | dg.SkipReason:
+    """Tell a Dagster instance what is new in a project's state; return the new cursor, or why not.
+
+    Without a cursor, with that of another store, or when records were forgotten since, everything
+    is compared, as `vde sync` does; nothing that Dagster shows is taken away by that.
+    """
+    try:
+        with Workspace.open(root) as workspace:
+            origins, cursor = Origins(instance), OutboxCursor.parse(text)
+            known = workspace.store.outbox.number()
+            if cursor is not None and cursor.goes_on_to(known):
+                if cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
+                    return dg.SkipReason("nothing is new in the state")
+            else:
+                cursor = None
+            with telling(workspace.store, instance):
+                if cursor is not None:
+                    teller = Teller(workspace, instance, translator, log, budget_seconds)
+                    return str(teller.tell_since(cursor))
+                # What runs tell that are working now is looked through later.
+                runs = dict.fromkeys(working_runs(instance, workspace.store), 0)
+                report = sync(
+                    workspace, instance, translator, wipe=False, seconds=budget_seconds, log=log
+                )
+                if not report.complete:
+                    return dg.SkipReason("there is more to tell: the next tick goes on")
+                return str(OutboxCursor(known.store, known.newest, runs))
+    except ConflictError as error:
+        return dg.SkipReason(f"somebody else tells it: {error.message}")
+    except VdeError as error:
+        raise dg.Failure(str(error)) from error

@@ -1,14 +1,16 @@
-"""The jobs of the launchpad: everything that the command line does, with a form to fill in."""
+"""The jobs: all that the command line does with a form to fill in, schedules, hooks at the end."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from vde_dagster.base.names import current_user
 from vde_dagster.base.times import parse_duration
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.environments.environments import FreezeResult
 from vde_dagster.execution.environments.rollback import RollbackResult
 from vde_dagster.execution.plans.due_work import pending_work
@@ -30,10 +32,11 @@ from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, readers_of
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.project.settings import Settings
 from vde_dagster.reports.environments import (
     freeze_notes,
     freeze_sentence,
@@ -167,7 +170,7 @@ def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
             f"{names.apply_key.to_user_string()}; or launch this again with "
             "`accept_breaks: true`",
         )
-    yield from _apply(work, made, config.concurrency, skip_tests=config.skip_tests)
+    yield from _apply(work, made, concurrency=config.concurrency, skip_tests=config.skip_tests)
 
 
 @_job(
@@ -179,18 +182,15 @@ def run(work: Work, config: RunConfig) -> Iterator[Any]:
     """Compute what is due in an environment, as it was published."""
     made = work.workspace.plans.due(config.environment, full=config.full)
     yield from _show(work, made)
-    yield from _apply(work, made, config.concurrency)
+    yield from _apply(work, made, concurrency=config.concurrency)
 
 
-def _apply(
-    work: Work, plan: Plan, concurrency: int | None, *, skip_tests: bool = False
-) -> Iterator[Any]:
+def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
     """Apply a plan in this step, with the event that approves it in `vde/apply`."""
     if not plan.is_empty:
         run = work.context.run
         work.reporter.turn_red(run, {work.names.apply_key: [plan.id]})
-        who = person_of(run.tags, plan)
-        yield from work.apply(plan, concurrency=concurrency, who=who, skip_tests=skip_tests)
+        yield from work.apply(plan, who=person_of(run.tags, plan), **options)
         forget_past(work.workspace, work.told.instance)
     yield dg.Output(plan.id)
 
@@ -274,3 +274,107 @@ def drop_environment(work: Work, config: DropConfig) -> Iterator[Any]:
     work.context.log.info(said)
     forget_past(work.workspace, work.told.instance)
     yield dg.Output(None)
+
+
+HOURLY = "0 * * * *"
+
+
+def schedules(
+    root: Path, settings: Settings, run_job: dg.JobDefinition, janitor_job: dg.JobDefinition
+) -> list[dg.ScheduleDefinition]:
+    """Return the schedules of a project.
+
+    Those that the settings name run from the start; without any, production has an hourly one to
+    be switched on. A run fills only what is due by each model's cron, so ticks may come more often.
+    """
+    names, crons = Names.of(settings), settings.dagster.schedules
+    running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
+    out = [
+        dg.ScheduleDefinition(
+            name=names.named(f"vde_run_{environment}"),
+            description=f"Computes what is due in {environment}.",
+            job=run_job,
+            cron_schedule=cron,
+            execution_timezone=settings.dagster.schedule_tz,
+            execution_fn=_tick(root, names, environment),
+            default_status=running,
+        )
+        for environment, cron in (crons or {"prod": HOURLY}).items()
+    ]
+    out.append(
+        dg.ScheduleDefinition(
+            name=names.named("vde_janitor"),
+            description="Drops expired environments and tables that nothing refers to.",
+            job=janitor_job,
+            cron_schedule=settings.dagster.janitor_cron,
+            execution_timezone=settings.dagster.schedule_tz,
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+        )
+    )
+    return out
+
+
+def _tick(
+    root: Path, names: Names, environment: str
+) -> Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]:
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        with Workspace.open(root) as workspace:
+            if not workspace.store.environments.exists(environment):
+                return dg.SkipReason(
+                    f"there is no environment {environment!r} yet: make it with "
+                    f"`vde apply {environment}` or the job {names.named('vde_plan_and_apply')}; or "
+                    "take it out of [tool.vde.dagster] schedules"
+                )
+            try:
+                if workspace.plans.due(environment, save=False).is_empty:
+                    return dg.SkipReason(f"nothing is due in {environment}")
+            except VdeError as error:
+                # The run fails with it, for all to see, and calls the project's hooks.
+                context.log.warning(f"what is due in {environment} cannot be planned: {error}")
+        return dg.RunRequest(
+            run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
+            tags={ENVIRONMENT_TAG: environment},
+        )
+
+    return tick
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """The end of one job of the project, with what the run's tags say of its plan."""
+
+    succeeded: bool
+    job: str
+    run_id: str
+    environment: str | None
+    plan_id: str | None
+    error: str | None = None
+
+
+def notification_hooks(notify: Callable[[Notification], None]) -> frozenset[dg.HookDefinition]:
+    """Return hooks that call a function when a job of the project succeeds or fails."""
+
+    def tell(context: dg.HookContext, succeeded: bool) -> None:
+        run = context.instance.get_run_by_id(context.run_id)
+        tags = dict(run.tags) if run else {}
+        error = context.op_exception
+        notify(
+            Notification(
+                succeeded=succeeded,
+                job=context.job_name,
+                run_id=context.run_id,
+                environment=tags.get(ENVIRONMENT_TAG),
+                plan_id=tags.get(PLAN_TAG),
+                error=str(error) if error else None,
+            )
+        )
+
+    @dg.success_hook(name="vde_notify_success")
+    def succeeded(context: dg.HookContext) -> None:
+        tell(context, True)
+
+    @dg.failure_hook(name="vde_notify_failure")
+    def failed(context: dg.HookContext) -> None:
+        tell(context, False)
+
+    return frozenset({succeeded, failed})
