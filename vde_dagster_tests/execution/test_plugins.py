@@ -226,6 +226,9 @@ def test_a_table_of_settings_is_read_from_file_and_environment_and_kept(
     assert load_project(folder.root).settings.plugins["toys"]["most"] == 7
     folder.write("pyproject.toml", SETTINGS)
     assert load_project(folder.root).settings.plugins["toys"]["most"] == 7
+    monkeypatch.delenv("VDE_TOYS__MOST")
+    monkeypatch.setenv("VDE_TOYS", '{"most": 9}')
+    assert load_project(folder.root).settings.plugins["toys"]["most"] == 9
 
 
 @pytest.mark.usefixtures("toy")

@@ -144,8 +144,11 @@ def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSetting
     Plug-ins are looked through only for names that are none of the core's.
     """
     core = {f.name for f in _FIELDS}
-    given = {name.upper() for name in os.environ if name.upper().startswith(ENV_PREFIX)}
-    named = {name.removeprefix(ENV_PREFIX).partition("__")[0].lower() for name in given}
+    named = {
+        name[len(ENV_PREFIX) :].partition("__")[0].lower()
+        for name, value in os.environ.items()
+        if name.upper().startswith(ENV_PREFIX) and ("__" in name or value.startswith("{"))
+    }
     asked = {name: _PLUGINS.find(name) for name in sorted({*table, *named} - core)}
     return {name: found for name, found in asked.items() if found is not None}
 
