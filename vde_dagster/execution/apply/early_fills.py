@@ -18,7 +18,6 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds.repeatable import reads_clock
-from vde_dagster.planning.plan.missing_intervals import refills
 from vde_dagster.state.db.effects import MOST_APART, STEP
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     """
     kind = snapshot.model.kind
     return (
-        refills(snapshot)
+        snapshot.model.kind.refills
         and not kind.in_order
         and (since > BEGINNING or not kind.disable_restatement)
     )

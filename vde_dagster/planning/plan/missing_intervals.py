@@ -126,12 +126,7 @@ def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
 
 def fills_parts_again(snapshot: Snapshot) -> bool:
     """Say whether a unit that is filled in part is filled again from its beginning."""
-    return refills(snapshot) and not snapshot.model.kind.in_order
-
-
-def refills(snapshot: Snapshot) -> bool:
-    """Say whether what a table holds of an interval can be filled again, and no rows are added."""
-    return snapshot.model.kind.refills
+    return snapshot.model.kind.refills and not snapshot.model.kind.in_order
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:

@@ -25,7 +25,6 @@ from vde_dagster.planning.plan.missing_intervals import (
     Window,
     infer_starts,
     missing_intervals,
-    refills,
 )
 from vde_dagster.planning.plan.parent_coverage import ParentCoverage
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
@@ -302,7 +301,7 @@ class _Planner:
         if table.id not in self.protected and self._fills(snapshot, table):
             catches_up = self.coverage.catches_up(snapshot, table)
             # A run fills what neither a preview nor its table has; so do plans that add rows.
-            once = self.request.kind is PlanKind.RUN or not refills(snapshot)
+            once = self.request.kind is PlanKind.RUN or not snapshot.model.kind.refills
             intervals = missing_intervals(
                 snapshot,
                 table.available if once else table.intervals,
@@ -358,6 +357,6 @@ class _Planner:
             return TableChange(table.ref, deploys=False, columns=changes)
         if request.environment != PRODUCTION or is_deployed_already(snapshot, self.state):
             return None
-        again = not request.options.skip_backfill and refills(snapshot)
+        again = not request.options.skip_backfill and snapshot.model.kind.refills
         since = request.options.effective_from if again else None
         return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)

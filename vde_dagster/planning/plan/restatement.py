@@ -20,7 +20,6 @@ from vde_dagster.planning.plan.affected_intervals import (
     read_ranges,
 )
 from vde_dagster.planning.plan.audits_due import with_audits_of_fills
-from vde_dagster.planning.plan.missing_intervals import refills
 from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -223,7 +222,7 @@ class _Seen:
             return "production shows its table", again
         if meaning_of(kind).filled_once:
             return f"kind {kind.name} holds what its file says", "edit the file, and plan"
-        if table.preview is not None and not refills(snapshot):
+        if table.preview is not None and not snapshot.model.kind.refills:
             return (
                 f"kind {kind.name} would add its rows to those that its preview has of production",
                 f"publish the change first, or restate it in {PRODUCTION}",
