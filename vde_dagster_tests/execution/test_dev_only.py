@@ -62,7 +62,8 @@ def kinds(workspace: Workspace, *namespaces: str) -> dict[TableRef, str]:
 
 def metadata(workspace: Workspace, ref: TableRef) -> dict[str, Any]:
     pointer = workspace.lakehouse.catalog.pointers([ref])[ref]
-    return read_metadata(workspace.lakehouse.files, pointer.location, str(ref))
+    is_view = pointer.kind == VIEW
+    return read_metadata(workspace.lakehouse.files, pointer.location, str(ref), is_view=is_view)
 
 
 def physical(workspace: Workspace, ref: TableRef) -> TableRef:
