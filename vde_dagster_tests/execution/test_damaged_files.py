@@ -407,6 +407,21 @@ FLIPS: dict[str, tuple[str, Callable[[Any], None], str]] = {
         lambda read: _rename("snapshot-id", "snapshot-ie")(read["snapshots"][0]),
         "is not Iceberg metadata",
     ),
+    "the key of the current snapshot": (
+        "table metadata",
+        lambda read: _rename("current-snapshot-id", "current-snapshot-ie")(read),
+        "its main branch is not at its current snapshot",
+    ),
+    "the key of the snapshots": (
+        "table metadata",
+        lambda read: _rename("snapshots", "snapshott")(read),
+        "is not listed",
+    ),
+    "the name of the main branch": (
+        "table metadata",
+        lambda read: _rename("main", "maim")(read["refs"]),
+        "its main branch is not at its current snapshot",
+    ),
     "the name of a column": (
         "view metadata",
         lambda read: _rename("name", "namf")(read["schemas"][0]["fields"][0]),

@@ -354,8 +354,13 @@ def _flaw(metadata: Any) -> str | None:
         current, needed = metadata["current-schema-id"], _TABLES
     if current not in schemas or not metadata.keys() >= needed:
         return "is not Iceberg metadata"
-    if not all("snapshot-id" in one for one in metadata.get("snapshots", ())):
-        return "is not Iceberg metadata"
+    there = {one["snapshot-id"] for one in metadata.get("snapshots", ())}
+    head = metadata.get("current-snapshot-id", -1)
+    if head not in (None, -1) and head not in there:
+        return f"is damaged (its current snapshot {head} is not listed)"
+    refs = metadata.get("refs")
+    if refs is not None and refs.get("main", {}).get("snapshot-id", -1) != (head or -1):
+        return "is damaged (its main branch is not at its current snapshot)"
     unknown = [kind for fields in schemas.values() for kind in _unknown_types(fields)]
     return f"is damaged (Iceberg has no type '{unknown[0]}')" if unknown else None
 
