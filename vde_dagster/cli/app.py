@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from vde_dagster.cli.commands import (
     changes,
+    engine,
     environments,
     inspecting,
     maintenance,
@@ -81,6 +82,7 @@ app.command("fsck")(maintenance.fsck)
 app.command("ui")(serving.ui)
 app.command("serve")(serving.serve)
 app.command("schema")(project.schema)
+app.add_typer(engine.engine, name="engine", no_args_is_help=True)
 app.add_typer(serving.token, name="token", no_args_is_help=True)
 app.add_typer(maintenance.state, name="state", no_args_is_help=True)
 

@@ -59,6 +59,9 @@ class SparkSettings:
         batch_bytes: How many bytes of its parents' files a batch of a backfill reads at most,
             where the model has no `batch_size`; by default a quarter of the JVM's memory where
             tasks run in it, else 64 GiB.
+        warm: Whether commands and runs share a Spark that stays in the background, where the
+            master is a `local[…]` one.
+        warm_minutes: For how long it stays when nothing is asked of it.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -67,6 +70,8 @@ class SparkSettings:
     config: dict[str, str] = field(default_factory=dict, repr=False)
     packages: tuple[str, ...] = SPARK_PACKAGES
     batch_bytes: int | None = None
+    warm: bool = False
+    warm_minutes: float = 30.0
 
     def meaning(self) -> tuple[tuple[str, str], ...]:
         """Return the settings that may decide what a query means, sorted.

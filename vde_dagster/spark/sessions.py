@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
-from vde_dagster.spark.session.connect import is_remote
-from vde_dagster.spark.session.jvm_failure import is_gone
+from vde_dagster.spark.session.connect import is_remote, require_client
+from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
 from vde_dagster.spark.session.session import new_session, start_session, stop_session
 from vde_dagster.spark.session.settings import SessionSettings
+from vde_dagster.spark.session.warm import EngineProcess, is_ready, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ class Sessions:
     def __init__(
         self, settings: SessionSettings, join: Callable[[], SparkSession] | None = None
     ) -> None:
-        self._settings = settings
+        self._settings = self._joined = settings
         self._join = join
+        self._engine: EngineProcess | None = None
         self._lock = threading.Lock()
         self._shared: SparkSession | None = None
         self._guest: SparkSession | None = None
@@ -46,14 +48,15 @@ class Sessions:
         """The session for what leaves it as it was; started anew where its JVM is gone."""
         with self._lock:
             known = self._shared
-            if known is not None and not self._join and not is_remote(known) and is_gone(known):
+            if known is not None and not self._join and self._is_gone(known):
                 self._shared = self._guest = None
                 self._idle.clear()
             if self._shared is None:
                 if self._failed and time.monotonic() - self._failed[0] < AGAIN_SECONDS:
                     raise self._failed[1]
                 try:
-                    self._shared = start_session(self._settings, self._join)
+                    self._join_engine()
+                    self._shared = start_session(self._joined, self._join)
                 except StoreError as error:
                     self._failed = (time.monotonic(), error)
                     raise
@@ -65,7 +68,7 @@ class Sessions:
         shared = self.shared
         with self._lock:
             if self._guest is None:
-                self._guest = new_session(shared, self._settings)
+                self._guest = new_session(shared, self._joined)
             return self._guest
 
     @contextmanager
@@ -80,7 +83,7 @@ class Sessions:
         with self._lock:
             session = self._idle.pop() if self._idle else None
         if session is None:
-            session = new_session(shared, self._settings)
+            session = new_session(shared, self._joined)
         clean = False
         try:
             yield session
@@ -105,12 +108,29 @@ class Sessions:
                 self._close_catalog(session)
         stop_session(shared)
 
+    def _join_engine(self) -> None:
+        """Let sessions be those of the project's warm engine, where it has one."""
+        self._joined, self._engine = self._settings, None
+        warm = self._settings.warm
+        if warm is None or self._join is not None or has_own_jvm():
+            return
+        if not warm.by_itself and not is_ready(self._settings):
+            return
+        require_client("local")
+        engine, self._joined = join_engine(self._settings)
+        self._engine = remember_engine(engine, self._settings)
+
+    def _is_gone(self, session: SparkSession) -> bool:
+        if is_remote(session):
+            return self._engine is not None and self._engine.poll() is not None
+        return is_gone(session)
+
     def _close_catalog(self, session: SparkSession) -> None:
         """Close a session's database connections, which nothing else would close."""
         if is_remote(session):
             if session is not self._shared:
                 session.stop()
             return
-        if is_gone(session):
+        if self._is_gone(session):
             return
         iceberg_catalog(session, self._settings.catalog).close()

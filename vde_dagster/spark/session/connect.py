@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import socket
@@ -14,6 +15,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.spark.session.failures import cause_line, hush_pyspark
+from vde_dagster.spark.session.jvm_failure import ended_error
 from vde_dagster.spark.session.settings import SessionSettings, packages
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ def connect(settings: SessionSettings) -> SparkSession:
     where = without_parameters(settings.master)
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession
 
     if SparkContext._active_spark_context is not None:
         raise StoreError(
@@ -57,11 +60,15 @@ def connect(settings: SessionSettings) -> SparkSession:
             hint="projects on Spark Connect and others need a process each",
         )
     hush_pyspark()
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # As PySpark's own builder does for a URL.
     try:
-        session: SparkSession = SparkSession.builder.remote(settings.master).create()
+        session: SparkSession = SparkSession.builder.channelBuilder(_channel(settings)).create()
+        if settings.warm is not None:
+            # It is on this machine: what does not answer has ended.
+            session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
         extensions = session.conf.get("spark.sql.extensions", "") or ""
     except PySparkException as error:
-        raise StoreError(
+        raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} refuses a session: {cause_line(error)}",
             hint="its version has to be that of PySpark here",
         ) from error
@@ -73,6 +80,23 @@ def connect(settings: SessionSettings) -> SparkSession:
     return session
 
 
+def _channel(settings: SessionSettings) -> Any:
+    """Return the way to the server; to one of this machine a token goes without TLS, too."""
+    import grpc  # type: ignore[import-untyped]
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    class Loopback(DefaultChannelBuilder):  # type: ignore[misc]
+        def toChannel(self) -> grpc.Channel:
+            credentials = grpc.composite_channel_credentials(
+                grpc.local_channel_credentials(), grpc.access_token_call_credentials(self.token)
+            )
+            return self._secure_channel(self.endpoint, credentials)
+
+    made = DefaultChannelBuilder(settings.master)
+    here = made.host in ("127.0.0.1", "[::1]") and not made.use_ssl
+    return Loopback(settings.master) if here and made.token is not None else made
+
+
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
     """Let a session load the catalog, which is what shows that the server can."""
     from pyspark.errors import PySparkException
@@ -81,7 +105,7 @@ def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
     try:
         session.sql(f"USE {quote(settings.catalog)}").collect()
     except PySparkException as error:
-        raise StoreError(
+        raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} cannot open the catalog "
             f"'{settings.catalog}': {cause_line(error)}",
             hint=f"it has to reach the database and the warehouse. {_lacks(settings)}",

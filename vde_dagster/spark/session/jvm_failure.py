@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -12,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
-from vde_dagster.spark.session.settings import MEMORY
+from vde_dagster.spark.session.settings import (
+    MEMORY,
+    SessionSettings,
+    context_config,
+    memory_of,
+)
+from vde_dagster.spark.session.warm import EngineProcess, WarmEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,9 +37,9 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Launched:
-    """The JVM of this process."""
+    """The JVM of this process, or of a warm engine that it joined."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | EngineProcess
     log_file: Path
     memory: str
     local: bool
@@ -46,6 +53,21 @@ _last_end: list[StoreError] = []
 def remember(launched: Launched) -> None:
     """Note the JVM that this process started."""
     _launched[:] = [launched]
+
+
+def remember_engine(engine: WarmEngine, settings: SessionSettings) -> EngineProcess:
+    """Note the JVM of the warm engine that this process joined."""
+    assert settings.warm is not None
+    process = EngineProcess(engine, settings.warm.folder)
+    memory = memory_of(context_config(settings))
+    remember(Launched(process, settings.warm.folder / "spark.log", memory, True))
+    return process
+
+
+def has_own_jvm() -> bool:
+    """Say whether this process has a Spark already that is no server's."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def has_ended(error: BaseException | None = None) -> bool:
@@ -135,6 +157,11 @@ def _is_broken_connection(error: BaseException) -> bool:
         seen.add(id(current))
         kind = type(current).__name__
         if isinstance(current, ConnectionError | EOFError) or kind == "Py4JNetworkError":
+            return True
+        code = getattr(current, "code", None)  # of gRPC
+        if callable(code) and getattr(code(), "name", None) == "UNAVAILABLE":
+            return True
+        if kind == "SparkConnectGrpcException" and "UNAVAILABLE" in str(current):
             return True
         if kind == "Py4JError" and "Answer from Java side is empty" in str(current):
             return True

@@ -30,11 +30,11 @@ from vde_dagster.spark.session.connect import (
 from vde_dagster.spark.session.failures import hush_pyspark
 from vde_dagster.spark.session.jvm_failure import Launched, forget_ended, has_ended, remember
 from vde_dagster.spark.session.settings import (
-    MEMORY,
     SessionSettings,
     command_line_config,
     context_config,
     is_local,
+    memory_of,
     packages,
     session_config,
 )
@@ -140,8 +140,6 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
         session = connect(settings)
         _configure(session, settings)
         return session
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if join is not None:
         root = join()
         if is_remote(root):
@@ -155,30 +153,31 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
             forget_ended()
             _users.clear()
         if SparkContext._active_spark_context is None:
-            _launch(settings)
+            began, config = time.monotonic(), context_config(settings)
+            logger.info("starting Spark (%s) with %s …", settings.master, memory_of(config))
+            require_spark(settings)
+            launch(config, settings.log_file)
+            logger.info("Spark started in %.1f s", time.monotonic() - began)
             _started_here = True
         root = SparkSession.builder.getOrCreate()
     _check_packages(root, settings)
     return new_session(root, settings)
 
 
-def _launch(settings: SessionSettings) -> None:
+def launch(config: dict[str, str], log_file: Path | None) -> None:
     """Start the JVM with its streams in a file, by `launch_gateway`, as PySpark itself does."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    began = time.monotonic()
-    config = context_config(settings)
-    memory = config.get(MEMORY, "Spark's default of memory")
-    logger.info("starting Spark (%s) with %s …", config["spark.master"], memory)
-    require_spark(settings)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    master = config["spark.master"]
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
     gateway = SparkContext._gateway
     if gateway is None:
-        log_file = settings.log_file
         if log_file is None:
             handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
             os.close(handle)
@@ -189,13 +188,12 @@ def _launch(settings: SessionSettings) -> None:
             try:
                 gateway = launch_gateway(visible, popen_kwargs={"stdout": log, "stderr": log})
             except PySparkRuntimeError as error:
-                raise _launch_failure(log_file, settings) from error
+                raise _launch_failure(log_file, master) from error
         if gateway.proc is not None:
-            remember(Launched(gateway.proc, log_file, memory, is_local(config["spark.master"])))
+            remember(Launched(gateway.proc, log_file, memory_of(config), is_local(master)))
     hush_pyspark()
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
-    logger.info("Spark started in %.1f s", time.monotonic() - began)
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:
@@ -237,7 +235,7 @@ def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
         ) from None
 
 
-def _launch_failure(log_file: Path, settings: SessionSettings) -> StoreError:
+def _launch_failure(log_file: Path, master: str) -> StoreError:
     text = log_file.read_text(errors="replace")
     missing = re.findall(r"unresolved dependency: ([^:\s]+[^:]*)", text)
     if missing:
@@ -250,7 +248,7 @@ def _launch_failure(log_file: Path, settings: SessionSettings) -> StoreError:
     reason = " ".join(found.group().split())[:300] if found else "it ended without a message"
     return StoreError(
         f"Spark did not start: {reason}",
-        hint=f"the JVM's output is in {log_file}; the master is '{settings.master}'",
+        hint=f"the JVM's output is in {log_file}; the master is '{master}'",
     )
 
 

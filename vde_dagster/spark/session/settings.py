@@ -32,6 +32,29 @@ JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 
 
 @dataclass(frozen=True, slots=True)
+class WarmSettings:
+    """Settings of an engine that stays in the background.
+
+    Args:
+        folder: Where its record lies.
+        by_itself: Whether whoever needs Spark starts it, or only `vde engine start`.
+        idle_seconds: For how long it stays after its last statement.
+    """
+
+    folder: Path
+    by_itself: bool
+    idle_seconds: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> WarmSettings | None:
+        """Return a project's; None where Spark is a cluster's, or the system has no `flock`."""
+        spark = settings.spark
+        if not is_local(spark.master) or os.name != "posix":
+            return None
+        return cls(settings.work_dir / "engine", spark.warm, spark.warm_minutes * 60)
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """Spark's part of a project's settings.
 
@@ -43,6 +66,7 @@ class SessionSettings:
         log_file: Where the JVM's output goes, or None for a temporary file.
         io: PyIceberg's settings for object stores.
         reached: How Spark reaches the catalog; by default as the SQL catalog in `state_url`.
+        warm: Of the engine that stays in the background, where the project may have one.
     """
 
     catalog: str
@@ -55,6 +79,7 @@ class SessionSettings:
     project_root: Path | None = None
     io: dict[str, str] = field(default_factory=dict, repr=False)
     reached: SparkCatalog | None = field(default=None, repr=False)
+    warm: WarmSettings | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> SessionSettings:
@@ -71,6 +96,7 @@ class SessionSettings:
             project_root=settings.root,
             io=with_secrets(settings.io),
             reached=other.for_spark() if other is not None else None,
+            warm=WarmSettings.of(settings),
         )
 
     @property
@@ -151,16 +177,21 @@ def _physical_memory() -> int:
         return 0
 
 
+def memory_of(config: dict[str, str]) -> str:
+    """Return the memory of a JVM of a configuration, for messages."""
+    return config.get(MEMORY, "Spark's default of memory")
+
+
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
     """Return the configuration that a JVM needs at its start, as far as a command line may have it.
 
     Every user of the machine can read command lines, so storage keys and passwords
-    (`spark.hadoop.…`, `spark.sql.catalog.…`) are handed over once the JVM is up.
+    (`spark.hadoop.…`, `spark.sql.catalog.…`) and tokens are handed over once the JVM is up.
     """
     return {
         key: value
         for key, value in config.items()
-        if not key.startswith(("spark.hadoop.", "spark.sql."))
+        if not key.startswith(("spark.hadoop.", "spark.sql.", "spark.connect.authenticate."))
     }
 
 

@@ -1,0 +1,114 @@
+"""The process of a warm engine: `python -m vde_dagster.spark.session.warm_server FOLDER`.
+
+It reads its configuration as JSON from standard input (other users see command lines), starts a
+JVM with a Spark Connect server, and ends it when it is idle or told to. The JVM ends with it,
+however it dies: a Py4J gateway ends when its standard input closes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.spark.session.session import launch
+from vde_dagster.spark.session.warm import ENDED, WarmEngine
+
+PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+_SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
+_LOOK_SECONDS = 0.5
+_LAST_USERS_SECONDS = 60.0
+"""How long one that takes no new users waits for the next statement of its last ones."""
+
+
+def main(folder: Path) -> None:
+    """Serve until nothing was asked for long, or SIGTERM."""
+    from pyspark import SparkContext
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    request = json.load(sys.stdin)
+    token = secrets.token_urlsafe(32)
+    config: dict[str, str] = request["config"]
+    config |= {
+        "spark.plugins": ",".join(filter(None, (config.get("spark.plugins"), PLUGIN))),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.connect.authenticate.token": token,
+    }
+    launch(config, folder / "spark.log")
+    process = SparkContext._gateway.proc
+    service = _Service()
+    engine = WarmEngine(
+        os.getpid(), process.pid, service.port, token, request["configuration"], time.time()
+    )
+    with engine.write(folder):
+        try:
+            _watch(process, service, stop, lambda: _patience(engine, folder, request))
+        finally:
+            engine.take_no_users(folder)
+            if process.poll() is None:
+                process.terminate()
+            (folder / ENDED).write_text(str(process.wait()))
+            engine.forget(folder)
+
+
+def _patience(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
+    """Return how many seconds without a statement are too many."""
+    patience = float(request["idle_seconds"])
+    return patience if engine.takes_users(folder) else min(patience, _LAST_USERS_SECONDS)
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    service: _Service,
+    stop: threading.Event,
+    patience: Callable[[], float],
+) -> None:
+    """Return once the JVM has ended, was idle for too long, or has to stop."""
+    from py4j.protocol import Py4JError
+
+    while process.poll() is None and not stop.wait(_LOOK_SECONDS):
+        with suppress(Py4JError, OSError):  # It is ending.
+            if service.idle_seconds() > patience():
+                return
+
+
+class _Service:
+    """The server within the JVM."""
+
+    def __init__(self) -> None:
+        from pyspark import SparkContext
+
+        self._jvm: Any = SparkContext._jvm
+        self._java = self._jvm.java.lang
+        loader = self._java.Thread.currentThread().getContextClassLoader()
+        kind = self._java.Class.forName(_SERVICE, True, loader)
+        self._object = kind.getField("MODULE$").get(None)
+        self.port = int(self._object.localPort())
+
+    def idle_seconds(self) -> float:
+        """Return for how long no statement ran; 0 where one runs.
+
+        Raises:
+            Py4JError, OSError: The JVM has ended.
+        """
+        running = self._object.listActiveExecutions()
+        if not running.isLeft():
+            return 0.0
+        since: int = self._java.System.nanoTime() - running.swap().toOption().get()
+        return since / 1e9
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

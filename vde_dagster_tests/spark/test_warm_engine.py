@@ -1,0 +1,255 @@
+"""A Spark that stays in the background: shared, kept to its user, ended, replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark.session.settings import SessionSettings
+from vde_dagster.spark.session.warm import WarmEngine, find_engine, is_ready, stop_engine
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+
+FILES = {
+    "models/base.sql": "MODEL (name m.base, kind FULL); SELECT id, id * 2 AS n FROM range(4)",
+    "models/sums.sql": "MODEL (name m.sums, kind FULL); SELECT sum(n) AS total FROM m.base",
+    "models/counted.py": """
+        from pyspark.sql.functions import count, lit
+
+        from vde_dagster import model
+
+
+        @model("m.counted", kind="FULL", columns={"n": "BIGINT"}, depends_on=["m.base"])
+        def counted(context, **kwargs):
+            return context.table("m.base").agg(count(lit(1)).alias("n"))
+    """,
+    "tests/test_sums.yaml": """
+        test_sums:
+          model: m.sums
+          inputs:
+            m.base: [{id: 1, n: 3}, {id: 2, n: 4}]
+          outputs:
+            query: [{total: 7}]
+    """,
+}
+CONFIG = """
+    [tool.vde.spark]
+    master = "local[2]"
+    warm = true
+    {more}
+
+    [tool.vde.spark.config]
+    "spark.driver.memory" = "{memory}"
+"""
+LONG = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE sqrt(id) * rand() < 0"
+
+
+def _project(root: Path, memory: str = "1g", more: str = "") -> ProjectFolder:
+    return ProjectFolder(root, {**FILES, "pyproject.toml": CONFIG.format(memory=memory, more=more)})
+
+
+def _vde(folder: ProjectFolder, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vde_dagster.cli", *words, "--project", str(folder.root)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    return ended
+
+
+def _engine(folder: ProjectFolder) -> WarmEngine:
+    found = find_engine(folder.root / ".vde" / "engine")
+    assert found is not None
+    return found
+
+
+def _rows(folder: ProjectFolder, query: str, environment: str = "prod") -> list[Any]:
+    found = json.loads(_vde(folder, "query", environment, query, "--json").stdout)
+    return [list(row.values()) if isinstance(row, dict) else row for row in found["rows"]]
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def _with_ctrl_c() -> None:
+    # A shell that starts the tests in the background lets them ignore it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectFolder]:
+    folder = _project(tmp_path_factory.mktemp("warm"))
+    try:
+        _vde(folder, "apply", "prod", "--yes")
+        yield folder
+    finally:
+        stop_engine(folder.root / ".vde" / "engine")
+
+
+def test_commands_share_one_engine_and_see_what_each_other_wrote(shop: ProjectFolder) -> None:
+    first = _engine(shop)
+    assert _rows(shop, "SELECT total, n FROM m.sums CROSS JOIN m.counted") == [[12, 4]]
+    shop.edit("models/base.sql", "id * 2 AS n", "id * 3 AS n")
+    _vde(shop, "apply", "dev", "--yes")
+    assert _rows(shop, "SELECT total FROM m.sums", "dev") == [[18]]
+    assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
+    assert "1 test, 0 failed" in _vde(shop, "test").stdout
+    assert _engine(shop) == first
+    said = json.loads(_vde(shop, "engine", "status", "--json").stdout)
+    assert (said["running"], said["pid"]) == (True, first.pid)
+    assert said["bytes"] > 100_000_000
+
+
+def test_several_at_once_and_one_of_them_cancelled(shop: ProjectFolder) -> None:
+    command = [sys.executable, "-m", "vde_dagster.cli", "query", "prod", LONG]
+    command += ["--project", str(shop.root)]
+    long = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_with_ctrl_c,
+    )
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(_rows(shop, "SELECT total FROM m.sums")))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[[12]], [[12]]]
+    assert long.poll() is None
+    long.send_signal(signal.SIGINT)
+    _, told = long.communicate(timeout=60)
+    assert "Traceback" not in told
+    assert long.returncode != 0
+    assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
+
+
+def test_nobody_else_can_use_it(shop: ProjectFolder) -> None:
+    engine, folder = _engine(shop), shop.root / ".vde" / "engine"
+    assert folder.stat().st_mode & 0o077 == 0
+    assert all(file.stat().st_mode & 0o077 == 0 for file in folder.glob("engine*.json"))
+    for pid in (engine.pid, engine.jvm_pid):
+        assert engine.token not in Path(f"/proc/{pid}/cmdline").read_text()
+    listening = subprocess.run(
+        [sys.executable, "-c", _SOCKETS, str(engine.port)], capture_output=True, text=True
+    )
+    assert set(listening.stdout.split()) == {"127.0.0.1"}, listening.stdout + listening.stderr
+    probe = [sys.executable, "-c", _WITHOUT_TOKEN, f"sc://127.0.0.1:{engine.port}"]
+    refused = subprocess.run(probe, capture_output=True, text=True, timeout=120)
+    assert refused.returncode != 0
+    assert "UNAUTHENTICATED" in refused.stderr or "Invalid token" in refused.stderr
+    wrong = f"sc://localhost:{engine.port}/;token=wrong"
+    refused = subprocess.run([*probe[:-1], wrong], capture_output=True, text=True, timeout=120)
+    assert refused.returncode != 0
+
+
+_WITHOUT_TOKEN = (
+    "import sys; from pyspark.sql import SparkSession\n"
+    "print(SparkSession.builder.remote(sys.argv[1]).create().range(3).count())"
+)
+_SOCKETS = """
+import socket, struct, sys
+for name in ("tcp", "tcp6"):
+    for line in open(f"/proc/net/{name}").readlines()[1:]:
+        _, local, _, state = line.split()[:4]
+        address, port = local.split(":")
+        if state == "0A" and int(port, 16) == int(sys.argv[1]):
+            words = [address[i : i + 8] for i in range(0, len(address), 8)]
+            print(socket.inet_ntoa(struct.pack("<I", int(words[-1], 16))))
+"""
+
+
+def test_one_that_dies_is_said_once_and_replaced(shop: ProjectFolder) -> None:
+    first = _engine(shop)
+    command = [sys.executable, "-m", "vde_dagster.cli", "query", "prod", LONG]
+    command += ["--project", str(shop.root)]
+    long = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)
+    assert long.poll() is None
+    os.kill(first.jvm_pid, signal.SIGKILL)
+    _, told = long.communicate(timeout=120)
+    assert long.returncode == 1
+    assert [line for line in told.splitlines() if line.startswith("error: ")] == [
+        "error: Spark was killed from outside (SIGKILL), as systems do that run out of memory"
+    ]
+    _until(lambda: not _is_there(first.pid))
+    assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
+    assert _engine(shop).pid != first.pid
+
+
+def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) -> None:
+    first = _engine(shop)
+    text = (shop.root / "pyproject.toml").read_text()
+    shop.edit("pyproject.toml", '"1g"', '"1100m"')
+    with Workspace.open(shop.root) as workspace:
+        assert not is_ready(SessionSettings.of(workspace.settings))
+    assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
+    second = _engine(shop)
+    assert second.pid != first.pid
+    assert first.is_alive(shop.root / ".vde" / "engine"), "its last users are waited for"
+    (shop.root / "pyproject.toml").write_text(text)
+    os.kill(first.pid, signal.SIGTERM)
+    _until(lambda: not _is_there(first.pid) and not _is_there(first.jvm_pid))
+    assert _engine(shop) == second
+
+
+def test_the_jvm_ends_with_whoever_watches_it(shop: ProjectFolder) -> None:
+    first = _engine(shop)
+    os.kill(first.pid, signal.SIGKILL)
+    _until(lambda: not _is_there(first.jvm_pid))
+    assert json.loads(_vde(shop, "engine", "status", "--json").stdout) == {"running": False}
+
+
+def test_it_ends_by_itself_when_nobody_asks_anything(tmp_path: Path) -> None:
+    folder = _project(tmp_path, more="warm_minutes = 0.05")
+    _vde(folder, "engine", "start")
+    engine = _engine(folder)
+    _until(lambda: not _is_there(engine.pid) and not _is_there(engine.jvm_pid))
+    assert find_engine(folder.root / ".vde" / "engine") is None
+    assert "no engine ran" in _vde(folder, "engine", "stop").stdout
+
+
+def test_one_that_was_started_by_hand_is_joined_and_ends_with_stop(tmp_path: Path) -> None:
+    folder = _project(tmp_path, more="")
+    folder.edit("pyproject.toml", "warm = true", "warm = false")
+    _vde(folder, "engine", "start")
+    engine = _engine(folder)
+    _vde(folder, "apply", "prod", "--yes")
+    assert _rows(folder, "SELECT total FROM m.sums") == [[12]]
+    assert not (folder.root / ".vde" / "spark.log").exists(), "no other JVM was started"
+    assert "stopped" in _vde(folder, "engine", "stop").stdout
+    assert not _is_there(engine.jvm_pid)
+    _until(lambda: not _is_there(engine.pid))
+
+
+def test_a_master_elsewhere_has_none(tmp_path: Path) -> None:
+    folder = _project(tmp_path)
+    folder.edit("pyproject.toml", "local[2]", "spark://127.0.0.1:1")
+    told = _vde(folder, "engine", "start", code=2).stderr
+    assert "so the project has no engine of its own" in told
