@@ -19,7 +19,7 @@ from vde_dagster.spark.session.settings import (
     context_config,
     memory_of,
 )
-from vde_dagster.spark.session.warm import EngineProcess, WarmEngine
+from vde_dagster.spark.session.warm import EngineProcess, WarmEngine, log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def remember_engine(engine: WarmEngine, settings: SessionSettings) -> EngineProc
     assert settings.warm is not None
     process = EngineProcess(engine, settings.warm.folder)
     memory = memory_of(context_config(settings))
-    remember(Launched(process, settings.warm.folder / "spark.log", memory, True))
+    remember(Launched(process, log_of(settings.warm.folder, engine.pid), memory, True))
     return process
 
 

@@ -25,8 +25,9 @@ from vde_dagster.errors import NoSparkError
 from vde_dagster.spark.session.settings import SessionSettings, context_config
 
 RECORD = "engine.json"
-LOG = "engine.log"
-ENDED = "ended"
+_LOG = "engine.log"
+_LOGS = 3
+"""How many logs of JVMs are kept, the newest."""
 _START_SECONDS = 180.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -167,6 +168,28 @@ def _own_record(folder: Path, pid: int) -> Path:
     return folder / f"engine.{pid}.json"
 
 
+def log_of(folder: Path, pid: int) -> Path:
+    """Return where the JVM of an engine writes."""
+    return folder / f"spark.{pid}.log"
+
+
+def end_of(folder: Path, pid: int) -> Path:
+    """Return where the exit code of an engine's JVM stands once it has ended."""
+    return folder / f"ended.{pid}"
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what engines left that are no more."""
+    for file in folder.glob("engine.*.json"):
+        with suppress(FileNotFoundError), file.open("rb") as record:
+            if not _is_locked(record):
+                file.unlink()
+    ends = folder.glob("ended.*")
+    logs = sorted(folder.glob("spark.*.log"), key=lambda log: log.stat().st_mtime)
+    for file in (*ends, *logs[: 1 - _LOGS]):
+        file.unlink(missing_ok=True)
+
+
 def _start(settings: SessionSettings, configuration: str) -> WarmEngine:
     assert settings.warm is not None
     folder, idle_seconds = settings.warm.folder, settings.warm.idle_seconds
@@ -175,8 +198,8 @@ def _start(settings: SessionSettings, configuration: str) -> WarmEngine:
         "configuration": configuration,
         "idle_seconds": idle_seconds,
     }
-    (folder / ENDED).unlink(missing_ok=True)
-    with (folder / LOG).open("wb") as log:
+    _tidy(folder)
+    with (folder / _LOG).open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "vde_dagster.spark.session.warm_server", str(folder)],
             stdin=subprocess.PIPE,
@@ -197,7 +220,7 @@ def _start(settings: SessionSettings, configuration: str) -> WarmEngine:
             break
         time.sleep(_POLL_SECONDS)
     process.kill()
-    lines = (folder / LOG).read_text(errors="replace").strip().splitlines()
+    lines = (folder / _LOG).read_text(errors="replace").strip().splitlines()
     raise NoSparkError(
         f"the warm engine did not start: {lines[-1] if lines else 'it said nothing'}",
         hint=f"what it wrote is in {folder}; `warm = false` under [tool.vde.spark] does without",
@@ -223,7 +246,7 @@ class EngineProcess:
     def poll(self) -> int | None:
         """Return the JVM's exit code once it has ended."""
         if self.returncode is None and not self._engine.is_alive(self._folder):
-            self.returncode = _exit_code(self._folder / ENDED)
+            self.returncode = _exit_code(end_of(self._folder, self._engine.pid))
         return self.returncode
 
     def wait(self, timeout: float) -> int:

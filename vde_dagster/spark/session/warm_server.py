@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.spark.session.session import launch
-from vde_dagster.spark.session.warm import ENDED, WarmEngine
+from vde_dagster.spark.session.warm import WarmEngine, end_of, log_of
 
 PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.authenticate.token": token,
     }
-    launch(config, folder / "spark.log")
+    launch(config, log_of(folder, os.getpid()))
     process = SparkContext._gateway.proc
     service = _Service()
     engine = WarmEngine(
@@ -59,7 +59,7 @@ def main(folder: Path) -> None:
             engine.take_no_users(folder)
             if process.poll() is None:
                 process.terminate()
-            (folder / ENDED).write_text(str(process.wait()))
+            end_of(folder, os.getpid()).write_text(str(process.wait()))
             engine.forget(folder)
 
 
