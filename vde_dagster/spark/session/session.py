@@ -153,15 +153,19 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
             forget_ended()
             _users.clear()
         if SparkContext._active_spark_context is None:
-            began, config = time.monotonic(), context_config(settings)
-            logger.info("starting Spark (%s) with %s …", settings.master, memory_of(config))
-            require_spark(settings)
-            launch(config, settings.log_file)
-            logger.info("Spark started in %.1f s", time.monotonic() - began)
+            _launch(settings)
             _started_here = True
         root = SparkSession.builder.getOrCreate()
     _check_packages(root, settings)
     return new_session(root, settings)
+
+
+def _launch(settings: SessionSettings) -> None:
+    began, config = time.monotonic(), context_config(settings)
+    logger.info("starting Spark (%s) with %s …", settings.master, memory_of(config))
+    require_spark(settings)
+    launch(config, settings.log_file)
+    logger.info("Spark started in %.1f s", time.monotonic() - began)
 
 
 def launch(config: dict[str, str], log_file: Path | None) -> None:
