@@ -428,6 +428,10 @@ class _Search:
             own = [
                 one for one in files if (folder in str(one) if file is None else place(file) == one)
             ]
+            if not own and file is not None:
+                # Of two files that disagree on a number, the lower one is named.
+                above = (one for one in files if self.how[one] in SILENT)
+                own = [one for one in above if place(file) in self.world.below.get(one, ())]
             assert own, self.story(f"false alarm: {problem} {subject} {file}")
             named.update(own)
         return named

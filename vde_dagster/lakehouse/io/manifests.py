@@ -93,7 +93,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     data = files.read_whole(location, said)
     _snapshot_id(data, said, location)
     if manifest.manifest_length not in (len(data), 0, None):
-        told = f"has {len(data)} bytes in place of {manifest.manifest_length}"
+        told = f"has {len(data)} bytes, and the list of manifests says {manifest.manifest_length}"
         raise DamagedFileError(said, location, told)
     try:
         found = manifest.fetch_manifest_entry(_InMemory(data), discard_deleted=False)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     )
     wanted = [count for count in counts if count is not None and count >= 0]
     if len(wanted) == len(counts) and sum(wanted) != len(found):
-        told = f"names {len(found)} files in place of {sum(wanted)}"
+        told = f"names {len(found)} files, and the list of manifests says {sum(wanted)}"
         raise DamagedFileError(said, location, told)
     added = manifest.added_snapshot_id
     if added is not None and any(
@@ -154,7 +154,7 @@ def check_data_file(
     except Exception as error:  # Arrow raises what its readers meet
         raise DamagedFileError(what, location, _unreadable(error)) from error
     if rows != data_file.record_count:
-        told = f"has {rows} rows in place of {data_file.record_count}"
+        told = f"has {rows} rows, and its manifest says {data_file.record_count}"
         raise DamagedFileError(what, location, told)
 
 

@@ -235,7 +235,7 @@ class _Looking:
         if size is None:
             raise DamagedFileError(said, file.file_path, MISSING)
         if size != file.file_size_in_bytes:
-            told = f"has {size} bytes in place of {file.file_size_in_bytes}"
+            told = f"has {size} bytes, and its manifest says {file.file_size_in_bytes}"
             raise DamagedFileError(said, file.file_path, told)
         if self.deep:
             self._read_bytes -= size
