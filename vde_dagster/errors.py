@@ -187,11 +187,12 @@ class DamagedFileError(ExecutionError):
     Args:
         what: The file in words: "the manifest list of db.orders".
         damage: What is wrong with it: "is missing", "is cut short".
+        above: The file that names it, which may be the damaged one where the two disagree.
     """
 
-    def __init__(self, what: str, file: str, damage: str) -> None:
+    def __init__(self, what: str, file: str, damage: str, above: str | None = None) -> None:
         super().__init__(
-            f"{what} {damage}: {file}",
+            f"{what} {damage}: {file}" + (f", named by {above}" if above else ""),
             hint="restore it from a backup, or from the storage's earlier versions of it; "
             "`vde fsck` names every damaged file",
         )

@@ -429,9 +429,15 @@ class _Search:
                 one for one in files if (folder in str(one) if file is None else place(file) == one)
             ]
             if not own and file is not None:
-                # Of two files that disagree on a number, the lower one is named.
-                above = (one for one in files if self.how[one] in SILENT)
-                own = [one for one in above if place(file) in self.world.below.get(one, ())]
+                # Of two files that disagree on a number, the lower one is named; where a name was
+                # flipped, what has that name.
+                renamed = folder if problem.startswith("missing_") else "\0"
+                own = [
+                    one
+                    for one in files
+                    if self.how[one] in SILENT
+                    and (renamed in str(one) or place(file) in self.world.below.get(one, ()))
+                ]
             assert own, self.story(f"false alarm: {problem} {subject} {file}")
             named.update(own)
         return named

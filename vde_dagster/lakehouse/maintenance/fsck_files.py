@@ -65,11 +65,12 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file that is to be looked at: whose, and what is above it."""
+    """A file that is to be looked at: whose, as what names it says, and that file."""
 
     ref: TableRef
     is_current: bool
     of: Any
+    above: str | None = None
 
 
 READ_BYTES = 1 << 30
@@ -139,21 +140,28 @@ class _Looking:
 
     def below(self, snapshots: Iterable[_Node]) -> None:
         """Look at manifest lists, their manifests, and the data files of those."""
-        lists = _once(snapshots, lambda snapshot: snapshot.get("manifest-list"))
-        manifests = _once(
-            self._each(
-                lists, "manifest_list", lambda node, what: read_manifests(self.files, node.of, what)
-            ),
-            lambda one: one.manifest_path,
+        of_list, of_manifest, of_data = (
+            lambda snapshot: snapshot.get("manifest-list"),
+            lambda manifest: manifest.manifest_path,
+            lambda file: file.file_path,
         )
-        data = _once(self._each(manifests, "manifest", self._data), lambda one: one.file_path)
+
+        def listed(node: _Node, what: str) -> Iterable[Any]:
+            return read_manifests(self.files, node.of, what)
+
+        lists = _once(snapshots, of_list)
+        manifests = _once(self._each(lists, "manifest_list", of_list, listed), of_manifest)
+        data = _once(self._each(manifests, "manifest", of_manifest, self._data), of_data)
         sizes = self._listed(data)
-        self._each(data, "data_file", lambda node, what: self._data_file(node, what, sizes))
+        self._each(
+            data, "data_file", of_data, lambda node, what: self._data_file(node, what, sizes)
+        )
 
     def _each(
         self,
         nodes: Sequence[_Node],
         part: Part,
+        location: Callable[[Any], str | None],
         look: Callable[[_Node, str], Iterable[Any]],
     ) -> list[_Node]:
         """Look at files; return what they name, without the damaged ones."""
@@ -162,14 +170,15 @@ class _Looking:
             try:
                 return look(node, node.ref.name if not node.ref.namespace else str(node.ref))
             except DamagedFileError as error:
-                return error
+                return DamagedFileError(error.what, error.file, error.damage, node.above)
 
         named: list[_Node] = []
         for node, found in zip(nodes, self.files.each(safely, nodes), strict=True):
             if isinstance(found, DamagedFileError):
                 self.damages.append(Damage(node.ref, "TABLE", part, found, node.is_current))
             else:
-                named += [_Node(node.ref, node.is_current, one) for one in found]
+                above = location(node.of)
+                named += [_Node(node.ref, node.is_current, one, above) for one in found]
         return named
 
     def _metadata(
