@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -361,22 +362,23 @@ def _flaw(metadata: Any) -> str | None:
     refs = metadata.get("refs")
     if refs is not None and refs.get("main", {}).get("snapshot-id", -1) != (head or -1):
         return "is damaged (its main branch is not at its current snapshot)"
-    unknown = [kind for fields in schemas.values() for kind in _unknown_types(fields)]
-    return f"is damaged (Iceberg has no type '{unknown[0]}')" if unknown else None
+    kinds = (kind for fields in schemas.values() for kind in _types(fields))
+    unknown = next((kind for kind in kinds if not _TYPE.fullmatch(kind)), None)
+    return f"is damaged (Iceberg has no type '{unknown}')" if unknown is not None else None
 
 
-def _unknown_types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the names of types of (nested) columns that Iceberg does not have."""
-    for field in fields:
-        _, kind = field["name"], field["type"]
+def _types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the primitive types of columns, which have names, and of what is nested in them."""
+    left = [kind for _, kind in map(itemgetter("name", "type"), fields)]
+    while left:
+        kind = left.pop()
         if isinstance(kind, str):
-            if not _TYPE.fullmatch(kind):
-                yield kind
+            yield kind
         elif kind["type"] == "struct":
-            yield from _unknown_types(kind["fields"])
+            yield from _types(kind["fields"])
         else:
             parts = ("key", "value") if kind["type"] == "map" else ("element",)
-            yield from _unknown_types({"name": part, "type": kind[part]} for part in parts)
+            left += [kind[part] for part in parts]
 
 
 _EVERY = frozenset({"format-version", "location"})
