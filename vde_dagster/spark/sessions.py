@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
@@ -13,7 +14,7 @@ from vde_dagster.spark.session.connect import is_remote, require_client
 from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
 from vde_dagster.spark.session.session import new_session, start_session, stop_session
 from vde_dagster.spark.session.settings import SessionSettings
-from vde_dagster.spark.session.warm import EngineProcess, is_ready, join_engine
+from vde_dagster.spark.session.warm import EngineProcess, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
 if TYPE_CHECKING:
@@ -114,11 +115,12 @@ class Sessions:
         warm = self._settings.warm
         if warm is None or self._join is not None or has_own_jvm():
             return
-        if not warm.by_itself and not is_ready(self._settings):
-            return
-        require_client("local")
-        engine, self._joined = join_engine(self._settings)
-        self._engine = remember_engine(engine, self._settings)
+        if warm.by_itself:
+            require_client("local")
+        found = join_engine(self._settings, warm, start=warm.by_itself)
+        if found is not None:
+            self._joined = replace(self._settings, master=found.master)
+            self._engine = remember_engine(found, warm.folder, self._settings)
 
     def _is_gone(self, session: SparkSession) -> bool:
         if is_remote(session):

@@ -17,7 +17,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.session.settings import SessionSettings
-from vde_dagster.spark.session.warm import WarmEngine, find_engine, is_ready, stop_engine
+from vde_dagster.spark.session.warm import WarmEngine, find_engine, join_engine, stop_engine
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
@@ -208,7 +208,9 @@ def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) 
     text = (shop.root / "pyproject.toml").read_text()
     shop.edit("pyproject.toml", '"1g"', '"1100m"')
     with Workspace.open(shop.root) as workspace:
-        assert not is_ready(SessionSettings.of(workspace.settings))
+        settings = SessionSettings.of(workspace.settings)
+        assert settings.warm is not None
+        assert join_engine(settings, settings.warm, start=False) is None
     assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
     second = _engine(shop)
     assert second.pid != first.pid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,7 +13,7 @@ from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.spark.session.settings import SessionSettings
+    from vde_dagster.spark.session.settings import SessionSettings, WarmSettings
     from vde_dagster.spark.session.warm import WarmEngine
 
 engine = typer.Typer(help="Keep a Spark in the background, which commands and runs share.")
@@ -29,11 +29,10 @@ def start(workspace: Workspace, output: Output) -> None:
     from vde_dagster.spark.session.session import require_spark
     from vde_dagster.spark.session.warm import join_engine
 
-    settings = _settings(workspace)
+    settings, warm = _settings(workspace)
     require_spark(settings)
     output.note("starting Spark")
-    found, _ = join_engine(settings)
-    output.result(_json(found), f"the engine runs ({_in_words(found)})")
+    _tell(output, join_engine(settings, warm, start=True))
 
 
 @engine.command("status")
@@ -45,12 +44,7 @@ def status(workspace: Workspace, output: Output) -> None:
     """
     from vde_dagster.spark.session.warm import find_engine
 
-    warm = _settings(workspace).warm
-    assert warm is not None
-    found = find_engine(warm.folder)
-    output.result(
-        _json(found), f"the engine runs ({_in_words(found)})" if found else "no engine runs"
-    )
+    _tell(output, find_engine(_settings(workspace)[1].folder))
 
 
 @engine.command("stop")
@@ -62,13 +56,11 @@ def stop(workspace: Workspace, output: Output) -> None:
     """
     from vde_dagster.spark.session.warm import stop_engine
 
-    warm = _settings(workspace).warm
-    assert warm is not None
-    found = stop_engine(warm.folder)
+    found = stop_engine(_settings(workspace)[1].folder)
     output.result({"stopped": found is not None}, "stopped" if found else "no engine ran")
 
 
-def _settings(workspace: Workspace) -> SessionSettings:
+def _settings(workspace: Workspace) -> tuple[SessionSettings, WarmSettings]:
     from vde_dagster.spark.session.settings import SessionSettings
 
     settings = SessionSettings.of(workspace.settings)
@@ -78,21 +70,17 @@ def _settings(workspace: Workspace) -> SessionSettings:
             "locks of files, so the project has no engine of its own",
             hint="an engine is for a master of this machine: local[*]",
         )
-    return settings
+    return settings, settings.warm
 
 
-def _json(found: WarmEngine | None) -> dict[str, Any]:
+def _tell(output: Output, found: WarmEngine | None) -> None:
     if found is None:
-        return {"running": False}
-    return {
-        "running": True,
-        "pid": found.pid,
-        "started": found.started.isoformat(),
-        "bytes": found.memory,
-    }
-
-
-def _in_words(found: WarmEngine) -> str:
+        output.result({"running": False}, "no engine runs")
+        return
+    size = found.memory
     minutes = int((datetime.now(timezone.utc) - found.started).total_seconds() // 60)
-    memory = f", {found.memory / 1e9:.1f} GB" if found.memory else ""
-    return f"process {found.pid}, for {minutes} min{memory}"
+    memory = f", {size / 1e9:.1f} GB" if size else ""
+    output.result(
+        {"running": True, "pid": found.pid, "started": found.started.isoformat(), "bytes": size},
+        f"the engine runs (process {found.pid}, for {minutes} min{memory})",
+    )

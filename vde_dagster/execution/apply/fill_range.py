@@ -46,7 +46,7 @@ class Auditor:
 
     @property
     def workspace(self) -> Workspace:
-        """The warehouse that the plan is applied to."""
+        """The project whose plan is applied."""
         return self.tasks.workspace
 
     def audit(

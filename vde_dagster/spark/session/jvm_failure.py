@@ -55,12 +55,11 @@ def remember(launched: Launched) -> None:
     _launched[:] = [launched]
 
 
-def remember_engine(engine: WarmEngine, settings: SessionSettings) -> EngineProcess:
+def remember_engine(engine: WarmEngine, folder: Path, settings: SessionSettings) -> EngineProcess:
     """Note the JVM of the warm engine that this process joined."""
-    assert settings.warm is not None
-    process = EngineProcess(engine, settings.warm.folder)
+    process = EngineProcess(engine, folder)
     memory = memory_of(context_config(settings))
-    remember(Launched(process, log_of(settings.warm.folder, engine.pid), memory, True))
+    remember(Launched(process, log_of(folder, engine.pid), memory, True))
     return process
 
 

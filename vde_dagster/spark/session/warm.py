@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -22,9 +22,9 @@ from typing import IO
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import NoSparkError
-from vde_dagster.spark.session.settings import SessionSettings, context_config
+from vde_dagster.spark.session.settings import SessionSettings, WarmSettings, context_config
 
-RECORD = "engine.json"
+_RECORD = "engine.json"
 _LOG = "engine.log"
 _LOGS = 3
 """How many logs of JVMs are kept, the newest."""
@@ -69,7 +69,7 @@ class WarmEngine:
 
     def write(self, folder: Path) -> IO[bytes]:
         """Write the record, and return the file with its lock, to be held open."""
-        own, current = _own_record(folder, self.pid), folder / RECORD
+        own, current = _own_record(folder, self.pid), folder / _RECORD
         file = open(own, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
         _lock(file)
         file.write(json.dumps(asdict(self)).encode())
@@ -81,13 +81,13 @@ class WarmEngine:
     def takes_users(self, folder: Path) -> bool:
         """Say whether the record is still the one that is found."""
         with suppress(FileNotFoundError):
-            return (folder / RECORD).samefile(_own_record(folder, self.pid))
+            return (folder / _RECORD).samefile(_own_record(folder, self.pid))
         return False
 
     def take_no_users(self, folder: Path) -> None:
         """Let nobody else join it."""
         if self.takes_users(folder):
-            (folder / RECORD).unlink(missing_ok=True)
+            (folder / _RECORD).unlink(missing_ok=True)
 
     def forget(self, folder: Path) -> None:
         """Remove its own record: it has ended."""
@@ -103,37 +103,36 @@ class WarmEngine:
 def find_engine(folder: Path) -> WarmEngine | None:
     """Return the engine of a folder that takes users; None where there is none."""
     try:
-        with (folder / RECORD).open("rb") as file:
+        with (folder / _RECORD).open("rb") as file:
             return WarmEngine(**json.load(file)) if _is_locked(file) else None
     except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
-def join_engine(settings: SessionSettings) -> tuple[WarmEngine, SessionSettings]:
-    """Return the project's engine, started where there is none, and settings that connect to it.
+def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -> WarmEngine | None:
+    """Return the engine of a project's configuration that takes users; None where there is none.
 
-    One of another configuration takes no more users, and ends when it is idle.
+    Args:
+        start: Whether one is started then. One of another configuration takes no more users, and
+            ends when it is idle.
 
     Raises:
         NoSparkError: It does not start.
     """
-    assert settings.warm is not None
-    folder = settings.warm.folder
+    found = find_engine(warm.folder)
+    if found is None and not start:
+        return None
     wanted = configuration_of(settings)
-    with _starting(folder):
-        found = find_engine(folder)
-        if found is not None and found.configuration != wanted:
-            (folder / RECORD).unlink(missing_ok=True)
-            found = None
-        if found is None:
-            found = _start(settings, wanted)
-    return found, replace(settings, master=found.master)
-
-
-def is_ready(settings: SessionSettings) -> bool:
-    """Say whether an engine of these settings takes users."""
-    found = find_engine(settings.warm.folder) if settings.warm is not None else None
-    return found is not None and found.configuration == configuration_of(settings)
+    if found is not None and found.configuration == wanted:
+        return found
+    if not start:
+        return None
+    with _starting(warm.folder):
+        found = find_engine(warm.folder)
+        if found is not None and found.configuration == wanted:
+            return found  # Somebody else was faster.
+        (warm.folder / _RECORD).unlink(missing_ok=True)
+        return _start(settings, warm, wanted)
 
 
 def stop_engine(folder: Path) -> WarmEngine | None:
@@ -190,13 +189,12 @@ def _tidy(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _start(settings: SessionSettings, configuration: str) -> WarmEngine:
-    assert settings.warm is not None
-    folder, idle_seconds = settings.warm.folder, settings.warm.idle_seconds
+def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) -> WarmEngine:
+    folder = warm.folder
     request = {
         "config": context_config(settings),
         "configuration": configuration,
-        "idle_seconds": idle_seconds,
+        "idle_seconds": warm.idle_seconds,
     }
     _tidy(folder)
     with (folder / _LOG).open("wb") as log:

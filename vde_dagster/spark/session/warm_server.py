@@ -23,7 +23,7 @@ from typing import Any
 from vde_dagster.spark.session.session import launch
 from vde_dagster.spark.session.warm import WarmEngine, end_of, log_of
 
-PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _LOOK_SECONDS = 0.5
 _LAST_USERS_SECONDS = 60.0
@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     token = secrets.token_urlsafe(32)
     config: dict[str, str] = request["config"]
     config |= {
-        "spark.plugins": ",".join(filter(None, (config.get("spark.plugins"), PLUGIN))),
+        "spark.plugins": ",".join(filter(None, (config.get("spark.plugins"), _PLUGIN))),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.authenticate.token": token,
@@ -90,8 +90,8 @@ class _Service:
     def __init__(self) -> None:
         from pyspark import SparkContext
 
-        self._jvm: Any = SparkContext._jvm
-        self._java = self._jvm.java.lang
+        jvm: Any = SparkContext._jvm
+        self._java = jvm.java.lang
         loader = self._java.Thread.currentThread().getContextClassLoader()
         kind = self._java.Class.forName(_SERVICE, True, loader)
         self._object = kind.getField("MODULE$").get(None)
