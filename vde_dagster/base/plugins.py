@@ -31,6 +31,7 @@ SEAMS = {
     "sources": "source",
     "audits": "audit",
     "catalogs": "catalog",
+    "commands": "command",
     "settings": "table of settings",
     "view_dialects": "dialect of views",
     "exporters": "exporter",

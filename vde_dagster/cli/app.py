@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.commands import (
     changes,
     engine,
@@ -24,9 +25,28 @@ from vde_dagster.cli.commands import (
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
 from vde_dagster.sql.trees import collect_rarely
 
+_PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
+
 
 class _Commands(TyperGroup):
-    """Commands, of which some have names of two words: `vde plan reject` beside `vde plan ENV`."""
+    """Commands, of which some have names of two words: `vde plan reject` beside `vde plan ENV`.
+
+    Those of plug-ins are functions as a Typer application takes them.
+    """
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Return a command of ours, or else of a plug-in."""
+        known = super().get_command(ctx, name)
+        function = None if known is not None else _PLUGINS.find(name)
+        if function is None:
+            return known
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name, context_settings=ctx.command.context_settings)(function)
+        return typer.main.get_command(alone)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands; for help."""
+        return [*super().list_commands(ctx), *_PLUGINS.working()]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if " ".join(args[:2]) in self.commands:

@@ -322,3 +322,18 @@ def test_a_project_that_uses_none_looks_for_none(folder: ProjectFolder) -> None:
     for _ in range(2):
         looked = loaded(folder, FIXTURES, "plugins._installed.cache_info().misses")
     assert looked == "0"
+
+
+def test_a_command_of_a_distribution_is_one_of_vde(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vde_dagster.cli.app import call
+
+    assert call(["greet", "toys"]) == 2, "without the distribution there is none"
+    assert "No such command 'greet'" in capsys.readouterr().err
+    install(monkeypatch, "toy")
+    assert call(["greet", "toys", "--loud"]) == 0
+    assert capsys.readouterr().out == "hello TOYS\n"
+    assert call(["greet"]) == 2
+    assert call(["--help"]) == 0
+    assert "greet" in capsys.readouterr().out
