@@ -8,7 +8,7 @@ FAST := not spark and not server and not dagster and not proof
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test test-fast test-sqlglot test-slow sweep trino check format bench docs pictures lock clean machine
+.PHONY: run ui test test-fast test-sqlglot test-slow sweep trino check extension format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.cli.main_job --project . --environment $(ENVIRONMENT)
@@ -57,6 +57,9 @@ check: $(STAMP)  ## Linters, formatting, types, that the layers import only down
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/lint-imports --no-cache --config .ci/circles.toml
+
+extension:  ## Build the extension for VS Code as editors/vscode/dist/vde-dagster.vsix; needs Node.js 20+
+	cd editors/vscode && npm ci --no-audit --no-fund --loglevel error && npm run --silent build
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
