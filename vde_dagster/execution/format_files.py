@@ -73,6 +73,15 @@ def lay_out_query(sql: str, settings: Settings) -> str:
     return (made or sql).rstrip()
 
 
+def laid_out(path: Path, text: str, settings: Settings) -> str | None:
+    """Return a file's text as the settings lay it out; None where it is to be left alone.
+
+    Raises:
+        ProjectError: It cannot be read.
+    """
+    return _FORMATTERS.require("sql")(path, text, settings, settings.format)
+
+
 def _as_written(settings: Settings) -> LayoutOptions:
     return replace(settings.format, keywords=False, normalize_functions="")
 
@@ -115,11 +124,11 @@ def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, 
     content = (workspace.root / path).read_bytes()
     try:
         text = decoded(Path(path), content)
-        format_text = _FORMATTERS.require("sql")
-        made = format_text(Path(path), text, settings, settings.format)
+        made = laid_out(Path(path), text, settings)
         if made is None or made.encode() == content:
             return
         done.texts[path] = made
+        format_text = _FORMATTERS.require("sql")
         spare[path] = format_text(Path(path), text, settings, _as_written(settings)) or made
     except ProjectError as error:
         done.left_alone.append(error)

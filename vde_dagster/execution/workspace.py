@@ -347,7 +347,7 @@ class Workspace:
         try:
             return build_snapshots(
                 models,
-                self._catalog_columns,
+                self.catalog_columns,
                 memo=self._memo,
                 parsed=parsed,
                 scalar_functions=self.settings.scalar_functions,
@@ -363,11 +363,17 @@ class Workspace:
     def _memo(self) -> SnapshotMemo:
         return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
 
-    def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
+    def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
+        """Return (column, Spark SQL type) of a table of the catalog; None where there is none."""
         from vde_dagster.planning.tables.table import TableRef
 
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
+
+    def look_at(self, project: Project, memo: SnapshotMemo) -> None:
+        """Go on with a project as it was read elsewhere, say with texts that are not saved."""
+        self.reload()
+        self.__dict__.update(project=project, settings=project.settings, _memo=memo)
 
     def reload(self) -> None:
         """Forget project and settings, so that the next use reads the files; what is open stays."""
@@ -396,7 +402,7 @@ def _all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
 
-    models, found = _understood(project), list(project.problems)
+    models, found = understood(project), list(project.problems)
     try:
         build_snapshots(
             models,
@@ -413,8 +419,8 @@ def _all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     return ProjectError.of(in_order(found))
 
 
-def _understood(project: Project) -> dict[ModelName, Model]:
-    """Leave out what a file with a mistake may define, and all that reads it."""
+def understood(project: Project) -> dict[ModelName, Model]:
+    """Return a project's models without what a file with a mistake may define or spoil."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}
     unknown = {name for problem in project.problems for name in problem.models}

@@ -18,9 +18,11 @@ from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.apply.worker_pool import Slots
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -280,6 +282,27 @@ def estimate_restatement(workspace: Workspace, plan: Plan) -> WorkEstimate | Non
             rows += share * (fill.rows or 0)
             seconds += share * (fill.seconds or 0.0)
     return WorkEstimate(round(rows), seconds) if known else None
+
+
+def expected_seconds(workspace: Workspace, plan: Plan) -> dict[ModelName, float]:
+    """Return the seconds that a plan's computed models will take, going by the last fill of each.
+
+    A model that was never filled where the environment, or production, shows it is left out.
+    """
+    store = workspace.store
+    shown = store.environments.get(plan.environment) or store.environments.get(PRODUCTION)
+    entries = {} if shown is None else shown.entries
+    computed = [model for model in plan.computed if model.name in entries]
+    tables = {model.name: entries[model.name].table_id for model in computed}
+    latest = store.fills.latest({table for table in tables.values() if table})
+    found: dict[ModelName, float] = {}
+    for model in computed:
+        fill = latest.get(tables[model.name] or "")
+        if fill is not None and fill.seconds is not None:
+            snapshot = plan.snapshots[model.snapshot_id or ""]
+            share = _length(model.intervals) / _length((fill.interval,))
+            found[model.name] = fill.seconds * (share if snapshot.is_incremental else 1)
+    return found
 
 
 def newest_fills(

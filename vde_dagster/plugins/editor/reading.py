@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import decoded
 from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +34,23 @@ class Span:
 class Reading:
     """A project at one moment, as far as it can be read.
 
+    Where a text that is being typed cannot be read, its models are those of its last readable one.
+
     Args:
-        project: Has the models of the files that can be read, and the mistakes of the others.
+        project: Has the models of the files that can be read.
         snapshots: Of the models whose queries are understood, parents first.
         mistakes: Everything that a plan would refuse, in the order of files and lines.
+        warnings: What looks like a mistake.
         buffers: Texts of the files that are open in the editor, by path.
+        broken: Files that are read by an earlier text of theirs.
     """
 
     project: Project
     snapshots: Mapping[ModelName, Snapshot]
     mistakes: tuple[ProjectError, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     buffers: Mapping[str, str] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()
 
     def text(self, path: str) -> str:
         """Return what a file says now: the editor's text, or the folder's; '' without a file."""
@@ -48,4 +58,9 @@ class Reading:
         if known is not None:
             return known
         file = self.project.root / path
-        return file.read_text(encoding="utf-8-sig") if file.is_file() else ""
+        return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+
+    def models_of(self, path: str) -> list[Model]:
+        """Return the models that a file defines, in the order of their places."""
+        found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
+        return sorted(found, key=lambda model: model.location.order)

@@ -1,0 +1,316 @@
+"""The desk: texts that lie open, the reading of the project with them, and the plan of it.
+
+A reading is made anew from all files whenever one text changed or a second went by, which takes a
+tenth of a second for 1,000 models: files that are as they were come from the cache, models that
+mean the same from memory. So nothing has to be kept in step, and no answer is stale.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from vde_dagster.base.failures import Problem
+from vde_dagster.base.names import ModelName
+from vde_dagster.cli.applying import previous_snapshots
+from vde_dagster.cli.report_view import show_report
+from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.execution.apply.batches import expected_seconds
+from vde_dagster.execution.linting.linter import Linter, lint_problems
+from vde_dagster.execution.memo import SnapshotMemo
+from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
+from vde_dagster.execution.workspace import Workspace, understood
+from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.project.files import decoded
+from vde_dagster.project.loading.loader import Project, load_project
+from vde_dagster.project.model import Model
+from vde_dagster.project.settings import Settings
+from vde_dagster.reports.plan import plan_report
+from vde_dagster.sql.trees import ParsedQueries
+
+FRESH_SECONDS = 1.0
+"""How long a reading is believed while no text changes: other programs write files, too."""
+
+
+class EditorMemo(SnapshotMemo):
+    """What snapshots are, in memory: all of the last readings; what the folder remembers before."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._built: OrderedDict[str, Built] = OrderedDict()
+
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return the memory of a model, or None."""
+        known = self._built.get(key)
+        if known is None:
+            known = super().get(key, model)
+            if known is not None:
+                self.used.pop(key)
+                self._built[key] = known
+            return known
+        self._built.move_to_end(key)
+        if known.snapshot.model is model:
+            return known
+        return known._replace(snapshot=replace(known.snapshot, model=model))
+
+    def put(self, key: str, built: Built) -> None:
+        """Remember what was made of a model."""
+        self._built[key] = built
+
+    def save(self, *, keep: bool = False) -> None:
+        """Write nothing: commands remember what files say, and not what is typed."""
+
+    def keep(self, most: int) -> None:
+        """Forget what was used longest ago."""
+        while len(self._built) > most:
+            self._built.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What would come of a reading in an environment.
+
+    Args:
+        plan: None where it cannot be planned; `why` says it then.
+        seconds: The work that earlier fills let expect, by model.
+    """
+
+    environment: str
+    plan: Plan | None
+    why: str = ""
+    seconds: Mapping[ModelName, float] = field(default_factory=dict)
+
+
+class Desk:
+    """Open texts of one project, and what is understood of it; one thread at a time may read.
+
+    Args:
+        root: The project's folder.
+        environment: With what it is compared.
+    """
+
+    def __init__(self, root: Path, environment: str = "prod") -> None:
+        self.root, self.environment = root.resolve(), environment
+        self._buffers: dict[str, str] = {}
+        self._readable: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._read: tuple[int, float, Reading] | None = None
+        self._planned: tuple[Reading, Outlook] | None = None
+        self._columns: dict[ModelName, Sequence[tuple[str, str]] | None] = {}
+
+    # -- texts -----------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """A number that grows whenever a text changes."""
+        return self._generation
+
+    def change(self, path: str, text: str | None) -> None:
+        """Take a file's text from the editor; None where the folder's counts again."""
+        with self._lock:
+            self._generation += 1
+            if text is None:
+                self._buffers.pop(path, None)
+                self._readable.pop(path, None)
+            else:
+                self._buffers[path] = text
+
+    def touch(self) -> None:
+        """Say that files of the folder changed."""
+        with self._lock:
+            self._generation += 1
+            self._columns.clear()
+
+    def path_of(self, file: Path) -> str | None:
+        """Return a file's path from the root; None for one outside of it."""
+        with suppress(ValueError, OSError):
+            return file.resolve().relative_to(self.root).as_posix()
+        return None
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(self) -> Reading:
+        """Return the reading of all texts as they are now.
+
+        Raises:
+            ProjectError: The settings are wrong, so that nothing can be read.
+        """
+        with self._lock:
+            generation, buffers = self._generation, dict(self._buffers)
+        known, now = self._read, time.monotonic()
+        if known is not None and known[0] == generation and now - known[1] < FRESH_SECONDS:
+            return known[2]
+        reading = self._reading(buffers)
+        if known is not None and known[0] == generation and _same(known[2], reading):
+            reading = known[2]  # So that its plan is known, too.
+        self._read = generation, time.monotonic(), reading
+        return reading
+
+    def _reading(self, buffers: Mapping[str, str]) -> Reading:
+        # Python runs when it is read: never what is half typed.
+        typed = {path: text for path, text in buffers.items() if not path.endswith(".py")}
+        project, parsed = self._load(typed)
+        mistakes = list(project.problems)
+        wrong = {m.location.path.as_posix() for m in mistakes if m.location is not None}
+        broken = frozenset(wrong & typed.keys() & self._readable.keys())
+        if broken:
+            before = {path: self._readable[path] for path in broken}
+            project, parsed = self._load({**typed, **before})
+            said = {str(mistake) for mistake in mistakes}
+            mistakes += (p for p in project.problems if str(p) not in said)
+        for path, text in typed.items():
+            if path not in wrong:
+                self._readable[path] = text
+        snapshots: dict[ModelName, Snapshot] = {}
+        warnings: list[Problem] = []
+        found = self._snapshots(project, parsed, snapshots, warnings)
+        mistakes += (m for m in found if m.location is None or _path(m) not in broken)
+        return Reading(
+            project, snapshots, tuple(in_order(mistakes)), tuple(warnings), buffers, broken
+        )
+
+    def _load(self, typed: Mapping[str, str]) -> tuple[Project, ParsedQueries]:
+        parsed = ParsedQueries()
+        instead = {path: text.encode() for path, text in typed.items() if text != self._saved(path)}
+        return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
+
+    def _saved(self, path: str) -> str | None:
+        with suppress(OSError, ProjectError):
+            return decoded(Path(path), (self.root / path).read_bytes())
+        return None
+
+    def _snapshots(
+        self,
+        project: Project,
+        parsed: ParsedQueries,
+        snapshots: dict[ModelName, Snapshot],
+        warnings: list[Problem],
+    ) -> tuple[ProjectError, ...]:
+        """Fill in the snapshots that can be made, and warnings; return the mistakes."""
+        settings = project.settings
+        models = understood(project) if project.problems else project.models
+
+        def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+            snapshots.update(known)
+            yield from mistakes_in_tests(project.tests, models, known)
+            if settings.linter.enabled and not project.problems:
+                yield from lint_problems(Linter(project), known, warnings)
+
+        try:
+            build_snapshots(
+                models,
+                self._catalog_columns,
+                memo=self._memo,
+                parsed=parsed,
+                scalar_functions=settings.scalar_functions,
+                functions=settings.functions,
+                warnings=warnings,
+                more=more,
+            )
+        except ProjectError as error:
+            return error.mistakes
+        finally:
+            self._memo.keep(4 * len(models) + 100)
+        return ()
+
+    @cached_property
+    def _memo(self) -> EditorMemo:
+        return EditorMemo(self._workspace.settings.work_dir / "cache" / "snapshots")
+
+    @cached_property
+    def _workspace(self) -> Workspace:
+        return Workspace.open(self.root)
+
+    @property
+    def _has_state(self) -> bool:
+        """Whether a state is there, which looking makes none of."""
+        url = self._workspace.settings.resolved_state_url
+        return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
+
+    def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
+        if name not in self._columns:
+            self._columns[name] = ()  # Any table may be there, where nobody can tell.
+            with suppress(VdeError):
+                if self._has_state:
+                    self._columns[name] = self._workspace.catalog_columns(name)
+        return self._columns[name]
+
+    # -- what would come of it -------------------------------------------------------------
+
+    def outlook(self) -> Outlook:
+        """Plan the texts as they are now for the environment; nothing is stored."""
+        reading = self.read()
+        if self._planned is not None and self._planned[0] is reading:
+            return self._planned[1]
+        outlook = self._outlook(reading)
+        self._planned = reading, outlook
+        return outlook
+
+    def _outlook(self, reading: Reading) -> Outlook:
+        if reading.mistakes:
+            return Outlook(self.environment, None, "the project has mistakes")
+        if not self._has_state:
+            return Outlook(self.environment, None, "nothing is published yet")
+        workspace = self._workspace
+        try:
+            workspace.look_at(reading.project, self._memo)
+            plan = workspace.plans.make(self.environment, save=False)
+            return Outlook(self.environment, plan, seconds=expected_seconds(workspace, plan))
+        except VdeError as error:
+            return Outlook(self.environment, None, error.message)
+
+    @property
+    def settings(self) -> Settings:
+        """The project's settings."""
+        return self.read().project.settings
+
+    def previous(self, plan: Plan) -> dict[str, Snapshot]:
+        """Return the snapshots that a plan replaces."""
+        return previous_snapshots(self._workspace, plan)
+
+    def close(self) -> None:
+        """Close what is open of the state."""
+        if "_workspace" in self.__dict__:
+            self._workspace.close()
+
+
+def plan_text(desk: Desk) -> str:
+    """Return the report of the plan of all texts as Markdown."""
+    outlook = desk.outlook()
+    if outlook.plan is None:
+        return f"No plan for `{outlook.environment}`: {outlook.why}.\n"
+    report = plan_report(
+        outlook.plan,
+        desk.previous(outlook.plan),
+        lambda model: outlook.seconds.get(model.name),
+    )
+    console = Console(file=StringIO(), width=100, color_system=None)
+    show_report(console, report)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    return f"# Plan for `{outlook.environment}`\n\n```text\n{printed.rstrip()}\n```\n"
+
+
+def _same(one: Reading, other: Reading) -> bool:
+    return (
+        one.project.files_hash == other.project.files_hash
+        and one.broken == other.broken
+        and list(map(str, one.mistakes)) == list(map(str, other.mistakes))
+    )
+
+
+def _path(mistake: ProjectError) -> str:
+    location = mistake.location or SourceLocation(Path())
+    return location.path.as_posix()

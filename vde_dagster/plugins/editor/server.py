@@ -1,0 +1,308 @@
+"""The language server: `vde lsp`, over stdin and stdout, for any client of LSP.
+
+All understanding happens on one thread, in the order of the questions, so that messages of the
+client never wait for it; an answer is of the texts as they were when it is computed, and what was
+computed of older ones is not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.execution.format_files import laid_out
+from vde_dagster.plugins.editor.desk import Desk, plan_text
+from vde_dagster.plugins.editor.diagnostics import SOURCE, diagnostics
+from vde_dagster.plugins.editor.lenses import lenses
+from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.project.files import decoded
+
+T = TypeVar("T")
+KIND = lsp.SymbolKind.Class
+MOST_SYMBOLS = 200
+
+QUIET_SECONDS = 0.08
+"""How long nobody types before the texts are looked at."""
+WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
+
+
+class VdeServer(LanguageServer):
+    """The server of one project."""
+
+    def __init__(self, root: Path | None) -> None:
+        super().__init__("vde", version("vde-dagster"))
+        self.desk = Desk(root or Path())
+        self._one = ThreadPoolExecutor(1, "desk")
+        self._reported: set[str] = set()
+        self._checking: asyncio.Task[None] | None = None
+
+    def begin(self, root: Path, environment: str) -> None:
+        """Sit down at a project."""
+        self.desk = Desk(root, environment)
+
+    # -- files -----------------------------------------------------------------------------
+
+    def path_of(self, uri: str) -> str | None:
+        """Return a document's path from the project's root; None for one outside of it."""
+        name = to_fs_path(uri)
+        return None if name is None else self.desk.path_of(Path(name))
+
+    def uri_of(self, path: str) -> str:
+        """Return the document of a path from the project's root."""
+        return from_fs_path(str(self.desk.root / path)) or ""
+
+    def take(self, uri: str, *, saved: bool = False) -> None:
+        """Take a document's text as it is now, and look at all of them soon."""
+        path = self.path_of(uri)
+        if path is not None and (saved or not path.endswith(".py")):
+            self.desk.change(path, self.workspace.get_text_document(uri).source)
+        self.look_soon()
+
+    # -- asking ----------------------------------------------------------------------------
+
+    async def ask(self, question: Callable[[Desk], T]) -> T:
+        """Ask the desk, on its thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._one, question, self.desk)
+
+    async def reading(self) -> Reading | None:
+        """Return the reading of the texts as they are; None where nothing can be read."""
+        with suppress(ProjectError):
+            return await self.ask(Desk.read)
+        return None
+
+    def look_soon(self) -> None:
+        """Look at the texts once nobody types; what waits for that is given up for it."""
+        if self._checking is not None and not self._checking.done():
+            self._checking.cancel()
+        self._checking = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        await asyncio.sleep(QUIET_SECONDS)
+        generation = self.desk.generation
+        try:
+            reading = await self.ask(Desk.read)
+        except ProjectError as error:
+            self._tell_of_settings(error)
+            return
+        except Exception as error:
+            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, repr(error)))
+            return
+        if self.desk.generation != generation:
+            return  # Who changed it looks again.
+        self._tell(diagnostics(reading, self.workspace.position_codec))
+        await self.ask(Desk.outlook)
+        if self.desk.generation == generation and self._shows_lenses:
+            self.workspace_code_lens_refresh(None)
+
+    @property
+    def watches_files(self) -> bool:
+        """Whether the client tells of files that change."""
+        workspace = self.client_capabilities.workspace
+        watched = workspace.did_change_watched_files if workspace is not None else None
+        return bool(watched is not None and watched.dynamic_registration)
+
+    @property
+    def _shows_lenses(self) -> bool:
+        workspace = self.client_capabilities.workspace
+        lens = workspace.code_lens if workspace is not None else None
+        return bool(lens is not None and lens.refresh_support)
+
+    def _tell(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
+        """Publish diagnostics, and take back those of files that have none any more."""
+        for path in sorted({*found, *self._reported}):
+            uri = self.uri_of(path)
+            open_ = self.workspace.text_documents.get(uri)
+            params = lsp.PublishDiagnosticsParams(
+                uri, found.get(path, []), open_.version if open_ is not None else None
+            )
+            self.text_document_publish_diagnostics(params)
+        self._reported = set(found)
+
+    def _tell_of_settings(self, error: ProjectError) -> None:
+        codec = self.workspace.position_codec
+        found: dict[str, list[lsp.Diagnostic]] = {}
+        for mistake in error.mistakes:
+            path = mistake.location.path.as_posix() if mistake.location else "pyproject.toml"
+            file = self.desk.root / path
+            text = decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+            lines = lines_of(text)
+            start, end = lines.token(mistake.location) if mistake.location else (0, 0)
+            said = lsp.Diagnostic(
+                lines.range(start, end, codec),
+                mistake.text("\n").split(": ", 1)[-1] if mistake.location else mistake.text("\n"),
+                severity=lsp.DiagnosticSeverity.Error,
+                source=SOURCE,
+            )
+            found.setdefault(path, []).append(said)
+        self._tell(found)
+
+    # -- answers ---------------------------------------------------------------------------
+
+    def place(self, reading: Reading, location: SourceLocation) -> lsp.Location:
+        """Return a message's place as clients know places."""
+        path = location.path.as_posix()
+        lines = lines_of(reading.text(path))
+        stretch = lines.range(*lines.token(location), self.workspace.position_codec)
+        return lsp.Location(self.uri_of(path), stretch)
+
+    async def lenses(self, uri: str) -> list[lsp.CodeLens]:
+        """Return what would come of a document, above each of its models."""
+        path = self.path_of(uri)
+        if path is None:
+            return []
+        try:
+            found = await self.ask(lambda desk: lenses(desk.read(), desk.outlook(), path))
+        except ProjectError:
+            return []
+        return [
+            lsp.CodeLens(
+                lsp.Range(lsp.Position(lens.line - 1, 0), lsp.Position(lens.line - 1, 0)),
+                lsp.Command(lens.text, "vde.plan", arguments=[uri]),
+            )
+            for lens in found
+        ]
+
+    async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
+        """Return a document laid out as `vde format` does; None where it is left alone."""
+        path = self.path_of(uri)
+        if path is None or not path.endswith(".sql"):
+            return None
+        text = self.workspace.get_text_document(uri).source
+        try:
+            made = await self.ask(lambda desk: laid_out(Path(path), text, desk.settings))
+        except VdeError:
+            return None
+        if made is None or made == text:
+            return None
+        lines = lines_of(text)
+        codec = self.workspace.position_codec
+        return [lsp.TextEdit(lines.range(0, len(text), codec), made)]
+
+    def close(self) -> None:
+        """End the desk's thread, and what it has open."""
+        self._one.submit(self.desk.close)
+        self._one.shutdown(wait=True, cancel_futures=False)
+
+
+def make_server(root: Path | None = None) -> VdeServer:
+    """Return a server with all that it answers.
+
+    Args:
+        root: The project's folder; by default the one that the client opens.
+    """
+    server = VdeServer(root)
+
+    @server.feature(lsp.INITIALIZE)
+    def initialize(params: lsp.InitializeParams) -> None:
+        said = params.initialization_options or {}
+        folder = root or Path(server.workspace.root_path or ".")
+        server.begin(folder, str(said.get("environment") or "prod"))
+
+    @server.feature(lsp.INITIALIZED)
+    async def initialized(_: lsp.InitializedParams) -> None:
+        if server.watches_files:
+            watcher = lsp.FileSystemWatcher(WATCHED)
+            options = lsp.DidChangeWatchedFilesRegistrationOptions([watcher])
+            method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            registration = lsp.Registration("files", method, options)
+            server.client_register_capability(lsp.RegistrationParams([registration]), None)
+        server.look_soon()
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        server.take(params.text_document.uri, saved=True)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+        server.take(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
+        server.take(params.text_document.uri, saved=True)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        path = server.path_of(params.text_document.uri)
+        if path is not None:
+            server.desk.change(path, None)
+        server.look_soon()
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def files_changed(_: lsp.DidChangeWatchedFilesParams) -> None:
+        server.desk.touch()
+        server.look_soon()
+
+    @server.feature(lsp.SHUTDOWN)
+    def shutdown(_: None) -> None:
+        server.close()
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS, lsp.CodeLensOptions(resolve_provider=False))
+    async def code_lens(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        return await server.lenses(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    async def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
+        return await server.formatted(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    async def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        reading, path = await server.reading(), server.path_of(params.text_document.uri)
+        if reading is None or path is None:
+            return []
+        codec = server.workspace.position_codec
+        lines = lines_of(reading.text(path))
+        found = []
+        for model in reading.models_of(path):
+            place = lines.range(*lines.token(model.location), codec)
+            name, kind = str(model.name), model.kind.name
+            found.append(lsp.DocumentSymbol(name, lsp.SymbolKind.Class, place, place, kind))
+        return found
+
+    @server.feature(lsp.WORKSPACE_SYMBOL)
+    async def project_symbols(params: lsp.WorkspaceSymbolParams) -> list[lsp.SymbolInformation]:
+        reading = await server.reading()
+        if reading is None:
+            return []
+        return [
+            lsp.SymbolInformation(server.place(reading, model.location), str(name), KIND)
+            for name, model in reading.project.models.items()
+            if params.query.lower() in str(name) and not model.kind.is_external
+        ][:MOST_SYMBOLS]
+
+    @server.command("vde.plan")
+    async def plan(*_: Any) -> str:
+        return await server.ask(plan_text)
+
+    return server
+
+
+def lsp_command(
+    project: Annotated[
+        Path | None, typer.Option(help="The project's folder; by default the editor's.")
+    ] = None,
+) -> None:
+    """Answer an editor: a language server on stdin and stdout.
+
+    Mistakes at their places while a model is typed, what would come of each edit above it, and
+    where names are defined and used. Editors start it; see docs/editor.md.
+    """
+    # What the project's code prints must not stand between the server's messages.
+    talk = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr
+    make_server(project).start_io(stdout=talk)

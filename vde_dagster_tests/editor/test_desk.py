@@ -1,0 +1,182 @@
+"""The desk: what is understood of texts while they are edited equals a fresh look at them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vde_dagster.plugins.editor.desk import Desk
+from vde_dagster.plugins.editor.lenses import lenses
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+STAGING = "models/staging/orders.sql"
+CUSTOMERS = "models/marts/customers.sql"
+TOP = "models/marts/top.sql"
+DAILY = "models/marts/daily.sql"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shop that production shows."""
+    root = tmp_path_factory.mktemp("published")
+    ProjectFolder(root, SHOP)
+    with open_fake(root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return root
+
+
+@pytest.fixture
+def desk(published: Path) -> Iterator[Desk]:
+    desk = Desk(published)
+    yield desk
+    desk.close()
+
+
+def edited(desk: Desk, path: str, old: str, new: str) -> None:
+    text = (desk.root / path).read_text()
+    assert old in text
+    desk.change(path, text.replace(old, new))
+
+
+def lens(desk: Desk, path: str) -> str:
+    (found,) = lenses(desk.read(), desk.outlook(), path)
+    return found.text
+
+
+def test_a_model_that_production_shows_as_it_is(desk: Desk) -> None:
+    assert lens(desk, CUSTOMERS) == "as in prod"
+
+
+def test_a_remark_changes_nothing(desk: Desk) -> None:
+    edited(desk, CUSTOMERS, "SELECT customer", "/* who */ SELECT customer")
+    assert lens(desk, CUSTOMERS) == "as in prod"
+
+
+def test_a_description_is_metadata(desk: Desk) -> None:
+    edited(desk, CUSTOMERS, "One row per customer", "A row per customer")
+    assert lens(desk, CUSTOMERS).startswith("metadata only: nothing is computed")
+
+
+def test_a_column_more_computes_its_own_table_alone(desk: Desk) -> None:
+    edited(desk, CUSTOMERS, "AS revenue", "AS revenue, count(*) AS orders")
+    said = lens(desk, CUSTOMERS)
+    assert "orders" in said
+    assert "whole table" in said
+    assert "1 model below stay as they are" in said
+
+
+def test_another_value_computes_what_reads_it(desk: Desk) -> None:
+    edited(desk, CUSTOMERS, "sum(amount)", "max(amount)")
+    said = lens(desk, CUSTOMERS)
+    assert "1 model below computed: marts.top" in said
+
+
+def test_a_column_that_goes_breaks_its_readers(desk: Desk) -> None:
+    edited(desk, TOP, ", rank() OVER (ORDER BY revenue DESC) AS place", "")
+    (found,) = lenses(desk.read(), desk.outlook(), TOP)
+    assert found.breaks
+    assert found.text.startswith("breaks marts.top.place goes")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "SELECT customer, max(amount) AS most FROM staging.orders GROUP BY customer",
+            "whole table",
+        ),
+        ("SELECT customer FROM marts.customers", "nothing is computed"),  # Its table is there.
+    ],
+)
+def test_a_new_model_says_so(desk: Desk, query: str, said: str) -> None:
+    path = "models/marts/new.sql"
+    (desk.root / path).write_text("")
+    try:
+        desk.change(path, f"MODEL (name marts.new, kind FULL); {query}")
+        assert lens(desk, path) == f"new: {said}"
+    finally:
+        (desk.root / path).unlink()
+
+
+def test_there_is_no_plan_of_mistakes(desk: Desk) -> None:
+    edited(desk, CUSTOMERS, "sum(amount)", "sum(amont)")
+    assert lens(desk, TOP) == "no plan: the project has mistakes"
+
+
+def test_while_a_text_cannot_be_read_its_models_are_those_of_the_last_that_could(
+    desk: Desk,
+) -> None:
+    edited(desk, STAGING, "customer, amount", "customer, amount, status")
+    before = desk.read()
+    edited(desk, STAGING, "customer, amount", "customer, (amount, status")
+    reading = desk.read()
+    assert reading.broken == {STAGING}
+    (mistake,) = reading.mistakes
+    assert mistake.location is not None
+    assert mistake.location.path.as_posix() == STAGING
+    assert reading.snapshots.keys() == before.snapshots.keys()
+    columns = next(s for n, s in reading.snapshots.items() if str(n) == "staging.orders").columns
+    assert "status" in [column.name for column in columns]
+
+
+EDITS = st.tuples(
+    st.sampled_from([STAGING, CUSTOMERS, TOP, DAILY]),
+    st.sampled_from(
+        [
+            ("amount", "amt"),
+            ("amount", "amount + 1"),
+            ("customer", "who"),
+            ("revenue", "takings"),
+            ("SELECT", "SELECT ("),
+            ("FROM", "FRM"),
+            ("MODEL (", "MODEL (("),
+            ("marts.", "mart."),
+            ("staging.orders", "marts.top"),
+            ("FULL", "FUL"),
+            (";", ""),
+            ("", ""),
+        ]
+    ),
+    st.sampled_from(["type", "save", "close"]),
+)
+
+
+@pytest.mark.proof
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(edits=st.lists(EDITS, min_size=1, max_size=8))
+def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, tuple[str, str], str]]
+) -> None:
+    root = tmp_path_factory.mktemp("edits")
+    ProjectFolder(root, SHOP)
+    desk = Desk(root)
+    texts = {path: (root / path).read_text() for path in (STAGING, CUSTOMERS, TOP, DAILY)}
+    for path, (old, new), how in edits:
+        if how == "close":
+            desk.change(path, None)
+            texts[path] = (root / path).read_text()
+        else:
+            texts[path] = texts[path].replace(old, new, 1)
+            desk.change(path, texts[path])
+        if how == "save":
+            (root / path).write_text(texts[path])
+        desk.read()
+    reading = desk.read()
+    fresh_root = tmp_path_factory.mktemp("fresh")
+    shutil.copytree(root, fresh_root, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".vde"))
+    for path, text in texts.items():
+        (fresh_root / path).write_text(text)
+    fresh = Desk(fresh_root).read()
+    said = {str(mistake) for mistake in reading.mistakes}
+    assert said >= {str(m) for m in fresh.project.problems}
+    if not reading.broken:
+        assert said == {str(mistake) for mistake in fresh.mistakes}
+        assert {n: s.id for n, s in reading.snapshots.items()} == {
+            n: s.id for n, s in fresh.snapshots.items()
+        }

@@ -1,0 +1,221 @@
+"""`vde lsp` over stdio: diagnostics as one types, consequences above models, nothing stale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lsprotocol import types as lsp
+
+from vde_dagster_tests.editor.client import Editor, scenario
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+pytestmark = pytest.mark.server
+DAILY = "models/marts/daily.sql"
+CUSTOMERS = "models/marts/customers.sql"
+STAGING = "models/staging/orders.sql"
+TOP = "models/marts/top.sql"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path, SHOP)
+
+
+def test_a_mistake_is_said_at_its_place_while_it_is_typed_and_goes_when_it_is_mended(
+    shop: ProjectFolder,
+) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        text = (shop.root / CUSTOMERS).read_text()
+        editor.type(CUSTOMERS, text.replace("sum(amount)", "sum(amont)"))
+        await editor.until(lambda: editor.said(CUSTOMERS))
+        (said,) = editor.said(CUSTOMERS)
+        assert said.startswith("4:22 ")
+        assert "amont" in said
+        (one,) = [d for p in editor.published for d in p.diagnostics][-1:]
+        assert (one.range.end.character - one.range.start.character) == len("amont")
+        assert "Did you mean 'amount'?" in one.message
+        editor.type(CUSTOMERS, text)
+        await editor.until(lambda: not editor.said(CUSTOMERS))
+
+    scenario(test, shop.root)
+
+
+def test_what_an_edit_breaks_elsewhere_is_said_there(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(STAGING)
+        text = (shop.root / STAGING).read_text()
+        editor.type(STAGING, text.replace("customer, amount", "customer, amount AS paid"))
+        await editor.until(lambda: editor.said(DAILY) and editor.said(CUSTOMERS))
+        assert any("amount" in said for said in editor.said(DAILY))
+        assert not editor.said(STAGING)
+        editor.type(STAGING, text)
+        await editor.until(lambda: not (editor.said(DAILY) or editor.said(CUSTOMERS)))
+
+    scenario(test, shop.root)
+
+
+def test_a_half_written_file_has_one_mistake_and_others_none(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(STAGING)
+        text = (shop.root / STAGING).read_text()
+        await editor.lenses(STAGING)
+        editor.type(STAGING, text.replace("SELECT id, customer", "SELECT id, (customer"))
+        await editor.until(lambda: editor.said(STAGING))
+        assert len(editor.said(STAGING)) == 1
+        assert not any(editor.said(path) for path in (DAILY, CUSTOMERS, TOP))
+
+    scenario(test, shop.root)
+
+
+def test_positions_are_counted_as_clients_do(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        text = (shop.root / CUSTOMERS).read_text()
+        head, body = text.split(";\n", 1)
+        editor.type(CUSTOMERS, f"{head};\nSELECT '🦆🦆' AS duck, customer, amont{body[15:]}")
+        await editor.until(lambda: editor.said(CUSTOMERS))
+        before = "SELECT '🦆🦆' AS duck, customer, "
+        units = len(before.encode("utf-16-le")) // 2
+        assert editor.said(CUSTOMERS)[0].startswith(f"4:{units + 1} ")
+        # An insertion at a position behind them: the server's text must be the client's.
+        editor.type(CUSTOMERS, f"{head};\n{before}amount, 1 AS one FROM staging.orders\n")
+        await editor.until(lambda: not editor.said(CUSTOMERS))
+        editor.type_at(CUSTOMERS, 3, units + len("amount"), "s")
+        await editor.until(lambda: editor.said(CUSTOMERS))
+        assert "amounts" in editor.said(CUSTOMERS)[0]
+
+    scenario(test, shop.root)
+
+
+def test_of_edits_in_quick_succession_only_the_last_is_told(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        text = (shop.root / CUSTOMERS).read_text()
+        for number in range(20):
+            last = editor.type(CUSTOMERS, text.replace("sum(amount)", f"sum(wrong_{number})"))
+        await editor.until(lambda: any("wrong_19" in said for said in editor.said(CUSTOMERS)))
+        told = [one for one in editor.published if one.uri == editor.uri(CUSTOMERS)]
+        wrong = [(one.version, d.message) for one in told for d in one.diagnostics]
+        assert {version for version, message in wrong} == {last}
+        assert all("wrong_19" in message for _, message in wrong)
+
+    scenario(test, shop.root)
+
+
+def test_files_of_the_folder_count_as_other_programs_write_them(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(DAILY)
+        file = shop.root / STAGING
+        text = file.read_text()
+        file.write_text(text.replace("amount, day", "day"))
+        editor.files_changed(STAGING)
+        await editor.until(lambda: editor.said(DAILY))
+        file.unlink()
+        editor.files_changed(STAGING)
+        await editor.until(lambda: any("staging.orders" in one for one in editor.said(DAILY)))
+        file.write_text(text)
+        editor.files_changed(STAGING)
+        await editor.until(lambda: not editor.said(DAILY))
+        # A file that was closed without being saved is the folder's again.
+        await editor.open(STAGING, text.replace("amount, day", "day"))
+        await editor.until(lambda: editor.said(DAILY))
+        editor.close(STAGING)
+        await editor.until(lambda: not editor.said(DAILY))
+
+    scenario(test, shop.root)
+
+
+def test_python_runs_when_it_is_saved_and_prints_to_nobody(shop: ProjectFolder) -> None:
+    model = """
+from vde_dagster import model
+
+print("noise on stdout")
+
+@model(name="marts.coded", kind="FULL", columns={"a": "INT"})
+def coded(context, **kwargs):
+    return None
+"""
+    path, marker = "models/coded.py", shop.root / "ran"
+
+    async def test(editor: Editor) -> None:
+        await editor.open(path)
+        editor.type(path, f"open({str(marker)!r}, 'w').close()\n{model}")
+        editor.type(path, "import nothing_like_it\n")
+        await editor.lenses(CUSTOMERS)
+        assert not marker.exists()
+        assert not editor.said(path)
+        editor.save(path, "import nothing_like_it\n")
+        await editor.until(lambda: editor.said(path))
+        assert "nothing_like_it" in editor.said(path)[0]
+        editor.save(path, model)
+        await editor.until(lambda: not editor.said(path))
+
+    (shop.root / path).write_text(model)
+    scenario(test, shop.root)
+
+
+def test_wrong_settings_are_said_and_everything_is_there_when_they_are_mended(
+    shop: ProjectFolder,
+) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(DAILY)
+        settings = shop.root / "pyproject.toml"
+        before = settings.read_text() if settings.exists() else ""
+        settings.write_text("[tool.vde]\nnam = 'shop'\n")
+        editor.files_changed("pyproject.toml")
+        await editor.until(lambda: editor.said("pyproject.toml"))
+        settings.write_text(before)
+        editor.files_changed("pyproject.toml")
+        await editor.until(lambda: not editor.said("pyproject.toml"))
+        assert await editor.lenses(DAILY)
+
+    scenario(test, shop.root)
+
+
+def test_files_outside_of_the_project_are_left_alone(shop: ProjectFolder, tmp_path: Path) -> None:
+    outside = tmp_path.parent / "outside.sql"
+
+    async def test(editor: Editor) -> None:
+        document = lsp.TextDocumentItem(outside.as_uri(), "sql", 1, "SELEC")
+        editor.client.text_document_did_open(lsp.DidOpenTextDocumentParams(document))
+        params = lsp.CodeLensParams(lsp.TextDocumentIdentifier(outside.as_uri()))
+        assert not await editor.client.text_document_code_lens_async(params)
+        assert not any(one.uri == outside.as_uri() for one in editor.published)
+
+    scenario(test, shop.root)
+
+
+def test_a_document_is_laid_out_as_the_formatter_does(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS, "MODEL (name marts.customers);\nselect 1 as a,2 as b\n")
+        params = lsp.DocumentFormattingParams(
+            editor.document(CUSTOMERS), lsp.FormattingOptions(2, True)
+        )
+        (edit,) = await editor.client.text_document_formatting_async(params)
+        assert "SELECT" in edit.new_text
+        assert "1 AS a" in edit.new_text
+
+    scenario(test, shop.root)
+
+
+def test_the_plan_of_the_texts_is_shown_as_a_report(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    before = (shop.root / ".vde" / "vde.db").read_bytes()
+
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        text = (shop.root / CUSTOMERS).read_text()
+        assert await editor.lenses(CUSTOMERS) == ["as in prod"]
+        editor.type(CUSTOMERS, text.replace("AS revenue", "AS revenue, count(*) AS orders"))
+        (lens,) = await editor.lenses(CUSTOMERS)
+        assert "orders" in lens
+        report = await editor.run("vde.plan")
+        assert "marts.customers" in report
+        assert "orders" in report
+
+    scenario(test, shop.root)
+    assert (shop.root / ".vde" / "vde.db").read_bytes() == before, "an editor stores nothing"
