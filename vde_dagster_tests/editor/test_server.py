@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 
 from vde_dagster_tests.editor.client import Editor, scenario
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -219,3 +220,55 @@ def test_the_plan_of_the_texts_is_shown_as_a_report(shop: ProjectFolder) -> None
 
     scenario(test, shop.root)
     assert (shop.root / ".vde" / "vde.db").read_bytes() == before, "an editor stores nothing"
+
+
+def test_words_are_answered_for(shop: ProjectFolder) -> None:
+    text = (shop.root / CUSTOMERS).read_text()
+    line = text.splitlines().index(next(t for t in text.splitlines() if "SELECT" in t))
+
+    def at(word: str) -> lsp.Position:
+        return lsp.Position(line, text.splitlines()[line].index(word) + 1)
+
+    async def test(editor: Editor) -> None:
+        client, document = editor.client, editor.document(CUSTOMERS)
+        await editor.open(CUSTOMERS)
+        params = lsp.DefinitionParams(document, at("staging.orders"))
+        (place,) = await client.text_document_definition_async(params)
+        assert place.uri == editor.uri(STAGING)
+        context = lsp.ReferenceContext(include_declaration=True)
+        wanted = lsp.ReferenceParams(context, document, at("revenue"))
+        found = await client.text_document_references_async(wanted)
+        assert {one.uri for one in found} == {editor.uri(CUSTOMERS), editor.uri(TOP)}
+        told = await client.text_document_hover_async(lsp.HoverParams(document, at("revenue")))
+        assert "marts.customers.revenue" in told.contents.value
+        renamed = lsp.RenameParams(document, at("revenue"), "takings")
+        edit = await client.text_document_rename_async(renamed)
+        assert edit.changes.keys() == {editor.uri(CUSTOMERS), editor.uri(TOP)}
+        with pytest.raises(JsonRpcException, match="named 'customer'"):
+            await client.text_document_rename_async(
+                lsp.RenameParams(document, at("revenue"), "customer")
+            )
+        marks = await client.text_document_document_highlight_async(
+            lsp.DocumentHighlightParams(document, at("revenue"))
+        )
+        assert len(marks) == 1
+        picture = await editor.run("vde.lineage", editor.uri(CUSTOMERS))
+        assert picture.startswith("<svg")
+        assert "staging.orders" in picture
+        assert "marts.top" in picture
+        # While a text is half written: what may stand, and the cure for a slip of the keys.
+        editor.type(CUSTOMERS, text.replace("customer, sum(amount)", "customer, sum(amo"))
+        wanted = lsp.CompletionParams(document, lsp.Position(line, len("SELECT customer, sum(amo")))
+        items = await client.text_document_completion_async(wanted)
+        assert items[0].label == "amount"
+        editor.type(CUSTOMERS, text.replace("sum(amount)", "sum(amont)"))
+        await editor.until(lambda: any("amont" in said for said in editor.said(CUSTOMERS)))
+        newest = [one for one in editor.published if one.uri == editor.uri(CUSTOMERS)][-1]
+        asked = lsp.CodeActionContext(newest.diagnostics)
+        place = newest.diagnostics[0].range
+        (fix,) = await client.text_document_code_action_async(
+            lsp.CodeActionParams(document, place, asked)
+        )
+        assert fix.title == "Write amount"
+
+    scenario(test, shop.root)

@@ -33,6 +33,7 @@ from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_orde
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.plugins.editor.symbols import Remembered, Symbols
 from vde_dagster.project.files import decoded
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
@@ -106,9 +107,12 @@ class Desk:
         self._buffers: dict[str, str] = {}
         self._readable: dict[str, str] = {}
         self._lock = threading.Lock()
+        self._taken: Mapping[str, str] = {}
         self._generation = 0
         self._read: tuple[int, float, Reading] | None = None
         self._planned: tuple[Reading, Outlook] | None = None
+        self._symbols: Symbols | None = None
+        self._known_symbols: Remembered = {}
         self._columns: dict[ModelName, Sequence[tuple[str, str]] | None] = {}
 
     # -- texts -----------------------------------------------------------------------------
@@ -150,6 +154,7 @@ class Desk:
         """
         with self._lock:
             generation, buffers = self._generation, dict(self._buffers)
+            self._taken = buffers
         known, now = self._read, time.monotonic()
         if known is not None and known[0] == generation and now - known[1] < FRESH_SECONDS:
             return known[2]
@@ -159,21 +164,48 @@ class Desk:
         self._read = generation, time.monotonic(), reading
         return reading
 
+    def glance(self) -> Reading:
+        """Return the texts as they are now over what was understood last, which may be older.
+
+        For what is asked while somebody types, and looks at words alone.
+        """
+        if self._read is None:
+            return self.read()
+        with self._lock:
+            return replace(self._read[2], buffers=dict(self._buffers))
+
+    def imagine(self, texts: Mapping[str, str]) -> Reading:
+        """Return the reading of the project with other texts of some files, which nobody typed."""
+        with self._lock:
+            buffers = {**self._buffers, **texts}
+        return self._reading(buffers)
+
+    def symbols(self) -> Symbols:
+        """Return the symbols of all texts as they are now."""
+        reading = self.read()
+        if self._symbols is None or self._symbols.reading is not reading:
+            kept = 4 * len(reading.project.models) + 100
+            if len(self._known_symbols) > kept:
+                self._known_symbols.clear()
+            self._symbols = Symbols(reading, self._known_symbols)
+        return self._symbols
+
     def _reading(self, buffers: Mapping[str, str]) -> Reading:
         # Python runs when it is read: never what is half typed.
         typed = {path: text for path, text in buffers.items() if not path.endswith(".py")}
         project, parsed = self._load(typed)
         mistakes = list(project.problems)
         wrong = {m.location.path.as_posix() for m in mistakes if m.location is not None}
-        broken = frozenset(wrong & typed.keys() & self._readable.keys())
+        before = {path: self._last_readable(path) for path in wrong & typed.keys()}
+        before = {path: text for path, text in before.items() if text not in ("", typed[path])}
+        broken = frozenset(before)
         if broken:
-            before = {path: self._readable[path] for path in broken}
             project, parsed = self._load({**typed, **before})
             said = {str(mistake) for mistake in mistakes}
-            mistakes += (p for p in project.problems if str(p) not in said)
-        for path, text in typed.items():
-            if path not in wrong:
-                self._readable[path] = text
+            more = (p for p in project.problems if str(p) not in said)
+            mistakes += (p for p in more if p.location is None or _path(p) not in broken)
+        if buffers is self._taken:
+            self._readable |= {path: text for path, text in typed.items() if path not in wrong}
         snapshots: dict[ModelName, Snapshot] = {}
         warnings: list[Problem] = []
         found = self._snapshots(project, parsed, snapshots, warnings)
@@ -186,6 +218,10 @@ class Desk:
         parsed = ParsedQueries()
         instead = {path: text.encode() for path, text in typed.items() if text != self._saved(path)}
         return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
+
+    def _last_readable(self, path: str) -> str:
+        """Return the last text of a file that could be read, or what is saved of it."""
+        return self._readable.get(path) or self._saved(path) or ""
 
     def _saved(self, path: str) -> str | None:
         with suppress(OSError, ProjectError):

@@ -27,6 +27,7 @@ from vde_dagster.execution.format_files import laid_out
 from vde_dagster.plugins.editor.desk import Desk, plan_text
 from vde_dagster.plugins.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.plugins.editor.lenses import lenses
+from vde_dagster.plugins.editor.picture import lineage_picture
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.project.files import decoded
@@ -288,6 +289,11 @@ def make_server(root: Path | None = None) -> VdeServer:
     async def plan(*_: Any) -> str:
         return await server.ask(plan_text)
 
+    @server.command("vde.lineage")
+    async def lineage(uri: str) -> str:
+        path = server.path_of(uri)
+        return await server.ask(lambda desk: lineage_picture(desk.read(), path or ""))
+
     return server
 
 
@@ -305,4 +311,8 @@ def lsp_command(
     talk = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdout = sys.stderr
-    make_server(project).start_io(stdout=talk)
+    from vde_dagster.plugins.editor.features import add_features
+
+    server = make_server(project)
+    add_features(server)
+    server.start_io(stdout=talk)

@@ -1,0 +1,197 @@
+"""Features of the server about single words: where they are defined and used, what may stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
+from pygls.workspace import PositionCodec
+
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.plugins.editor.completion import Completion, completions
+from vde_dagster.plugins.editor.desk import Desk
+from vde_dagster.plugins.editor.hover import hover
+from vde_dagster.plugins.editor.navigation import definitions, references, rename, word_at
+from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.reading import Reading, Span
+from vde_dagster.plugins.editor.server import VdeServer
+
+T = TypeVar("T")
+
+_KINDS = {
+    "model": lsp.CompletionItemKind.Class,
+    "namespace": lsp.CompletionItemKind.Module,
+    "column": lsp.CompletionItemKind.Field,
+    "table": lsp.CompletionItemKind.Variable,
+    "function": lsp.CompletionItemKind.Function,
+    "macro": lsp.CompletionItemKind.Method,
+    "variable": lsp.CompletionItemKind.Constant,
+    "property": lsp.CompletionItemKind.Property,
+    "value": lsp.CompletionItemKind.EnumMember,
+}
+_MEANT = re.compile(r"[Dd]id you mean (?:the table )?'([^']+)'")
+_REFUSED = -32803
+"""LSP's RequestFailed: what was asked for cannot be done, and that is no fault of the server's."""
+_Positioned = (
+    lsp.DefinitionParams | lsp.ReferenceParams | lsp.HoverParams | lsp.RenameParams
+    | lsp.CompletionParams | lsp.DocumentHighlightParams | lsp.PrepareRenameParams
+)  # fmt: skip
+
+
+def add_features(server: VdeServer) -> None:
+    """Register what is answered about words."""
+
+    async def at(params: _Positioned, question: Callable[[Desk, str, int], T], none: T) -> T:
+        """Ask about a position of a document of the project."""
+        path = server.path_of(params.text_document.uri)
+        if path is None:
+            return none
+        codec = server.workspace.position_codec
+
+        def ask(desk: Desk) -> T:
+            offset = lines_of(desk.read().text(path)).offset_at(params.position, codec)
+            return question(desk, path, offset)
+
+        try:
+            return await server.ask(ask)
+        except ProjectError:
+            return none  # The settings are wrong: diagnostics say so.
+        except UsageError as error:
+            raise JsonRpcException(error.text(". "), _REFUSED) from error
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    async def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
+            symbols = desk.symbols()
+            return locations(server, symbols.reading, definitions(symbols, path, offset))
+
+        return await at(params, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    async def all_references(params: lsp.ReferenceParams) -> list[lsp.Location]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
+            symbols = desk.symbols()
+            return locations(server, symbols.reading, references(symbols, path, offset))
+
+        return await at(params, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    async def highlight(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.DocumentHighlight]:
+            symbols = desk.symbols()
+            here = [one for one in references(symbols, path, offset) if one.path == path]
+            codec = server.workspace.position_codec
+            lines = lines_of(symbols.reading.text(path))
+            return [lsp.DocumentHighlight(lines.range(s.start, s.end, codec)) for s in here]
+
+        return await at(params, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    async def told(params: lsp.HoverParams) -> lsp.Hover | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.Hover | None:
+            symbols = desk.symbols()
+            found = hover(symbols, path, offset)
+            if found is None:
+                return None
+            span, text = found
+            lines = lines_of(symbols.reading.text(path))
+            place = lines.range(span.start, span.end, server.workspace.position_codec)
+            return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), place)
+
+        return await at(params, ask, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    async def prepare(params: lsp.PrepareRenameParams) -> lsp.Range | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.Range | None:
+            symbols = desk.symbols()
+            span = word_at(symbols, path, offset).span
+            lines = lines_of(symbols.reading.text(path))
+            return lines.range(span.start, span.end, server.workspace.position_codec)
+
+        return await at(params, ask, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
+    async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.WorkspaceEdit | None:
+            symbols = desk.symbols()
+            codec = server.workspace.position_codec
+            changes: dict[str, list[lsp.TextEdit]] = {}
+            for file, edits in rename(desk, symbols, path, offset, params.new_name).items():
+                lines = lines_of(symbols.reading.text(file))
+                changes[server.uri_of(file)] = [
+                    lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in edits
+                ]
+            return lsp.WorkspaceEdit(changes=changes)
+
+        return await at(params, ask, None)
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("])
+    )
+    async def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.CompletionItem]:
+            reading = desk.glance()
+            found = completions(reading, path, offset)
+            item = partial(_item, reading, path, offset, server.workspace.position_codec)
+            return [item(number, one) for number, one in enumerate(found)]
+
+        return await at(params, ask, [])
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
+    )
+    async def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        return list(_fixes(server, params))
+
+
+def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
+    """Return stretches of files as clients know places."""
+    codec = server.workspace.position_codec
+    return [
+        lsp.Location(
+            server.uri_of(span.path),
+            lines_of(reading.text(span.path)).range(span.start, span.end, codec),
+        )
+        for span in spans
+    ]
+
+
+def _item(
+    reading: Reading, path: str, offset: int, codec: PositionCodec, number: int, one: Completion
+) -> lsp.CompletionItem:
+    """Return a completion; what it replaces is said, as clients differ on where words begin."""
+    text = reading.text(path)
+    start = offset
+    while start and (text[start - 1].isalnum() or text[start - 1] in "_@"):
+        start -= 1
+    edit = lsp.TextEdit(lines_of(text).range(start, offset, codec), one.label)
+    return lsp.CompletionItem(
+        one.label,
+        kind=_KINDS[one.kind],
+        detail=one.detail or None,
+        sort_text=f"{number:05}",
+        text_edit=edit,
+    )
+
+
+def _fixes(server: VdeServer, params: lsp.CodeActionParams) -> Iterable[lsp.CodeAction]:
+    """Yield an edit for each mistake whose hint names what was meant."""
+    uri = params.text_document.uri
+    for diagnostic in params.context.diagnostics:
+        meant = _MEANT.search(diagnostic.message)
+        start, end = diagnostic.range.start, diagnostic.range.end
+        if diagnostic.source != "vde" or meant is None or start == end:
+            continue
+        edit = lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(diagnostic.range, meant[1])]})
+        yield lsp.CodeAction(
+            f"Write {meant[1]}",
+            kind=lsp.CodeActionKind.QuickFix,
+            diagnostics=[diagnostic],
+            edit=edit,
+            is_preferred=True,
+        )

@@ -1,0 +1,446 @@
+"""Symbols: what the words of a model's file stand for, and which other words stand for the same.
+
+Scopes are SQLGlot's; what stands in a table is the snapshots' word. A word that a macro wrote has
+no place in the file, and a name that may mean two things has no symbol: no answer is better than a
+wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer import scope as scopes
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import VdeError
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.plugins.editor.reading import Reading, Span
+from vde_dagster.project.dag import children
+from vde_dagster.project.model import Model
+from vde_dagster.semantics._sqlglot import parse
+from vde_dagster.sql.edits import place_in
+from vde_dagster.sql.scanner import SourceText, Token, scan
+
+WITH_COLUMNS = frozenset(
+    {"time_column", "unique_key", "grain", "grains", "references", "partitioned_by", "kind"}
+    | {"clustered_by", "columns", "column_descriptions", "audits"}
+)
+"""Properties of a header whose values name columns."""
+
+
+class Symbol(NamedTuple):
+    """What a word stands for.
+
+    Args:
+        kind: `model`, `column` of a model, `inner` column of a query in a query, `cte`, or `alias`
+            of a table.
+        model: The model that it is, or in whose text it lies.
+        name: The column's or the table's name in lower case.
+        scope: Which query of the model's has it, for what is known inside of it alone.
+    """
+
+    kind: str
+    model: ModelName
+    name: str = ""
+    scope: int = -1
+
+
+class Mention(NamedTuple):
+    """A word of a file with what it stands for.
+
+    Args:
+        defines: Whether it is made or named here.
+        output: Whether the word also names an output column, which keeps its name when the word is
+            exchanged only if it is said behind it.
+    """
+
+    span: Span
+    symbol: Symbol
+    defines: bool = False
+    output: bool = False
+
+
+@dataclass(slots=True)
+class FileSymbols:
+    """The symbols of a model's text.
+
+    Args:
+        links: What columns are that pass through a star, by the columns that they are then.
+        whole: Whether every word of the query has its place and its symbol.
+    """
+
+    mentions: list[Mention] = field(default_factory=list)
+    links: dict[Symbol, Symbol] = field(default_factory=dict)
+    whole: bool = True
+
+
+Remembered = dict[tuple[str, str], FileSymbols]
+
+
+class Symbols:
+    """The symbols of a project, found out file by file when they are asked for.
+
+    Args:
+        remembered: Of earlier readings, by the model's version and text.
+    """
+
+    def __init__(self, reading: Reading, remembered: Remembered | None = None) -> None:
+        self.reading = reading
+        self._remembered = {} if remembered is None else remembered
+        self._children = children(reading.project.models)
+
+    def at(self, path: str, offset: int) -> list[Mention]:
+        """Return the mentions at an offset: the narrowest first."""
+        found = [
+            mention
+            for model in self.reading.models_of(path)
+            for mention in self.of(model).mentions
+            if mention.span.start <= offset <= mention.span.end
+        ]
+        return sorted(found, key=lambda one: (one.span.end - one.span.start, one.defines))
+
+    def definitions(self, symbol: Symbol) -> list[Mention]:
+        """Return where a symbol is made, through stars to where it has a word."""
+        seen: set[Symbol] = set()
+        while symbol not in seen:
+            seen.add(symbol)
+            model = self.reading.project.models.get(symbol.model)
+            if model is None:
+                return []
+            known = self.of(model)
+            found = [one for one in known.mentions if one.defines and one.symbol == symbol]
+            if found or symbol not in known.links:
+                return found
+            symbol = known.links[symbol]
+        return []
+
+    def mentions(self, symbol: Symbol) -> list[Mention]:
+        """Return every mention of a symbol in the project, and of what it is behind stars."""
+        found: list[Mention] = []
+        waiting, seen = [symbol], {symbol}
+        while waiting:
+            one = waiting.pop()
+            for model in self._places_of(one):
+                known = self.of(model)
+                found += [mention for mention in known.mentions if mention.symbol == one]
+                behind = [outer for outer, inner in known.links.items() if inner == one]
+                waiting += [outer for outer in behind if outer not in seen]
+                seen.update(behind)
+        return found
+
+    def of(self, model: Model) -> FileSymbols:
+        """Return the symbols of a model's text."""
+        snapshot = self.reading.snapshots.get(model.name)
+        key = (snapshot.id if snapshot is not None else "", f"{model.name}\0{model.source}")
+        known = self._remembered.get(key)
+        if known is None:
+            known = self._remembered[key] = _find(model, self.reading.snapshots)
+        return known
+
+    def _places_of(self, symbol: Symbol) -> list[Model]:
+        models = self.reading.project.models
+        names = [symbol.model]
+        if symbol.kind in ("model", "column"):
+            names += self._children.get(symbol.model, [])
+        return [models[name] for name in names if name in models]
+
+
+def columns_of(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
+    """Return the columns of a table in lower case; None where they are not known."""
+    snapshot = snapshots.get(name)
+    if snapshot is None or not snapshot.columns:
+        return None
+    return [column.name.lower() for column in snapshot.columns]
+
+
+def header_tokens(source: SourceText, model: Model) -> list[Token]:
+    """Return the tokens of a SQL model's header, brackets included; none where it has none."""
+    found: list[Token] = []
+    depth = 0
+    first = model.location.line or 1
+    for token in scan(source):
+        if token.kind == "comment" or source.location(token.start).line < first:  # type: ignore[operator]
+            continue
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        found.append(token)
+        if depth == 0 and token.text == ")":
+            return found
+        if depth == 0 and token.text == ";":
+            return []
+    return []
+
+
+def _find(model: Model, snapshots: Mapping[ModelName, Snapshot]) -> FileSymbols:
+    found = FileSymbols()
+    path = model.location.path.as_posix()
+    if path.endswith(".sql"):
+        try:
+            _header(model, snapshots, path, found)
+        except VdeError:
+            found.whole = False
+    if model.query is not None:
+        try:
+            _Query(model, snapshots, found).read(parse(model.query))
+        except (VdeError, SqlglotError, RecursionError, ValueError):
+            found.whole = False
+    return found
+
+
+def _header(
+    model: Model, snapshots: Mapping[ModelName, Snapshot], path: str, found: FileSymbols
+) -> None:
+    """Find the model's name and its columns in its header."""
+    tokens = header_tokens(SourceText(model.location.path, model.source), model)
+    columns = set(columns_of(snapshots, model.name) or ())
+    depth, name = 0, ""
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.text in "()":
+            depth += 1 if token.text == "(" else -1
+            continue
+        if depth == 1 and before is not None and before.text in "(,":
+            name = token.text.lower()
+            continue
+        if token.text == ",":
+            continue
+        if name == "name" and depth == 1:
+            # A name is one token or several with points between.
+            last = found.mentions[-1] if found.mentions else None
+            start = token.start
+            if last is not None and last.symbol.kind == "model" and last.span.end == start:
+                start = found.mentions.pop().span.start
+            span = Span(path, start, token.end)
+            found.mentions.append(Mention(span, Symbol("model", model.name), True))
+        word = token.text.strip("`").lower()
+        if name in WITH_COLUMNS and word in columns and token.kind in ("word", "quoted"):
+            behind = model.source[token.end : token.end + 4].lstrip()
+            if not behind.startswith((":=", "=>")):
+                symbol = Symbol("column", model.name, word)
+                found.mentions.append(Mention(Span(path, token.start, token.end), symbol))
+
+
+class _Query:
+    """Reads one model's query, scope by scope."""
+
+    def __init__(
+        self, model: Model, snapshots: Mapping[ModelName, Snapshot], found: FileSymbols
+    ) -> None:
+        self.model, self.snapshots, self.found = model, snapshots, found
+        self.path = model.location.path.as_posix()
+        self.numbers: dict[int, int] = {}
+        self.root: Any = None
+
+    def read(self, tree: exp.Expr) -> None:
+        """Find the symbols of a query, from the inside out."""
+        found = scopes.traverse_scope(tree)
+        self.root = found[-1] if found else None
+        self.numbers = {id(scope): number for number, scope in enumerate(found)}
+        for scope in found:
+            self._tables(scope)
+            self._outputs(scope)
+            self._columns(scope)
+
+    # -- places ----------------------------------------------------------------------------
+
+    def _span(self, *parts: exp.Expr) -> Span | None:
+        """Return where identifiers stand in the file; None where it has not these words."""
+        query, origins = self.model.query or "", self.model.origins
+        known = [part.meta for part in parts]
+        if not origins or any("start" not in meta for meta in known):
+            self.found.whole = False
+            return None
+        start, end = known[0]["start"], known[-1]["end"] + 1
+        begin = place_in(origins, start)
+        stop = begin + end - start
+        if begin < 0 or self.model.source[begin:stop] != query[start:end]:
+            self.found.whole = False
+            return None
+        return Span(self.path, begin, stop)
+
+    def _mention(self, symbol: Symbol, *parts: exp.Expr, **how: bool) -> None:
+        span = self._span(*parts)
+        if span is not None:
+            self.found.mentions.append(Mention(span, symbol, **how))
+
+    # -- what is there ---------------------------------------------------------------------
+
+    def _symbol_of(self, scope: Any, column: str) -> Symbol:
+        """Return the symbol of an output column of a query: the model's, where it is the whole."""
+        scope = _first(scope)
+        if self.root is not None and scope is _first(self.root):
+            return Symbol("column", self.model.name, column)
+        return Symbol("inner", self.model.name, column, self.numbers.get(id(scope), -1))
+
+    def _source_columns(self, source: Any) -> list[str] | None:
+        """Return what a table or query of a FROM has; None where that is not known."""
+        if isinstance(source, scopes.Scope):
+            return self._scope_columns(_first(source))
+        name = table_name(source)
+        return None if name is None else columns_of(self.snapshots, name)
+
+    def _scope_columns(self, scope: Any) -> list[str] | None:
+        names: list[str] = []
+        for select in scope.expression.selects:
+            if select.is_star:
+                for source in self._starred(scope, select):
+                    columns = self._source_columns(source)
+                    if columns is None:
+                        return None
+                    names += columns
+            else:
+                names.append(select.alias_or_name.lower())
+        return names
+
+    def _starred(self, scope: Any, select: exp.Expr) -> list[Any]:
+        table = select.table if isinstance(select, exp.Column) else ""
+        if table:
+            return [scope.sources[table]] if table in scope.sources else []
+        return [source for _, source in scope.selected_sources.values()]
+
+    def _in_source(self, source: Any, column: str) -> Symbol | None:
+        if isinstance(source, scopes.Scope):
+            return self._symbol_of(source, column)
+        name = table_name(source)
+        return None if name is None else Symbol("column", name, column)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _tables(self, scope: Any) -> None:
+        number = self.numbers[id(scope)]
+        for name, (node, source) in scope.selected_sources.items():
+            if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+                if isinstance(source, scopes.Scope):
+                    cte = Symbol("cte", self.model.name, node.name.lower(), self._number(source))
+                    self._mention(cte, node.this)
+                else:
+                    model = table_name(node)
+                    if model is not None:
+                        self._mention(Symbol("model", model), *node.parts)
+            alias = node.args.get("alias")
+            if isinstance(alias, exp.TableAlias) and alias.this is not None:
+                symbol = Symbol("alias", self.model.name, name.lower(), number)
+                self._mention(symbol, alias.this, defines=True)
+        for cte in getattr(scope.expression, "ctes", ()):
+            source = scope.cte_sources.get(cte.alias)
+            if source is not None:
+                symbol = Symbol("cte", self.model.name, cte.alias.lower(), self._number(source))
+                self._mention(symbol, cte.args["alias"].this, defines=True)
+
+    def _number(self, scope: Any) -> int:
+        return self.numbers.get(id(_first(scope)), -1)
+
+    def _outputs(self, scope: Any) -> None:
+        """Find where a query's columns are named, and which ones pass through a star."""
+        if not isinstance(scope.expression, exp.Select) or _first(scope) is not scope:
+            return
+        if scope.is_set_operation and not self._is_left(scope):
+            return
+        for select in scope.expression.selects:
+            if select.is_star:
+                if any(select.args.get(key) for key in ("except_", "replace", "rename", "except")):
+                    self.found.whole = False
+                for source in self._starred(scope, select):
+                    for column in self._source_columns(source) or ():
+                        inner = self._in_source(source, column)
+                        if inner is not None:
+                            self.found.links[self._symbol_of(self._outer(scope), column)] = inner
+                continue
+            symbol = self._symbol_of(self._outer(scope), select.alias_or_name.lower())
+            if isinstance(select, exp.Alias):
+                self._mention(symbol, select.args["alias"], defines=True)
+            elif isinstance(select, exp.Column) and isinstance(select.this, exp.Identifier):
+                self._mention(symbol, select.this, defines=True)
+
+    def _outer(self, scope: Any) -> Any:
+        """Return the union whose left part a query is, or the query itself."""
+        while scope.is_set_operation and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def _is_left(self, scope: Any) -> bool:
+        while scope.is_set_operation and scope.parent is not None:
+            if scope.parent.set_operation_scopes[0] is not scope:
+                return False
+            scope = scope.parent
+        return True
+
+    def _columns(self, scope: Any) -> None:
+        outputs = {id(select) for select in getattr(scope.expression, "selects", ())}
+        left = self._is_left(scope)
+        seen: set[int] = set()
+        for column in scope.columns:
+            if id(column) in seen or not isinstance(column.this, exp.Identifier):
+                continue
+            seen.add(id(column))
+            output = id(column) in outputs and left
+            self._column(scope, column, output)
+
+    def _column(self, scope: Any, column: exp.Column, output: bool) -> None:
+        parts = column.parts
+        table = column.table
+        at: Any = scope
+        while at is not None:
+            if table and table in at.sources:
+                self._qualifier(at, column, table)
+                symbol = self._in_source(at.sources[table], column.name.lower())
+                if symbol is not None:
+                    self._mention(symbol, column.this, output=output)
+                return
+            name = parts[0].name.lower()
+            found = self._unqualified(at, name, len(parts) == 1)
+            if found is not None:
+                self._mention(found, parts[0], output=output and len(parts) == 1)
+                return
+            at = at.parent
+        self.found.whole = False
+
+    def _qualifier(self, scope: Any, column: exp.Column, table: str) -> None:
+        reference = scope.selected_sources.get(table)
+        if reference is None:
+            return
+        node, source = reference
+        identifier = column.args["table"]
+        if node.args.get("alias") is not None and node.alias:
+            symbol = Symbol("alias", self.model.name, table.lower(), self.numbers[id(scope)])
+            self._mention(symbol, identifier)
+        elif isinstance(source, scopes.Scope):
+            cte = Symbol("cte", self.model.name, table.lower(), self._number(source))
+            self._mention(cte, identifier)
+
+    def _unqualified(self, scope: Any, name: str, single: bool) -> Symbol | None:
+        having: list[Any] = []
+        unknown: list[Any] = []
+        for _, source in scope.selected_sources.values():
+            columns = self._source_columns(source)
+            if columns is None:
+                unknown.append(source)
+            elif name in columns:
+                having.append(source)
+        if len(having) == 1:
+            return self._in_source(having[0], name)
+        if having:
+            return None
+        aliases = [s for s in getattr(scope.expression, "selects", ()) if isinstance(s, exp.Alias)]
+        if single and any(alias.alias.lower() == name for alias in aliases):
+            return self._symbol_of(self._outer(scope), name)
+        return self._in_source(unknown[0], name) if len(unknown) == 1 else None
+
+
+def _first(scope: Any) -> Any:
+    """Return the query that names the columns of a union: its first."""
+    while scope.set_operation_scopes:
+        scope = scope.set_operation_scopes[0]
+    return scope
+
+
+def table_name(node: Any) -> ModelName | None:
+    """Return the model that a table of a query is; None for functions and other catalogs."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        return None
+    parts: Sequence[exp.Expr] = node.parts
+    if len(parts) < 2:
+        return None
+    return ModelName(parts[-2].name.lower(), parts[-1].name.lower())
