@@ -8,16 +8,13 @@ computed of older ones is not sent.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
@@ -295,24 +292,3 @@ def make_server(root: Path | None = None) -> VdeServer:
         return await server.ask(lambda desk: lineage_picture(desk.read(), path or ""))
 
     return server
-
-
-def lsp_command(
-    project: Annotated[
-        Path | None, typer.Option(help="The project's folder; by default the editor's.")
-    ] = None,
-) -> None:
-    """Answer an editor: a language server on stdin and stdout.
-
-    Mistakes at their places while a model is typed, what would come of each edit above it, and
-    where names are defined and used. Editors start it; see docs/editor.md.
-    """
-    # What the project's code prints must not stand between the server's messages.
-    talk = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout = sys.stderr
-    from vde_dagster.plugins.editor.features import add_features
-
-    server = make_server(project)
-    add_features(server)
-    server.start_io(stdout=talk)

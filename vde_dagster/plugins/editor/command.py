@@ -1,0 +1,32 @@
+"""The command `vde lsp`, which nothing heavy is imported for before it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def lsp_command(
+    project: Annotated[
+        Path | None, typer.Option(help="The project's folder; by default the editor's.")
+    ] = None,
+) -> None:
+    """Answer an editor: a language server on stdin and stdout.
+
+    Mistakes at their places while a model is typed, what would come of each edit above it, and
+    where names are defined and used. Editors start it; see docs/editor.md.
+    """
+    # What the project's code prints must not stand between the server's messages.
+    talk = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr
+    from vde_dagster.plugins.editor.features import add_features
+    from vde_dagster.plugins.editor.server import make_server
+
+    server = make_server(project)
+    add_features(server)
+    server.start_io(stdout=talk)
