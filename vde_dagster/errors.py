@@ -58,6 +58,8 @@ class VdeError(Exception):
     exit_code = 1
     lacks_memory = False
     """Whether less work at a time may succeed."""
+    by_others = False
+    """Whether what other processes did may have caused it."""
     _quotes = False
     """Whether messages quote what a user wrote, be it a whole file: they are cut to a screen."""
 

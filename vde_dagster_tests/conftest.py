@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ os.environ.setdefault(
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
+
+# Sessions of tests are those of one JVM; what is said of an engine that stays, its tests say.
+os.environ.setdefault("VDE_SPARK__WARM", "false")
 
 SMALL_SPARK = {
     "spark.driver.memory": "1500m",
@@ -242,6 +246,36 @@ def pytest_sessionstart() -> None:
             returncode=3,
         )
     gc.disable()
+
+
+MARK = f"vde-tests-{os.getpid()}"
+os.environ.setdefault("VDE_TESTS", MARK)
+"""All processes that tests start have it, in their environment."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Fail where something runs on that a test started, half a minute after the last one."""
+    yield
+    if hasattr(session.config, "workerinput") or os.environ["VDE_TESTS"] != MARK:
+        return
+    until = time.monotonic() + 30
+    while (left := _left_running()) and time.monotonic() < until:
+        time.sleep(0.5)
+    if left:
+        print("\ntests left running:", *left, sep="\n  ")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _left_running() -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            marked = f"VDE_TESTS={MARK}".encode() in (folder / "environ").read_bytes().split(b"\0")
+            if marked and int(folder.name) != os.getpid():
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found.append(f"{folder.name}: {words[:300]}")
+    return found
 
 
 def pytest_collection_finish() -> None:

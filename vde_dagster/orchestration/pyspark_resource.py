@@ -43,7 +43,8 @@ class VdePySparkResource(LazyPySparkResource):
         if is_remote(session):
             raise UsageError(
                 "a session of Spark Connect has no SparkContext, so no RDDs",
-                hint="use spark_session and DataFrames, or a spark.master that is no sc://…",
+                hint="use spark_session and DataFrames, or a spark.master that is no sc://… with "
+                "warm = false under [tool.vde.spark]",
             )
         return session.sparkContext
 

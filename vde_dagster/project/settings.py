@@ -60,7 +60,7 @@ class SparkSettings:
             where the model has no `batch_size`; by default a quarter of the JVM's memory where
             tasks run in it, else 64 GiB.
         warm: Whether commands and runs share a Spark that stays in the background, where the
-            master is a `local[…]` one.
+            master is a `local[…]` one, and PySpark's client of servers is installed.
         warm_minutes: For how long it stays when nothing is asked of it.
     """
 
@@ -70,7 +70,7 @@ class SparkSettings:
     config: dict[str, str] = field(default_factory=dict, repr=False)
     packages: tuple[str, ...] = SPARK_PACKAGES
     batch_bytes: int | None = None
-    warm: bool = False
+    warm: bool = True
     warm_minutes: float = 30.0
 
     def meaning(self) -> tuple[tuple[str, str], ...]:

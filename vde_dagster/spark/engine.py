@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -10,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import UnknownOutcomeError, UsageError, shortened
+from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError, shortened
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY, fill_summary
 from vde_dagster.planning.engine_tasks import (
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
     from vde_dagster.project.settings import Settings
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 Columns = tuple[tuple[str, str], ...]
 Rows = tuple[tuple[Any, ...], ...]
 
@@ -228,8 +232,7 @@ class SparkEngine:
             UsageError: Spark does not understand the query.
             ExecutionError: The query failed while it ran.
         """
-        with _translated("the query"):
-            return _collected(self._read(sql, limit))
+        return self._asked(lambda: _collected(self._read(sql, limit)))
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
         """Run a query (never a statement) and return its rows as Arrow has them, in UTC.
@@ -238,8 +241,19 @@ class SparkEngine:
             UsageError: Spark does not understand the query.
             ExecutionError: The query failed while it ran, or Arrow has no form for a type.
         """
+        return self._asked(lambda: self._read(sql, limit).toArrow())
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """Ask, and once more where the warm engine ended, maybe for what others did on it."""
+        try:
+            with _translated("the query"):
+                return ask()
+        except StoreError as error:
+            if not self._sessions.has_lost_engine:
+                raise
+            logger.warning("%s. The query is asked once more", error.message)
         with _translated("the query"):
-            return self._read(sql, limit).toArrow()
+            return ask()
 
     def _read(self, sql: str, limit: int | None) -> DataFrame:
         from pyspark.errors import AnalysisException, ParseException

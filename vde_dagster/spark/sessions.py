@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import StoreError
-from vde_dagster.spark.session.connect import is_remote, require_client
+from vde_dagster.errors import NoSparkError, StoreError
+from vde_dagster.spark.session.connect import has_client, is_remote
 from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
-from vde_dagster.spark.session.session import new_session, start_session, stop_session
+from vde_dagster.spark.session.session import (
+    new_session,
+    require_spark,
+    start_session,
+    stop_session,
+)
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import EngineProcess, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 10.0
 """For so long nobody tries to start Spark again; threads that waited for it fail at once."""
@@ -36,6 +44,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._shared: SparkSession | None = None
         self._guest: SparkSession | None = None
+        self._guests = ExitStack()
         self._idle: list[SparkSession] = []
         self._failed: tuple[float, StoreError] | None = None
 
@@ -51,6 +60,7 @@ class Sessions:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
                 self._shared = self._guest = None
+                self._guests.close()
                 self._idle.clear()
             if self._shared is None:
                 if self._failed and time.monotonic() - self._failed[0] < AGAIN_SECONDS:
@@ -64,12 +74,19 @@ class Sessions:
             return self._shared
 
     @property
+    def has_lost_engine(self) -> bool:
+        """Whether the warm engine that was joined has ended."""
+        return self._engine is not None and self._engine.poll() is not None
+
+    @property
     def guest(self) -> SparkSession:
         """The session for others' code, which may leave it as it likes."""
         shared = self.shared
         with self._lock:
             if self._guest is None:
                 self._guest = new_session(shared, self._joined)
+                if self._engine is not None:  # Nobody knows what others' code does with it.
+                    self._guests.enter_context(self._engine.held())
             return self._guest
 
     @contextmanager
@@ -87,7 +104,8 @@ class Sessions:
             session = new_session(shared, self._joined)
         clean = False
         try:
-            yield session
+            with self._engine.held() if self._engine is not None else nullcontext():
+                yield session
             clean = reuse
         finally:
             if clean:
@@ -102,6 +120,7 @@ class Sessions:
             shared, self._shared = self._shared, None
             idle, self._idle = self._idle, []
             guest, self._guest = self._guest, None
+            self._guests.close()
         if shared is None:
             return
         for session in [*idle, guest, shared]:
@@ -111,20 +130,29 @@ class Sessions:
 
     def _join_engine(self) -> None:
         """Let sessions be those of the project's warm engine, where it has one."""
-        self._joined, self._engine = self._settings, None
+        had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm
-        if warm is None or self._join is not None or has_own_jvm():
+        if warm is None or self._join is not None or has_own_jvm() or not has_client():
             return
-        if warm.by_itself:
-            require_client("local")
-        found = join_engine(self._settings, warm, start=warm.by_itself)
+        # A process that joined one cannot start a JVM of its own.
+        start = warm.by_itself or had is not None
+        try:
+            found = join_engine(self._settings, warm, start=False)
+            if found is None and start:
+                require_spark(self._settings)
+                found = join_engine(self._settings, warm, start=True)
+        except (NoSparkError, OSError) as error:
+            if had is not None:
+                raise
+            logger.warning("Spark is started for this command alone: %s", error)
+            return
         if found is not None:
             self._joined = replace(self._settings, master=found.master)
             self._engine = remember_engine(found, warm.folder, self._settings)
 
     def _is_gone(self, session: SparkSession) -> bool:
         if is_remote(session):
-            return self._engine is not None and self._engine.poll() is not None
+            return self.has_lost_engine
         return is_gone(session)
 
     def _close_catalog(self, session: SparkSession) -> None:

@@ -16,6 +16,7 @@ from typer.main import get_command
 from vde_dagster.cli.app import app
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark.session.warm import stop_engines
 from vde_dagster_tests.cli.conftest import Called, Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -172,11 +173,12 @@ def engineless(shops: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> Project
 @pytest.fixture
 def shop(
     engineless: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ProjectFolder:
+) -> Iterator[ProjectFolder]:
     """A copy of it, for calls that change something."""
     shutil.copytree(engineless.root, tmp_path / "shop")
     monkeypatch.chdir(tmp_path / "shop")
-    return ProjectFolder(tmp_path / "shop")
+    yield ProjectFolder(tmp_path / "shop")
+    stop_engines(tmp_path / "shop" / ".vde" / "engine")
 
 
 def _said(ended: Called) -> dict[str, Any]:
@@ -194,11 +196,14 @@ def _is_bounded(command: str) -> bool:
     return "until Ctrl-C" not in " ".join((COMMANDS[command].help or "").split())
 
 
+SLOW = {"sync": pytest.mark.proof, "engine start": pytest.mark.spark}
+"""Commands that open Dagster, or start a JVM: each takes as long as all others."""
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        # It opens Dagster, which alone takes as long as all others.
-        pytest.param(command, marks=[pytest.mark.proof] if command == "sync" else [])
+        pytest.param(command, marks=SLOW.get(command, ()))
         for command in COMMANDS
         if _takes(command, "--json") and _is_bounded(command)
     ],

@@ -314,7 +314,7 @@ class Trial:
                 do = self._doing(workspace, again)
                 session: Any = workspace.engine().session  # type: ignore[attr-defined]
                 steps.taken.clear()
-                with steps.watching(session.sparkContext._gateway._gateway_client):
+                with steps.watching(session):
                     do()
         except ProcessKilled:
             assert steps.dead

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.spark.session.connect import is_remote
 from vde_dagster_tests.faults import ProcessKilled
 
 _FORGET = "m\n"
@@ -50,12 +51,15 @@ class Steps:
                 self._take(point)
 
     @contextmanager
-    def watching(self, client: Any) -> Iterator[None]:
-        """Look at the catalog after each call of the JVM, of which a dead process makes none.
+    def watching(self, session: Any) -> Iterator[None]:
+        """Look at the catalog after each call of a session's JVM, of which the dead make none."""
+        if is_remote(session):
+            from vde_dagster_tests.kinds.engine_calls import calls_watched
 
-        Args:
-            client: What py4j sends commands with.
-        """
+            with calls_watched(self._live, self._look):
+                yield
+            return
+        client = session.sparkContext._gateway._gateway_client
         send = client.send_command
 
         def sending(command: str, *arguments: Any, **named: Any) -> Any:
@@ -63,9 +67,7 @@ class Steps:
                 return send(command, *arguments, **named)
             self._live()
             answer = send(command, *arguments, **named)
-            with self._lock:
-                for moved in self._moved():
-                    self._take(moved)
+            self._look()
             return answer
 
         client.send_command = sending
@@ -77,6 +79,11 @@ class Steps:
     def close(self) -> None:
         """Stop looking."""
         self._database.close()
+
+    def _look(self) -> None:
+        with self._lock:
+            for moved in self._moved():
+                self._take(moved)
 
     def _live(self) -> None:
         if self.dead:

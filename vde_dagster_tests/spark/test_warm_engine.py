@@ -17,7 +17,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.session.settings import SessionSettings
-from vde_dagster.spark.session.warm import WarmEngine, find_engine, join_engine, stop_engine
+from vde_dagster.spark.session.warm import WarmEngine, find_engine, join_engine, stop_engines
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
@@ -47,7 +47,6 @@ FILES = {
 CONFIG = """
     [tool.vde.spark]
     master = "local[2]"
-    warm = true
     {more}
 
     [tool.vde.spark.config]
@@ -86,6 +85,10 @@ def _is_there(pid: int) -> bool:
     return state != "Z"
 
 
+def _pids(engine: WarmEngine) -> tuple[int, int]:
+    return engine.pid, engine.jvm_pid
+
+
 def _with_ctrl_c() -> None:
     # A shell that starts the tests in the background lets them ignore it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -98,6 +101,25 @@ def _until(true: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.1)
 
 
+def _until_it_computes(engine: WarmEngine) -> None:
+    """Wait until its JVM has had eight seconds of processors, more than a small statement takes."""
+    before = _ticks(engine.jvm_pid)
+    _until(lambda: _ticks(engine.jvm_pid) - before > 8 * os.sysconf("SC_CLK_TCK"))
+
+
+def _ticks(pid: int) -> int:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_users_have_it() -> Iterator[None]:
+    """Let settings decide, as no other test does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("VDE_SPARK__WARM")
+        yield
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectFolder]:
     folder = _project(tmp_path_factory.mktemp("warm"))
@@ -105,7 +127,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectFolder]:
         _vde(folder, "apply", "prod", "--yes")
         yield folder
     finally:
-        stop_engine(folder.root / ".vde" / "engine")
+        stop_engines(folder.root / ".vde" / "engine")
 
 
 def test_commands_share_one_engine_and_see_what_each_other_wrote(shop: ProjectFolder) -> None:
@@ -185,22 +207,51 @@ for name in ("tcp", "tcp6"):
 """
 
 
-def test_one_that_dies_is_said_once_and_replaced(shop: ProjectFolder) -> None:
+def test_one_that_dies_is_said_once_and_the_query_asked_of_another(shop: ProjectFolder) -> None:
     first = _engine(shop)
     command = [sys.executable, "-m", "vde_dagster.cli", "query", "prod", LONG]
     command += ["--project", str(shop.root)]
-    long = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
-    assert long.poll() is None
+    long = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_with_ctrl_c,
+    )
+    _until_it_computes(first)
     os.kill(first.jvm_pid, signal.SIGKILL)
-    _, told = long.communicate(timeout=120)
-    assert long.returncode == 1
-    assert [line for line in told.splitlines() if line.startswith("error: ")] == [
-        "error: Spark was killed from outside (SIGKILL), as systems do that run out of memory"
-    ]
-    _until(lambda: not _is_there(first.pid))
+    folder = shop.root / ".vde" / "engine"
+    _until(lambda: find_engine(folder) not in (None, first))
+    second = _engine(shop)
     assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
-    assert _engine(shop).pid != first.pid
+    assert long.poll() is None
+    long.send_signal(signal.SIGINT)
+    _, told = long.communicate(timeout=120)
+    assert long.returncode != 0
+    assert told.count("Spark was killed from outside (SIGKILL)") == 1
+    assert "The query is asked once more" in told
+    assert not _is_there(first.pid)
+    assert _engine(shop) == second
+
+
+def test_an_apply_whose_engine_dies_goes_on_with_another(shop: ProjectFolder) -> None:
+    first = _engine(shop)
+    slow = shop.write(
+        "models/slow.sql",
+        "MODEL (name m.slow, kind FULL); SELECT count(*) AS n FROM range(0, 1500000000, 1, 2) "
+        "WHERE sqrt(id) * rand() < 0",
+    )
+    command = [sys.executable, "-m", "vde_dagster.cli", "apply", "cut", "--yes"]
+    command += ["--project", str(shop.root)]
+    cut = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _until_it_computes(first)
+    assert cut.poll() is None
+    os.kill(first.jvm_pid, signal.SIGKILL)
+    _, told = cut.communicate(timeout=300)
+    assert cut.returncode == 0, told
+    assert told.count("Spark was killed from outside (SIGKILL)") == 1
+    assert _rows(shop, "SELECT n FROM m.slow", "cut") == [[0]]
+    slow.unlink()
 
 
 def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) -> None:
@@ -215,10 +266,23 @@ def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) 
     second = _engine(shop)
     assert second.pid != first.pid
     assert first.is_alive(shop.root / ".vde" / "engine"), "its last users are waited for"
+    said = json.loads(_vde(shop, "engine", "status", "--json").stdout)
+    assert (said["pid"], said["ending"][0]["pid"]) == (second.pid, first.pid)
     (shop.root / "pyproject.toml").write_text(text)
-    os.kill(first.pid, signal.SIGTERM)
-    _until(lambda: not _is_there(first.pid) and not _is_there(first.jvm_pid))
-    assert _engine(shop) == second
+    assert "stopped" in _vde(shop, "engine", "stop").stdout
+    _until(lambda: not any(map(_is_there, (*_pids(first), *_pids(second)))))
+    _vde(shop, "engine", "start")
+
+
+def test_other_credentials_in_the_environment_are_other_settings(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Workspace.open(shop.root) as workspace:
+        settings = SessionSettings.of(workspace.settings)
+    assert settings.warm is not None
+    assert join_engine(settings, settings.warm, start=False) == _engine(shop)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "another")
+    assert join_engine(settings, settings.warm, start=False) is None
 
 
 def test_the_jvm_ends_with_whoever_watches_it(shop: ProjectFolder) -> None:
@@ -237,9 +301,71 @@ def test_it_ends_by_itself_when_nobody_asks_anything(tmp_path: Path) -> None:
     assert "no engine ran" in _vde(folder, "engine", "stop").stdout
 
 
+def test_it_waits_for_a_model_that_computes_without_it(tmp_path: Path) -> None:
+    folder = _project(tmp_path, more="warm_minutes = 0.05")
+    folder.edit("models/counted.py", "return context", "time.sleep(12); return context")
+    folder.edit(
+        "models/counted.py", "from vde_dagster import", "import time; from vde_dagster import"
+    )
+    _vde(folder, "apply", "prod", "--yes")
+    first = _engine(folder)
+    assert _rows(folder, "SELECT n FROM m.counted") == [[4]]
+    _until(lambda: not any(map(_is_there, _pids(first))))
+
+
+def test_functions_in_workers_are_of_the_code_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "of_others.py").write_text("def times(x):\n    return x * 2\n")
+    monkeypatch.setenv("PYTHONPATH", f"{library}:{os.environ.get('PYTHONPATH', '')}")
+    folder = _project(tmp_path / "project")
+    folder.write(
+        "models/counted.py",
+        """
+        from of_others import times
+        from pyspark.sql.functions import udf
+
+        from vde_dagster import model
+
+
+        @model("m.counted", kind="FULL", columns={"n": "BIGINT"}, depends_on=["m.base"])
+        def counted(context, **kwargs):
+            twice = udf(lambda x: times(x), "bigint")
+            return context.table("m.base").select(twice("id").alias("n"))
+        """,
+    )
+    try:
+        _vde(folder, "apply", "prod", "--yes")
+        assert _rows(folder, "SELECT sum(n) FROM m.counted") == [[12]]
+        (library / "of_others.py").write_text("def times(x):\n    return x * 100\n")
+        _vde(folder, "apply", "prod", "--yes", "--restate", "m.counted")
+        assert _rows(folder, "SELECT sum(n) FROM m.counted") == [[600]]
+    finally:
+        stop_engines(folder.root / ".vde" / "engine")
+
+
+def test_a_model_that_needs_the_jvm_is_told_how_to_get_one(shop: ProjectFolder) -> None:
+    text = (shop.root / "models/counted.py").read_text()
+    more = text.replace("return context", "context.spark.sparkContext; return context")
+    shop.write("models/needing.py", more.replace("counted", "needing"))
+    told = _vde(shop, "apply", "needing", "--yes", code=1).stderr
+    assert "set warm = false under [tool.vde.spark]" in told
+    shop.remove("models/needing.py")
+
+
+def test_where_it_cannot_be_started_spark_is_the_commands_own(tmp_path: Path) -> None:
+    folder = _project(tmp_path)
+    folder.write(".vde/engine", "a file where its folder would be")
+    told = _vde(folder, "apply", "prod", "--yes").stderr
+    assert told.count("Spark is started for this command alone: ") == 1
+    assert (folder.root / ".vde" / "spark.log").exists()
+
+
 def test_one_that_was_started_by_hand_is_joined_and_ends_with_stop(tmp_path: Path) -> None:
     folder = _project(tmp_path, more="")
-    folder.edit("pyproject.toml", "warm = true", "warm = false")
+    folder.edit("pyproject.toml", '"local[2]"', '"local[2]"\nwarm = false')
     _vde(folder, "engine", "start")
     engine = _engine(folder)
     _vde(folder, "apply", "prod", "--yes")

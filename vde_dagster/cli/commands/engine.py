@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -26,10 +27,12 @@ def start(workspace: Workspace, output: Output) -> None:
 
     Example: vde engine start
     """
+    from vde_dagster.spark.session.connect import require_client
     from vde_dagster.spark.session.session import require_spark
     from vde_dagster.spark.session.warm import join_engine
 
     settings, warm = _settings(workspace)
+    require_client(settings.master)
     require_spark(settings)
     output.note("starting Spark")
     _tell(output, join_engine(settings, warm, start=True))
@@ -42,9 +45,11 @@ def status(workspace: Workspace, output: Output) -> None:
 
     Example: vde engine status
     """
-    from vde_dagster.spark.session.warm import find_engine
+    from vde_dagster.spark.session.warm import find_engine, find_engines
 
-    _tell(output, find_engine(_settings(workspace)[1].folder))
+    folder = _settings(workspace)[1].folder
+    found = find_engine(folder)
+    _tell(output, found, [engine for engine in find_engines(folder) if engine != found])
 
 
 @engine.command("stop")
@@ -54,10 +59,10 @@ def stop(workspace: Workspace, output: Output) -> None:
 
     Example: vde engine stop
     """
-    from vde_dagster.spark.session.warm import stop_engine
+    from vde_dagster.spark.session.warm import stop_engines
 
-    found = stop_engine(_settings(workspace)[1].folder)
-    output.result({"stopped": found is not None}, "stopped" if found else "no engine ran")
+    found = stop_engines(_settings(workspace)[1].folder)
+    output.result({"stopped": bool(found)}, "stopped" if found else "no engine ran")
 
 
 def _settings(workspace: Workspace) -> tuple[SessionSettings, WarmSettings]:
@@ -73,14 +78,25 @@ def _settings(workspace: Workspace) -> tuple[SessionSettings, WarmSettings]:
     return settings, settings.warm
 
 
-def _tell(output: Output, found: WarmEngine | None) -> None:
-    if found is None:
-        output.result({"running": False}, "no engine runs")
-        return
-    size = found.memory
-    minutes = int((datetime.now(timezone.utc) - found.started).total_seconds() // 60)
-    memory = f", {size / 1e9:.1f} GB" if size else ""
-    output.result(
-        {"running": True, "pid": found.pid, "started": found.started.isoformat(), "bytes": size},
-        f"the engine runs (process {found.pid}, for {minutes} min{memory})",
-    )
+def _tell(output: Output, found: WarmEngine | None, others: Sequence[WarmEngine] = ()) -> None:
+    data: dict[str, Any] = {"running": found is not None}
+    told = "no engine runs"
+    if found is not None:
+        data |= _data(found)
+        told = f"the engine runs ({_described(found)})"
+    for engine in others:
+        told += f"\nanother one of older settings waits for its last users ({_described(engine)})"
+    if others:
+        data["ending"] = list(map(_data, others))
+    output.result(data, told)
+
+
+def _described(engine: WarmEngine) -> str:
+    size = engine.memory
+    minutes = int((datetime.now(timezone.utc) - engine.started).total_seconds() // 60)
+    return f"process {engine.pid}, for {minutes} min" + (f", {size / 1e9:.1f} GB" if size else "")
+
+
+def _data(engine: WarmEngine) -> dict[str, Any]:
+    started = engine.started.isoformat()
+    return {"pid": engine.pid, "started": started, "bytes": engine.memory}

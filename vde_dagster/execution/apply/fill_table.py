@@ -67,9 +67,10 @@ class TableFiller(Auditor):
         """Do a model's work; where memory lacks, again, alone and with half as much at a time.
 
         Each time it goes on from what is recorded, as another apply would. Whose work ended the
-        JVM nobody knows of what was done at the same time, so only what was alone fails for it.
+        JVM nobody knows of what was done at the same time, so only what was alone fails for it, and
+        on an engine that others use only what was alone twice.
         """
-        batches, alone = _Batches(), False
+        batches, alone, others = _Batches(), False, True
         while True:
             with self.slots.held(alone=alone) as was_alone:
                 try:
@@ -79,7 +80,9 @@ class TableFiller(Auditor):
                         raise
                     half = self._half(model, batches.current)
                     if half is None and was_alone():
-                        raise self._too_large(model, batches.current, error) from error
+                        if not (error.by_others and others):
+                            raise self._too_large(model, batches.current, error) from error
+                        others = False
                     batches.most, alone = half or batches.most, True
                     self.emit(MemoryLacked(model.name, batches.current, half, error.message))
                     batches.current = None

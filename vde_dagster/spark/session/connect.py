@@ -7,6 +7,7 @@ import queue
 import re
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,14 @@ def is_remote(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
+def has_client() -> bool:
+    """Say whether PySpark's client of servers is installed."""
+    return find_spec("grpc") is not None
+
+
 def require_client(master: str) -> None:
     """Make sure that PySpark's client of servers is installed; raises NoSparkError."""
-    if find_spec("grpc") is None:
+    if not has_client():
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
             "Connect",
@@ -63,9 +69,11 @@ def connect(settings: SessionSettings) -> SparkSession:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # As PySpark's own builder does for a URL.
     try:
         session: SparkSession = SparkSession.builder.channelBuilder(_channel(settings)).create()
+        _close_alone(session.client)
         if settings.warm is not None:
             # It is on this machine: what does not answer has ended.
             session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
+            warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", module="pyspark")
         extensions = session.conf.get("spark.sql.extensions", "") or ""
     except PySparkException as error:
         raise ended_error(error) or StoreError(
@@ -78,6 +86,21 @@ def connect(settings: SessionSettings) -> SparkSession:
             hint=_lacks(settings),
         )
     return session
+
+
+def _close_alone(client: Any) -> None:
+    """Let a client close what is its own.
+
+    PySpark's waits for threads that all sessions of the process share. It does so too when the
+    garbage collector finds a session, in whichever thread that is: if it is one of those, or holds
+    a lock of gRPC's that they wait for, nothing of the process goes on.
+    """
+
+    def close() -> None:
+        client._channel.close()
+        client._closed = True
+
+    client.close = close
 
 
 def _channel(settings: SessionSettings) -> Any:

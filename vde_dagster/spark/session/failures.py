@@ -21,6 +21,8 @@ _HINTS = {
     "MISSING_AGGREGATION": "add the column to GROUP BY, or aggregate it",
     "AMBIGUOUS_REFERENCE": "give the columns different names",
     "OutOfMemoryError": MEMORY_HINT,
+    "JVM_ATTRIBUTE_NOT_SUPPORTED": "set warm = false under [tool.vde.spark]: a Spark that stays "
+    "has DataFrames, and neither SparkContext nor RDDs",
 }
 
 

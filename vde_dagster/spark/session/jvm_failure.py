@@ -145,6 +145,7 @@ def _end_of(launched: Launched) -> StoreError:
         hint = f"{see}; what was finished is kept: apply again"
     error = StoreError(message, hint=hint)
     error.lacks_memory = lacks_memory
+    error.by_others = isinstance(launched.process, EngineProcess)
     return error
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +33,13 @@ _LOGS = 3
 _START_SECONDS = 180.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
+_ENVIRONMENT = (
+    *("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYTHONPATH", "SPARK_CONF_DIR", "SPARK_HOME"),
+    *("SPARK_SUBMIT_OPTS", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+)
+"""How the names of variables begin that decide what a JVM and its Python workers do."""
+_OF_CLIENTS = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
+"""Variables that let PySpark be a client; a process sets one when it joins its first engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +98,16 @@ class WarmEngine:
         if self.takes_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
+    def is_held(self, folder: Path) -> bool:
+        """Say whether somebody computes on it between two statements, see `EngineProcess.held`."""
+        with suppress(FileNotFoundError), _holders(folder, self.pid).open("rb") as file:
+            return not _takes_lock(file)
+        return False
+
     def forget(self, folder: Path) -> None:
-        """Remove its own record: it has ended."""
-        _own_record(folder, self.pid).unlink(missing_ok=True)
+        """Remove its own files: it has ended."""
+        for file in (_own_record(folder, self.pid), _holders(folder, self.pid)):
+            file.unlink(missing_ok=True)
 
     def is_alive(self, folder: Path) -> bool:
         """Say whether it runs, be it for new users or for its last ones."""
@@ -105,7 +121,7 @@ def find_engine(folder: Path) -> WarmEngine | None:
     try:
         with (folder / _RECORD).open("rb") as file:
             return WarmEngine(**json.load(file)) if _is_locked(file) else None
-    except (FileNotFoundError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError):  # It is no engine, or another user's.
         return None
 
 
@@ -135,21 +151,35 @@ def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -
         return _start(settings, warm, wanted)
 
 
-def stop_engine(folder: Path) -> WarmEngine | None:
-    """End the engine of a folder, and what runs on it; return it, or None where none runs."""
+def find_engines(folder: Path) -> list[WarmEngine]:
+    """Return all engines of a folder that run, also those that wait for their last users."""
+    found = []
+    for record in folder.glob("engine.*.json"):
+        with suppress(FileNotFoundError, ValueError, TypeError), record.open("rb") as file:
+            if _is_locked(file):
+                found.append(WarmEngine(**json.load(file)))
+    return found
+
+
+def stop_engines(folder: Path) -> list[WarmEngine]:
+    """End the engines of a folder, and what runs on them, and return them."""
+    if not folder.is_dir():
+        return []
     with _starting(folder):
-        found = find_engine(folder)
-        if found is None:
-            return None
-        os.kill(found.pid, signal.SIGTERM)
+        found = find_engines(folder)
+        _signal([engine.pid for engine in found], signal.SIGTERM)
         until = time.monotonic() + _STOP_SECONDS
-        while found.is_alive(folder):
+        while left := [engine for engine in found if engine.is_alive(folder)]:
             if time.monotonic() > until:
-                for pid in (found.jvm_pid, found.pid):
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                _signal([pid for one in left for pid in (one.jvm_pid, one.pid)], signal.SIGKILL)
             time.sleep(_POLL_SECONDS)
     return found
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def configuration_of(settings: SessionSettings) -> str:
@@ -157,14 +187,19 @@ def configuration_of(settings: SessionSettings) -> str:
     import pyspark
 
     config = json.dumps(context_config(settings), sort_keys=True)
-    java = os.environ.get("JAVA_HOME", "")
+    variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
     return digest(
-        "engine", config, java, sys.executable, pyspark.__version__, version("vde-dagster")
+        *("engine", config, json.dumps(variables), str(shutil.which("java")), sys.executable),
+        *(pyspark.__version__, version("vde-dagster")),
     )
 
 
 def _own_record(folder: Path, pid: int) -> Path:
     return folder / f"engine.{pid}.json"
+
+
+def _holders(folder: Path, pid: int) -> Path:
+    return folder / f"held.{pid}"
 
 
 def log_of(folder: Path, pid: int) -> Path:
@@ -182,6 +217,7 @@ def _tidy(folder: Path) -> None:
     for file in folder.glob("engine.*.json"):
         with suppress(FileNotFoundError), file.open("rb") as record:
             if not _is_locked(record):
+                _holders(folder, int(file.name.split(".")[1])).unlink(missing_ok=True)
                 file.unlink()
     ends = folder.glob("ended.*")
     logs = sorted(folder.glob("spark.*.log"), key=lambda log: log.stat().st_mtime)
@@ -203,7 +239,8 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            cwd=folder,
+            cwd=settings.project_root or folder,
+            env={key: value for key, value in os.environ.items() if key not in _OF_CLIENTS},
             start_new_session=True,  # Ctrl-C is for the command that needed it first.
         )
     assert process.stdin is not None
@@ -239,7 +276,33 @@ class EngineProcess:
 
     def __init__(self, engine: WarmEngine, folder: Path) -> None:
         self._engine, self._folder = engine, folder
+        self._holding, self._held = threading.Lock(), 0
+        self._file: IO[bytes] | None = None
         self.returncode: int | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let it not end for want of statements, however long the caller computes between two."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def hold(self) -> None:
+        """Begin what `held` does."""
+        with self._holding:
+            if self._held == 0:
+                self._file = _holders(self._folder, self._engine.pid).open("ab")
+                _lock_shared(self._file)
+            self._held += 1
+
+    def release(self) -> None:
+        """End what `hold` began."""
+        with self._holding:
+            self._held -= 1
+            if self._held == 0 and self._file is not None:
+                self._file.close()
 
     def poll(self) -> int | None:
         """Return the JVM's exit code once it has ended."""
@@ -272,6 +335,19 @@ def _lock(file: IO[bytes], *, wait: bool = False) -> None:
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _lock_shared(file: IO[bytes]) -> None:
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def _takes_lock(file: IO[bytes]) -> bool:
+    with suppress(BlockingIOError):
+        _lock(file)
+        return True
+    return False
 
 
 def _is_locked(file: IO[bytes]) -> bool:

@@ -8,6 +8,7 @@ however it dies: a Py4J gateway ends when its standard input closes.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import signal
@@ -26,6 +27,7 @@ from vde_dagster.spark.session.warm import WarmEngine, end_of, log_of
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _LOOK_SECONDS = 0.5
+_END_SECONDS = 15.0
 _LAST_USERS_SECONDS = 60.0
 """How long one that takes no new users waits for the next statement of its last ones."""
 
@@ -40,6 +42,10 @@ def main(folder: Path) -> None:
     request = json.load(sys.stdin)
     token = secrets.token_urlsafe(32)
     config: dict[str, str] = request["config"]
+    # Workers that serve one user after another keep modules as the first one had them.
+    config.setdefault("spark.python.worker.reuse", "false")
+    # A user may compute for long between two statements; who dies leaves a session until then.
+    config.setdefault("spark.connect.session.manager.defaultSessionTimeout", "24h")
     config |= {
         "spark.plugins": ",".join(filter(None, (config.get("spark.plugins"), _PLUGIN))),
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -57,16 +63,29 @@ def main(folder: Path) -> None:
             _watch(process, service, stop, lambda: _patience(engine, folder, request))
         finally:
             engine.take_no_users(folder)
-            if process.poll() is None:
-                process.terminate()
-            end_of(folder, os.getpid()).write_text(str(process.wait()))
-            engine.forget(folder)
+            code = _ended(process)
+            with suppress(OSError):  # Somebody removed the folder.
+                end_of(folder, os.getpid()).write_text(str(code))
+                engine.forget(folder)
 
 
 def _patience(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
     """Return how many seconds without a statement are too many."""
+    if engine.is_held(folder):
+        return math.inf
     patience = float(request["idle_seconds"])
     return patience if engine.takes_users(folder) else min(patience, _LAST_USERS_SECONDS)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """Let a JVM end, or end it, and return its exit code."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            return process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return process.wait()
 
 
 def _watch(
