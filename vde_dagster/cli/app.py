@@ -20,6 +20,7 @@ from vde_dagster.cli.commands import (
     planning,
     project,
     serving,
+    show,
     testing,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
@@ -83,6 +84,7 @@ app.command("drop")(environments.drop)
 app.command("janitor")(maintenance.janitor)
 app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
+app.command("show")(show.show)
 app.command("changes")(changes.changes)
 app.command("test")(testing.run_tests)
 app.command("audit")(planning.audit)

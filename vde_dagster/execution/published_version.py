@@ -139,13 +139,22 @@ def published_entry(
         UsageError: There is no such environment, or it shows no such model.
     """
     known = named_environment(workspace, environment)
-    entry = known.entries.get(name)
+    return known, shown_entry(known, name)
+
+
+def shown_entry(version: Environment, name: ModelName) -> Entry:
+    """Return a model's entry in a version of an environment.
+
+    Raises:
+        UsageError: It shows no such model.
+    """
+    entry = version.entries.get(name)
     if entry is None:
         raise UsageError(
-            f"environment '{environment}' shows no model '{name}'",
-            hint=suggest(str(name), [str(one) for one in known.entries], "models"),
+            f"environment '{version.name}' shows no model '{name}'",
+            hint=suggest(str(name), [str(one) for one in version.entries], "models"),
         )
-    return known, entry
+    return entry
 
 
 @dataclass(frozen=True, slots=True)

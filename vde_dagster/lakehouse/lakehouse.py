@@ -75,14 +75,22 @@ class Lakehouse:
 
     def load_table(self, ref: TableRef) -> Table:
         """Return a table as PyIceberg has it, for reading."""
+        found = self._table(ref)
+        return self.of_metadata(found.metadata, ref, found.location)
+
+    def of_metadata(self, metadata: dict[str, Any], ref: TableRef, location: str = "") -> Table:
+        """Return a table of such metadata as PyIceberg has it, for reading.
+
+        Args:
+            location: The metadata file, where it is one.
+        """
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
 
-        found = self._table(ref)
-        loaded = parse_table(found.metadata, found.location, str(ref))
-        io = whole_avro(self.files.file_io(found.location))
+        loaded = parse_table(metadata, location, str(ref))
+        io = whole_avro(self.files.file_io(location or metadata["location"]))
         name = (ref.namespace, ref.name)
-        return Table(name, loaded, found.location, io, NoopCatalog(self.catalog_name))
+        return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:

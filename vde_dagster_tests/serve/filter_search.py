@@ -26,10 +26,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, WriteTask
 from pyiceberg.typedef import Record
 
-from vde_dagster.plugins.serve.bind_filter import bind_filter
-from vde_dagster.plugins.serve.filter_values import days_of
-from vde_dagster.plugins.serve.read_rows import scan_rows
-from vde_dagster.plugins.serve.row_filters import parse_filter
+from vde_dagster.lakehouse.rows.bind_filter import bind_filter
+from vde_dagster.lakehouse.rows.filter_values import days_of
+from vde_dagster.lakehouse.rows.row_filters import parse_filter
+from vde_dagster.lakehouse.rows.scan import scan_rows
 
 INNER = types.StructType(
     types.NestedField(101, "a", types.IntegerType()),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.serve.row_order import (
+from vde_dagster.lakehouse.rows.row_order import (
     Behind,
     Cursor,
     SortKey,

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.execution.published_version import (
     named_environment,
-    published_entry,
     published_version,
 )
 from vde_dagster.planning.environments.environment import (
@@ -26,19 +24,14 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     environment_name,
 )
-from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.tables.table import ExternalTable, TableRef, external_table
 from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import HeldState
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,45 +110,28 @@ class Queries:
             return self._of_version(version, sql, limit, raw)
         return self._of_views(environment_name(environment), sql, limit, raw)
 
-    def read(self, environment: str, model: str, columns: Sequence[str] = ()) -> pa.Table:
-        """Read a published model into memory, without an engine and so without a JVM.
-
-        Args:
-            columns: The columns to read; all by default.
+    def read(
+        self,
+        environment: str,
+        model: str,
+        columns: Sequence[str] = (),
+        *,
+        where: str | None = None,
+        order_by: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read a published model into memory, without an engine; see `read_rows`.
 
         Raises:
-            UsageError: There is no such environment, model or column, or the model has no table.
+            UsageError: There is no such environment, version, model or column, the condition does
+                not fit, the model has no table, or what the version showed is gone.
         """
-        workspace = self.workspace
-        name = ModelName.parse(model, workspace.settings.default_namespace)
-        _, entry = published_entry(workspace, environment, name)
-        if entry.table_id is None:
-            raise UsageError(
-                f"{name} has no table of its own, so it can only be read by an engine",
-                hint="read it with Spark, or give its model another kind, such as FULL",
-            )
-        snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-        table = workspace.store.tables.get(entry.table_id)
-        physical = dict(column_map(snapshot, table))
-        named = {column.lower(): column for column in physical}
-        for column in columns:
-            if column.lower() not in named:
-                hint = suggest(column, physical, "columns")
-                raise UsageError(f"{name} has no column '{column}'", hint=hint)
-        shown = [named[column.lower()] for column in columns] or list(physical)
-        wanted = [physical[column] for column in shown]
-        loaded = workspace.lakehouse.load_table(table.ref)
-        with workspace.lakehouse.naming_damage(lambda _: [table.ref]):
-            if entry.held is not None:
-                rows = _as_of(loaded, entry.held, wanted)
-            elif table.branch is not None:
-                head = loaded.snapshot_by_name(table.branch)
-                assert head is not None
-                rows = _scan(loaded, head, loaded.schema(), wanted)
-            else:
-                scan = loaded.scan(selected_fields=tuple(set(wanted)))
-                rows = scan.to_arrow().select(wanted)
-            return rows.rename_columns(shown)
+        from vde_dagster.execution.query.read_rows import read_rows
+
+        read = read_rows(
+            self.workspace, environment, model, columns, where=where, order_by=order_by, limit=limit
+        )
+        return read.rows
 
     def _of_views(self, environment: str, sql: str, limit: int | None, raw: bool) -> QueryResult:
         """Run a query over an environment's views.
@@ -245,34 +221,3 @@ def _rendered(
     if not raw:
         refuse_substitution(rendered)  # What was escaped in a string is written out here.
     return rendered
-
-
-def _as_of(loaded: Table, held: HeldState, wanted: Sequence[str]) -> pa.Table:
-    schema = loaded.schemas().get(held.schema_id, loaded.schema())
-    if held.snapshot_id is None:
-        return schema.as_arrow().empty_table().select(list(wanted))
-    snapshot = loaded.snapshot_by_id(held.snapshot_id)
-    if snapshot is None:
-        raise UsageError(
-            f"the data of {'.'.join(loaded.name())} that are shown are gone: another program than "
-            "vde expired them",
-            hint="`vde fsck` says what is damaged; restore a backup",
-        )
-    return _scan(loaded, snapshot, schema, wanted)
-
-
-def _scan(loaded: Table, snapshot: Snapshot, schema: Schema, wanted: Sequence[str]) -> pa.Table:
-    """Read a snapshot under a schema; one of before knows no columns added since."""
-    import pyarrow
-
-    own = loaded.schema() if snapshot.schema_id is None else loaded.schemas()[snapshot.schema_id]
-    there = [name for name in dict.fromkeys(wanted) if name in own.column_names]
-    rows = loaded.scan(selected_fields=tuple(there), snapshot_id=snapshot.snapshot_id).to_arrow()
-    types = schema.as_arrow()
-    columns = [
-        rows[name].cast(types.field(name).type)
-        if name in there
-        else pyarrow.nulls(rows.num_rows, types.field(name).type)
-        for name in wanted
-    ]
-    return pyarrow.table(columns, names=list(wanted))

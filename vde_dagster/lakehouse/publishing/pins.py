@@ -7,7 +7,7 @@ knows what it holds: whoever moved it noted that in its own publication's transa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
 )
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
-from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.environments.pins import Head
 
 if TYPE_CHECKING:
@@ -208,3 +208,11 @@ def pinned_metadata(
             kept = [one for one in shown[statistics] if int(one["snapshot-id"]) == snapshot_id]
             shown[statistics] = kept
     return shown
+
+
+def as_pinned(
+    table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
+) -> PhysicalTable:
+    """Return a table without the columns that it got after a publication."""
+    there = columns_of(metadata, schema_id)
+    return replace(table, columns=tuple(one for one in table.columns if one.name in there))

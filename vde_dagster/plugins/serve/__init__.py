@@ -43,6 +43,6 @@ class Http:
         Raises:
             UsageError: It is no condition over columns and values.
         """
-        from vde_dagster.plugins.serve.row_filters import parse_filter
+        from vde_dagster.lakehouse.rows.row_filters import parse_filter
 
         parse_filter(text)

@@ -21,10 +21,10 @@ from pydantic_core import to_json
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import encode_metadata, encode_rows
+from vde_dagster.lakehouse.rows.row_order import Cursor
 from vde_dagster.plugins.serve.errors import ServeError, is_known, missing
 from vde_dagster.plugins.serve.loading import Loader
 from vde_dagster.plugins.serve.read_rows import RowRequest, read_rows
-from vde_dagster.plugins.serve.row_order import Cursor
 from vde_dagster.plugins.serve.served import ServedVersion, Versions, WarehouseName
 
 if TYPE_CHECKING:

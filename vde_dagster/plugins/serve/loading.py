@@ -16,13 +16,13 @@ from vde_dagster.errors import DamagedFileError, ExecutionError
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
-from vde_dagster.lakehouse.publishing.pins import pinned_metadata
+from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.served_views import serve_view
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.plugins.serve.errors import ServeError, Tagged, missing
 from vde_dagster.plugins.serve.served import ServedVersion
-from vde_dagster.plugins.serve.shown_tables import ShownTable, as_pinned
+from vde_dagster.plugins.serve.shown_tables import ShownTable
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.io.files import MetadataFiles

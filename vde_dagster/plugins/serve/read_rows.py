@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
-from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
-from pyiceberg.manifest import DataFile
-from pyiceberg.table import FileScanTask, ManifestGroupPlanner
-from pyiceberg.utils.concurrent import ExecutorFactory
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -23,10 +15,9 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.lakehouse.io.manifests import whole_avro
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, check_snapshot
-from vde_dagster.plugins.serve.bind_filter import RowTest, bind_filter, not_before
-from vde_dagster.plugins.serve.errors import ServeError
-from vde_dagster.plugins.serve.row_filters import parse_filter
-from vde_dagster.plugins.serve.row_order import (
+from vde_dagster.lakehouse.rows.bind_filter import RowTest, bind_filter, not_before
+from vde_dagster.lakehouse.rows.row_filters import parse_filter
+from vde_dagster.lakehouse.rows.row_order import (
     Behind,
     Cursor,
     SortKey,
@@ -35,6 +26,8 @@ from vde_dagster.plugins.serve.row_order import (
     is_sortable,
     to_key,
 )
+from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
+from vde_dagster.plugins.serve.errors import ServeError
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -111,7 +104,7 @@ def read_rows(
     columns = _columns(table, request.columns)
     keys = [_sort_key(table, text) for text in request.sort]
     wanted = list(dict.fromkeys([*columns, *(key.column for key in keys)]))
-    schema = _only(table.schema().as_arrow(), wanted)
+    schema = narrowed(table.schema().as_arrow(), wanted)
     for key in keys:
         if not is_sortable(schema.field(key.column).type):
             raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
@@ -179,10 +172,6 @@ def _sort_key(table: Table, text: str) -> SortKey:
     return SortKey(column, text.startswith("-"))
 
 
-def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])
-
-
 def _cursor(
     version: int,
     known_by: str,
@@ -204,91 +193,3 @@ def _cursor(
 
 def _keys(page: pa.Table, keys: Sequence[SortKey], row: int) -> tuple[Any, ...]:
     return tuple(to_key(page[key.column][row]) for key in keys)
-
-
-_SMALL_BYTES = 4_000_000
-_AHEAD = 4
-
-
-def scan_rows(
-    table: Table, wanted: pa.Schema, tests: Sequence[RowTest], files: BooleanExpression
-) -> Iterator[pa.Table]:
-    """Read the rows that fulfil a condition, always in the same order, without holding them.
-
-    Args:
-        wanted: The columns, with the types that the rows get.
-        tests: The conditions, all of which a row has to fulfil.
-        files: What all wanted rows fulfil, too: it lets files be left out.
-    """
-    names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
-    schema = table.schema()
-    needed = _only(schema.as_arrow(), names)
-    for test in tests:
-        files = And(files, test.files)
-    tasks = _planned(table, files)
-    scan = ArrowScan(
-        table.metadata, table.io, schema.select(*names), AlwaysTrue(), case_sensitive=True
-    )
-    deletes = _read_all_delete_files(table.io, tasks)
-
-    def read(task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        # What is public of it holds all rows of all files.
-        return scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
-
-    for batch in _ahead(tasks, read):
-        rows = pa.Table.from_batches([batch]).select(names).cast(needed)
-        for test in tests:
-            rows = test.rows(rows)
-        if rows.num_rows:
-            yield rows.select(wanted.names)
-
-
-class _Planner(ManifestGroupPlanner):
-    """Finds files, and does not ask what of a condition is left to judge in each.
-
-    PyIceberg would compare its partitions' NULLs to find that.
-    """
-
-    def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
-        evaluator = UnpartitionedResidualEvaluator(self.table_metadata.schema(), AlwaysTrue())
-
-        def nothing_left(file: DataFile) -> ResidualEvaluator:
-            return evaluator
-
-        return nothing_left
-
-
-def _planned(table: Table, files: BooleanExpression) -> Sequence[FileScanTask]:
-    snapshot = table.current_snapshot()
-    if snapshot is None:
-        return ()
-
-    def plan(condition: BooleanExpression) -> Sequence[FileScanTask]:
-        planner = _Planner(table.metadata, table.io, condition, case_sensitive=True)
-        return list(planner.plan_files(snapshot.manifests(table.io)))
-
-    try:
-        return plan(files)
-    except (ValueError, TypeError, ArithmeticError, struct.error):
-        # Which files are left out is a matter of time, and bounds are written by anybody.
-        return plan(AlwaysTrue())
-
-
-def _ahead(
-    tasks: Sequence[FileScanTask], read: Callable[[FileScanTask], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Read files in order; the next few are on their way already where they are small."""
-
-    def whole(task: FileScanTask) -> list[pa.RecordBatch]:
-        return list(read(task))
-
-    executor = ExecutorFactory.get_or_create()
-    waiting = deque(tasks)
-    begun: deque[tuple[FileScanTask, Future[list[pa.RecordBatch]] | None]] = deque()
-    while waiting or begun:
-        while waiting and len(begun) < _AHEAD:
-            task = waiting.popleft()
-            small = task.file.file_size_in_bytes <= _SMALL_BYTES
-            begun.append((task, executor.submit(whole, task) if small else None))
-        task, future = begun.popleft()
-        yield from read(task) if future is None else future.result()

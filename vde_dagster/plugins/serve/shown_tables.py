@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import read_metadata
-from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.lakehouse.publishing.pins import as_pinned
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.rendering.served_views import Doubled, selection_of
 
@@ -119,11 +119,3 @@ def doubled(
     while ModelName(snapshot.name.namespace, name) in names:
         name += "_"
     return Doubled(ModelName(snapshot.name.namespace, name), columns)
-
-
-def as_pinned(
-    table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
-) -> PhysicalTable:
-    """Return a table without the columns that it got after a publication."""
-    there = columns_of(metadata, schema_id)
-    return replace(table, columns=tuple(one for one in table.columns if one.name in there))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyiceberg import types
 from pyiceberg.expressions import literals
 
-from vde_dagster.plugins.serve.row_filters import Value
+from vde_dagster.lakehouse.rows.row_filters import Value
 
 _EXACT = Context(prec=10_000, Emax=9_999_999, Emin=-9_999_999)
 _DAY = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")

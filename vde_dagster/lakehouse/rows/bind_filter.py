@@ -23,8 +23,8 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.serve import filter_values
-from vde_dagster.plugins.serve.row_filters import (
+from vde_dagster.lakehouse.rows import filter_values
+from vde_dagster.lakehouse.rows.row_filters import (
     Always,
     Among,
     Both,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from vde_dagster.errors import UsageError
@@ -97,6 +97,19 @@ class Both:
 
 
 Condition = Always | Comparison | Among | Like | Is | Not | Both
+
+
+def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
+    """Return a condition with other names of columns, which are given by those in lower case."""
+    if isinstance(condition, Both):
+        parts = tuple(with_columns(part, names) for part in condition.parts)
+        return replace(condition, parts=parts)
+    if isinstance(condition, Not):
+        return Not(with_columns(condition.part, names))
+    if isinstance(condition, Always):
+        return condition
+    first, *fields = condition.column
+    return replace(condition, column=(names.get(first.lower(), first), *fields))
 
 
 def parse_filter(text: str) -> Condition:

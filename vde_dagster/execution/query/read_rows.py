@@ -1,0 +1,207 @@
+"""Rows of a published model, read by PyIceberg: without an engine, and so without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.published_version import (
+    named_environment,
+    published_version,
+    shown_entry,
+)
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of, head_of
+from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
+from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.environments.resolver import column_map
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.lakehouse.rows.bind_filter import RowTest
+    from vde_dagster.planning.environments.environment import Entry, Environment
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.table import PhysicalTable
+
+State = tuple[int | None, int | None]
+"""An Iceberg snapshot, None for no rows, and the schema that is read, None for the current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRows:
+    """Rows of a model.
+
+    Args:
+        columns: (name, Spark SQL type) in order.
+        version: The version of the environment that shows them.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    rows: pa.Table
+    version: int
+
+    def values(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the rows as Python has them; a TIMESTAMP is a datetime in UTC."""
+        if not self.columns:
+            return ()
+        return tuple(zip(*(column.to_pylist() for column in self.rows.columns), strict=True))
+
+
+def read_rows(
+    workspace: Workspace,
+    environment: str,
+    model: str,
+    columns: Sequence[str] = (),
+    *,
+    where: str | None = None,
+    order_by: Sequence[str] = (),
+    limit: int | None = None,
+    at: str | None = None,
+) -> ModelRows:
+    """Read rows of a model that has a table.
+
+    Args:
+        environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of it.
+        columns: The columns, in order; all by default.
+        where: A condition as `parse_filter` has it.
+        order_by: Columns to sort by, each with a minus sign in front where the greatest comes
+            first; by default the order is that of the files.
+        limit: The most rows.
+        at: A time (UTC): the version that was current then.
+
+    Raises:
+        UsageError: There is no such environment, version, model or column, the condition does not
+            fit, the model has no table, or what the version showed is gone.
+    """
+    version = published_version(workspace.store, environment, at)
+    past = version is not None
+    version = version or named_environment(workspace, environment_name(environment))
+    name = ModelName.parse(model, workspace.settings.default_namespace)
+    entry = shown_entry(version, name)
+    if entry.table_id is None:
+        raise UsageError(
+            f"{name} has no table of its own, so it can only be read by an engine",
+            hint=f'`vde query {environment} "SELECT * FROM {name}"` reads it with Spark; or give '
+            "its model another kind, such as FULL",
+        )
+    snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+    table = workspace.store.tables.get(entry.table_id)
+    with workspace.lakehouse.naming_damage(lambda _: [table.ref]):
+        metadata = workspace.lakehouse.table_metadata(table.ref)
+        state = _pinned(workspace, version, entry) if past else _shown(metadata, entry, table)
+        read = _Reading(workspace, name, snapshot, table, metadata, state)
+        return read.rows(version.version, columns, where, order_by, limit)
+
+
+def _pinned(workspace: Workspace, version: Environment, entry: Entry) -> State:
+    assert entry.table_id is not None
+    pin = workspace.store.pins.at(version.name, version.version).get(entry.table_id)
+    if pin is None:
+        raise UsageError(
+            f"it is not known what {entry.name} held in version {version.version} of "
+            f"'{version.name}': it was published before versions pinned their data",
+            hint=f"read a later version: vde history {version.name}",
+        )
+    return pin.snapshot_id, pin.schema_id
+
+
+def _shown(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> State:
+    if entry.held is not None:
+        return entry.held.snapshot_id, entry.held.schema_id
+    return head_of(metadata, table.branch), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A state of a table, under the names that a model's columns have.
+
+    Columns of the same values are one in the table, and are read once.
+    """
+
+    workspace: Workspace
+    name: ModelName
+    snapshot: Snapshot
+    table: PhysicalTable
+    metadata: dict[str, Any]
+    state: State
+
+    def rows(
+        self,
+        version: int,
+        columns: Sequence[str],
+        where: str | None,
+        order_by: Sequence[str],
+        limit: int | None,
+    ) -> ModelRows:
+        """Read what is asked of it."""
+        import pyarrow as pa
+        from pyiceberg.expressions import AlwaysTrue
+
+        from vde_dagster.lakehouse.rows.row_order import SortKey, first_rows, is_sortable
+        from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
+
+        table = as_pinned(self.table, self.metadata, self.state[1])
+        physical = dict(column_map(self.snapshot, table))
+        shown = [self._known(column, physical) for column in columns] or list(physical)
+        read: dict[str, str] = {}
+        for column, own in physical.items():
+            read.setdefault(own, column)
+        metadata = self._metadata([(column, own) for own, column in read.items()])
+        once = {column: read[own] for column, own in physical.items()}
+        found = self.workspace.lakehouse.of_metadata(metadata, self.table.ref)
+        tests = [self._test(where, found.schema(), once)] if where is not None else []
+        keys = [
+            SortKey(once[self._known(text.removeprefix("-"), physical)], text.startswith("-"))
+            for text in order_by
+        ]
+        wanted = list(dict.fromkeys([*(once[one] for one in shown), *(key.column for key in keys)]))
+        schema = narrowed(found.schema().as_arrow(), wanted)
+        for key in keys:
+            if not is_sortable(schema.field(key.column).type):
+                raise UsageError(f"rows cannot be sorted by {key.column}, which is nested")
+        scanned = scan_rows(found, schema, tests, AlwaysTrue())
+        if limit is None and not keys:
+            rows = pa.concat_tables([schema.empty_table(), *scanned])
+        else:
+            most = limit if limit is not None else _ALL
+            rows = first_rows(scanned, schema, keys, most, None)
+        types = columns_of(metadata, None)
+        return ModelRows(
+            tuple((column, types[once[column]]) for column in shown),
+            rows.select([once[column] for column in shown]).rename_columns(shown),
+            version,
+        )
+
+    def _known(self, column: str, columns: dict[str, str]) -> str:
+        named = {one.lower(): one for one in columns}
+        if column.lower() not in named:
+            hint = suggest(column, columns, "columns")
+            raise UsageError(f"{self.name} has no column '{column}'", hint=hint)
+        return named[column.lower()]
+
+    def _metadata(self, columns: list[tuple[str, str]]) -> dict[str, Any]:
+        uuid = str(self.metadata["table-uuid"])
+        found = pinned_metadata(self.metadata, *self.state, columns, {}, uuid, {})
+        if found is None:
+            raise UsageError(
+                f"the data of {self.name} that are shown are gone: another program than vde "
+                "expired them",
+                hint="`vde fsck` says what is damaged; read another version, or restore a backup",
+            )
+        return found
+
+    def _test(self, where: str, schema: Any, once: dict[str, str]) -> RowTest:
+        from vde_dagster.lakehouse.rows.bind_filter import bind_filter
+        from vde_dagster.lakehouse.rows.row_filters import parse_filter, with_columns
+
+        doubled = {one.lower(): read for one, read in once.items() if one != read}
+        condition = with_columns(parse_filter(where), doubled)
+        return bind_filter(condition, schema, "the condition")
+
+
+_ALL = 1 << 62
