@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError, shortened
+from vde_dagster.errors import (
+    ExecutionError,
+    StoreError,
+    UnknownOutcomeError,
+    UsageError,
+    shortened,
+)
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY, fill_summary
 from vde_dagster.planning.engine_tasks import (
@@ -77,6 +83,7 @@ class SparkEngine:
         self._sessions = Sessions(settings, join)
         self._jobs = PlanJobs()
         self._beginning = threading.Lock()
+        self._audits_alone = False
 
     @property
     def session(self) -> SparkSession:
@@ -208,6 +215,38 @@ class SparkEngine:
         with self._jobs.running(self.session, task.plan_id, what):
             picked = self._table(self.session, task.table.ref).cherry_pick(task.branch, task.base)
         return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
+
+    def audit_all(self, tasks: Sequence[AuditTask]) -> Iterator[AuditResult]:
+        """Run the audits of one range of a model; yield their results in order.
+
+        One Spark job counts the failing rows of all, which reads no columns but those that the
+        audits ask for. Audits that found some are run by themselves, and all are where the job
+        fails: the error is then of one audit, and those before it have their results.
+        """
+        counts, seconds = self._count(tasks)
+        for task, count in zip(tasks, counts, strict=True):
+            yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
+
+    def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
+        """Return how many rows fail each audit, None where it is not known, and seconds of each."""
+        unknown: list[int | None] = [None] * len(tasks)
+        if len(tasks) < 2 or self._audits_alone:
+            return unknown, 0.0
+        began, first = time.monotonic(), tasks[0]
+        what = f"{first.model} {first.interval.text} audits"
+        try:
+            with (
+                self._session_for(bool(first.before), not first.before) as session,
+                self._jobs.running(session, first.plan_id, what),
+            ):
+                _run_statements(session, first.before)
+                counts = _failing_counts(session, [task.query for task in tasks])
+        except ExecutionError as error:
+            if not error.lacks_memory:
+                return unknown, 0.0
+            self._audits_alone = True
+            raise
+        return counts, (time.monotonic() - began) / len(tasks)
 
     def audit(self, task: AuditTask) -> AuditResult:
         """Count and sample the rows that fail an audit, in one Spark job."""
@@ -363,6 +402,16 @@ def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
 
 _SAMPLE_ROWS = 20
 _ROW_IN_PARTITION = (1 << 33) - 1
+
+
+def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
+    """Count the rows of each query, in one job."""
+    counts = (
+        f"SELECT {number} AS audit, count(1) AS failed FROM ({as_subquery(query)})"
+        for number, query in enumerate(queries)
+    )
+    found = {int(row[0]): int(row[1]) for row in session.sql(" UNION ALL ".join(counts)).collect()}
+    return [found[number] for number in range(len(queries))]
 
 
 def _failing_rows(

@@ -12,7 +12,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,10 @@ class FakeSpark:
             except PointerMovedError:
                 continue
             return replace(result, iceberg_snapshot_id=landed.iceberg_snapshot_id)
+
+    def audit_all(self, tasks: Sequence[AuditTask]) -> Iterator[AuditResult]:
+        """Run one audit after the other."""
+        return map(self.audit, tasks)
 
     def audit(self, task: AuditTask) -> AuditResult:
         """Find one row in models that are to fail, none elsewhere."""

@@ -33,6 +33,13 @@ def jobs_started(engine: SparkEngine) -> int:
     return int(engine.session.sparkContext._jsc.sc().dagScheduler().nextJobId())
 
 
+def executions_started(engine: SparkEngine) -> int:
+    """The number of queries that Spark's status store has seen."""
+    context = engine.session.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    return int(engine.session._jsparkSession.sharedState().statusStore().executionsCount())
+
+
 def test_an_audit_counts_all_and_samples_twenty(spark_engine: SparkEngine) -> None:
     result = audit(
         spark_engine, "SELECT id, id AS id, array(id) AS a, NULL AS n FROM range(0, 5000, 1, 7)"
@@ -53,6 +60,50 @@ def test_an_audit_is_one_job(spark_engine: SparkEngine) -> None:
     audit(spark_engine, "SELECT id FROM range(0, 5000, 1, 7)")
     spark_engine.session.conf.set("spark.sql.adaptive.enabled", "true")
     assert jobs_started(spark_engine) - before == 1
+
+
+def test_audits_that_find_nothing_are_one_query_together_and_others_have_their_own_rows(
+    spark_engine: SparkEngine,
+) -> None:
+    queries = {
+        "many": "SELECT id, 'x' AS text FROM range(0, 5000, 1, 7)",
+        "none": "SELECT id FROM range(10) WHERE id < 0",
+        "two": "SELECT CAST(NULL AS DATE) AS day, id AS day FROM range(2)",
+    }
+    tasks = [
+        AuditTask("plan-1", ModelName("marts", "m"), label, query, True, days(1, 2))
+        for label, query in queries.items()
+    ]
+    before = executions_started(spark_engine)
+    clean = list(spark_engine.audit_all([tasks[1]] * 3))
+    assert executions_started(spark_engine) - before == 1
+    assert [(result.failed_rows, result.sample) for result in clean] == [(0, ())] * 3
+    results = list(spark_engine.audit_all(tasks))
+    assert [result.failed_rows for result in results] == [5000, 0, 2]
+    assert [len(result.sample) for result in results] == [20, 0, 2]
+    assert results[0].sample[0] == {"id": "0", "text": "x"}
+    alone = [spark_engine.audit(task) for task in tasks]
+    assert [(one.failed_rows, one.sample) for one in alone] == [
+        (one.failed_rows, one.sample) for one in results
+    ]
+
+
+def test_of_several_audits_those_before_a_broken_one_have_their_results(
+    spark_engine: SparkEngine,
+) -> None:
+    results = spark_engine.audit_all(
+        [
+            AuditTask("plan-1", ModelName("marts", "m"), label, query, True, days(1, 2))
+            for label, query in {
+                "good": "SELECT id FROM range(3)",
+                "bad": "SELECT assert_true(id < 0) FROM range(1)",
+                "never": "SELECT id FROM range(1)",
+            }.items()
+        ]
+    )
+    assert next(results).failed_rows == 3
+    with pytest.raises(ExecutionError, match=r"marts\.m .* audit bad failed"):
+        next(results)
 
 
 def test_a_broken_audit_names_model_and_audit(spark_engine: SparkEngine) -> None:

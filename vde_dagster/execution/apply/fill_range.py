@@ -72,8 +72,9 @@ class Auditor:
         def chosen(audit: Audit) -> bool:
             return self.order.is_late(snapshot.name, audit.reads) is late
 
-        for audit, task in self.tasks.audits().of(snapshot, table, interval, branch, chosen):
-            result = self.workspace.engine().audit(task)
+        made = list(self.tasks.audits().of(snapshot, table, interval, branch, chosen))
+        results = self.workspace.engine().audit_all([task for _, task in made]) if made else ()
+        for (audit, task), result in zip(made, results, strict=True):
             self.workspace.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:

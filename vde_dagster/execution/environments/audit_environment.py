@@ -89,14 +89,17 @@ def audit_environment(
     }
     found: dict[ModelName, list[AuditedRange]] = {name: [] for name in work}
 
+    def wanted(audit: Audit) -> bool:
+        return labels is None or audit.label in labels
+
     def audit(name: ModelName) -> None:
         table = tables.get(name)
         for interval in work[name]:
-            for one, task in tasks.of(snapshots[name], table, interval):
-                if labels is None or one.label in labels:
-                    result = workspace.engine().audit(task)
-                    store.audits.save(task, table.id if table else None, result, run=run)
-                    found[name].append(AuditedRange(name, one, interval, result))
+            made = list(tasks.of(snapshots[name], table, interval, chosen=wanted))
+            results = workspace.engine().audit_all([task for _, task in made])
+            for (one, task), result in zip(made, results, strict=True):
+                store.audits.save(task, table.id if table else None, result, run=run)
+                found[name].append(AuditedRange(name, one, interval, result))
 
     graph: dict[ModelName, set[ModelName]] = {name: set() for name in work}
     with workspace.stoppable(run.id) as stop:
