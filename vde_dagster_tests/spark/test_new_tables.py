@@ -19,6 +19,8 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.models import create_table
+from vde_dagster.spark.tables.columns import spark_type
+from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster.state import StateStore
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.tasks import days, make_snapshot, make_table
@@ -192,3 +194,14 @@ def test_creating_it_twice_keeps_the_first_and_a_stranger_is_a_conflict(
     assert len(files) == (2 if first_by == "ours" else 1), "nothing is left of the second try"
     with pytest.raises(ConflictError, match="another table"):
         make(engines.ours, snapshot, "plan_1", ref=first.ref)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_types_are_told_as_spark_reads_them(engines: Engines, nested: bool) -> None:
+    columns = {name: type_ for name, type_ in COLUMNS.items() if nested or name != "nested"}
+    table = make(engines.ours, make_snapshot(Full(), columns), None, ref=new_ref())
+    session, catalog = engines.ours.session, engines.ours.settings.catalog
+    fields = session.table(table.ref.quoted(catalog)).schema.fields
+    told = IcebergTable(session, catalog, table.ref, engines.lakehouse).types()
+    assert told == {field.name: spark_type(field.dataType) for field in fields}
+    assert list(told) == list(columns)

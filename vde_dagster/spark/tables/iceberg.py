@@ -27,6 +27,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
     head_of,
     history,
 )
+from vde_dagster.lakehouse.metadata.types import iceberg_to_spark
 from vde_dagster.lakehouse.publishing.commit import Change, change_at_last
 from vde_dagster.lakehouse.publishing.new_table import make_branch
 from vde_dagster.planning.tables.table import TableRef
@@ -70,7 +71,13 @@ class IcebergTable:
         self._metadata = self._lakehouse.table_metadata(self.ref)
 
     def types(self) -> dict[str, str]:
-        """Return the columns' Spark SQL types by name, in order."""
+        """Return the columns' Spark SQL types by name, in order.
+
+        The metadata tells simple ones; only Spark writes nested ones as it reads them.
+        """
+        kinds = {str(one["name"]): one["type"] for one in current_schema(self._metadata)["fields"]}
+        if all(isinstance(kind, str) for kind in kinds.values()):
+            return {name: iceberg_to_spark(kind).lower() for name, kind in kinds.items()}
         fields = self.session.table(self.quoted).schema.fields
         return {field.name: spark_type(field.dataType) for field in fields}
 
