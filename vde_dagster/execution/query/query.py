@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
@@ -49,6 +49,30 @@ class QueryResult:
     publication_id: str
     version: int
     read_live: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowResult:
+    """The answer to a query as Arrow has it; what else it says is as in `QueryResult`.
+
+    Args:
+        rows: Instants are in UTC.
+    """
+
+    rows: pa.Table
+    publication_id: str
+    version: int
+    read_live: tuple[str, ...] = ()
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[T]):
+    value: T
+    shown: Environment
+    read_live: tuple[str, ...]
 
 
 def _externals_of(workspace: Workspace, version: Environment) -> dict[ModelName, ExternalTable]:
@@ -105,10 +129,40 @@ class Queries:
             UsageError: There is no such environment, or the query cannot be read or does more
                 than to read models, or the data of the version are not known or gone.
         """
+        answer = self._ask(
+            environment, sql, at, raw, lambda query: self.workspace.engine().query(query, limit)
+        )
+        columns, rows = answer.value
+        shown = answer.shown
+        return QueryResult(
+            tuple(columns), tuple(rows), shown.publication_id, shown.version, answer.read_live
+        )
+
+    def run_arrow(
+        self, environment: str, sql: str, limit: int | None = None, at: str | None = None
+    ) -> ArrowResult:
+        """Run a query as `run` does, and return its rows as Arrow has them.
+
+        Raises:
+            UsageError: As `run`.
+        """
+        answer = self._ask(
+            environment,
+            sql,
+            at,
+            False,
+            lambda query: self.workspace.engine().query_arrow(query, limit),
+        )
+        shown = answer.shown
+        return ArrowResult(answer.value, shown.publication_id, shown.version, answer.read_live)
+
+    def _ask(
+        self, environment: str, sql: str, at: str | None, raw: bool, ask: Callable[[str], T]
+    ) -> _Answer[T]:
         version = published_version(self.workspace.store, environment, at)
         if version is not None:
-            return self._of_version(version, sql, limit, raw)
-        return self._of_views(environment_name(environment), sql, limit, raw)
+            return self._of_version(version, sql, raw, ask)
+        return self._of_views(environment_name(environment), sql, raw, ask)
 
     def read(
         self,
@@ -133,7 +187,9 @@ class Queries:
         )
         return read.rows
 
-    def _of_views(self, environment: str, sql: str, limit: int | None, raw: bool) -> QueryResult:
+    def _of_views(
+        self, environment: str, sql: str, raw: bool, ask: Callable[[str], T]
+    ) -> _Answer[T]:
         """Run a query over an environment's views.
 
         Spark loads a query's views one by one, so a query can straddle a publication. The
@@ -142,8 +198,8 @@ class Queries:
         for _ in range(ATTEMPTS):
             version = named_environment(self.workspace, environment)
             if not self.workspace.lakehouse.catalog.form.keeps_pointers:
-                return self._of_version(version, sql, limit, raw)
-            answer = self._of_version(version, sql, limit, raw, views=True)
+                return self._of_version(version, sql, raw, ask)
+            answer = self._of_version(version, sql, raw, ask, views=True)
             after = self.workspace.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
                 return answer
@@ -153,8 +209,14 @@ class Queries:
         )
 
     def _of_version(
-        self, version: Environment, sql: str, limit: int | None, raw: bool, *, views: bool = False
-    ) -> QueryResult:
+        self,
+        version: Environment,
+        sql: str,
+        raw: bool,
+        ask: Callable[[str], T],
+        *,
+        views: bool = False,
+    ) -> _Answer[T]:
         """Run a query over a version's tables at their pins, or over the environment's views."""
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
@@ -196,11 +258,8 @@ class Queries:
 
         rendered = _rendered(sql, relation_of, names, raw)
         with workspace.lakehouse.naming_damage(may_have_failed):
-            columns, rows = workspace.engine().query(rendered, limit)
-        live = tuple(sorted(map(str, reader.live)))
-        return QueryResult(
-            tuple(columns), tuple(rows), version.publication_id, version.version, live
-        )
+            value = ask(rendered)
+        return _Answer(value, version, tuple(sorted(map(str, reader.live))))
 
 
 def _rendered(

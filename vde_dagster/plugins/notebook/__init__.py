@@ -1,0 +1,5 @@
+"""Notebooks: `%load_ext vde_dagster`, with what is asked pinned to versions of environments.
+
+`workspace` keeps the pins, `results` shows rows and plans, `magics` are `%vde`, `%%vde` and
+`%%model`, `extension` brings them into a notebook.
+"""

@@ -1,0 +1,63 @@
+"""`%load_ext vde_dagster`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.plugins.notebook.magics import VdeMagics
+from vde_dagster.plugins.notebook.results import plan_as_html, plan_as_text
+from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Bring magics and the variable `workspace` into a notebook.
+
+    Args:
+        shell: IPython's.
+
+    The project is that of the notebook's folder, or of one above it.
+
+    Raises:
+        UsageError: There is none.
+    """
+    unload_ipython_extension(shell)
+    workspace = NotebookWorkspace.open(_project(Path.cwd()))
+    shell.push({"workspace": workspace})
+    shell.register_magics(VdeMagics)
+    shell.set_custom_exc((VdeError,), _told)
+    formatters = shell.display_formatter.formatters
+    formatters["text/html"].for_type(Plan, lambda plan: plan_as_html(workspace, plan))
+    formatters["text/plain"].for_type(
+        Plan, lambda plan, printer, cycle: printer.text(plan_as_text(workspace, plan))
+    )
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Close the workspace."""
+    workspace = shell.user_ns.pop("workspace", None)
+    if isinstance(workspace, NotebookWorkspace):
+        workspace.close()
+
+
+def _told(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
+    """Say a mistake in one message; where it came from is in no file of the notebook's."""
+    where = f"{error.location}: " if error.location else ""
+    print(f"error: {where}{error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+
+
+def _project(folder: Path) -> Path:
+    for root in (folder, *folder.parents):
+        file = root / "pyproject.toml"
+        said = file.read_text() if file.is_file() else ""
+        if "[tool.vde" in said or (root / "models").is_dir():
+            return root
+    raise UsageError(
+        f"there is no project in {folder} or above it",
+        hint="start the notebook in a folder of the project; `vde init` makes one",
+    )

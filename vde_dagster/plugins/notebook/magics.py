@@ -1,0 +1,89 @@
+"""`%vde pin dev@9`, `%%vde dev` and `%%model marts.x`."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.notebook.new_model import write_model
+from vde_dagster.plugins.notebook.workspace import NotebookWorkspace, of_notebook
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.plugins.notebook.results import Rows
+
+
+class _Words(ArgumentParser):
+    """Reads the words behind a magic's name; what is wrong with them is one message."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}", hint=self.format_usage().strip())
+
+
+@magics_class
+class VdeMagics(Magics):
+    """Magics that ask the notebook's variable `workspace`."""
+
+    @property
+    def _variables(self) -> dict[str, Any]:
+        assert self.shell is not None
+        found: dict[str, Any] = self.shell.user_ns
+        return found
+
+    @property
+    def _workspace(self) -> NotebookWorkspace:
+        return of_notebook(self._variables.get("workspace"))
+
+    @line_cell_magic
+    def vde(self, line: str, cell: str | None = None) -> Rows | None:
+        """Ask an environment, `%%vde dev`, or show and move the notebook's pins, `%vde pin dev@9`.
+
+        A cell is one query in Spark SQL, in which model names mean the environment as it was when
+        the notebook first asked it, or as `%vde pin` says. `--into NAME` keeps the rows in a
+        variable, `--limit N` is for less of them.
+        """
+        if cell is None:
+            self._pins(line)
+            return None
+        words = _Words("%%vde", add_help=False)
+        words.add_argument("environment")
+        words.add_argument("--into", metavar="NAME")
+        words.add_argument("--limit", type=int)
+        said = words.parse_args(shlex.split(line))
+        rows = self._workspace.ask(said.environment, cell, said.limit)
+        if said.into:
+            self._variables[said.into] = rows
+        return rows
+
+    def _pins(self, line: str) -> None:
+        words = _Words("%vde", add_help=False)
+        words.add_argument("action", choices=["pin"])
+        words.add_argument("environments", nargs="*")
+        workspace = self._workspace
+        for environment in words.parse_args(shlex.split(line)).environments:
+            workspace.pin(environment)
+        told = [f"{name}@{version}" for name, version in sorted(workspace.pins.items())]
+        print("pinned: " + ", ".join(told) if told else "nothing is pinned yet")
+
+    @cell_magic
+    def model(self, line: str, cell: str) -> Plan:
+        """Make the cell's query a model: `%%model marts.x --kind FULL`; shows what it would do.
+
+        The file is written once the query is understood. `--replace` writes it anew,
+        `--environment ENV` says for which one is planned (dev).
+        """
+        words = _Words("%%model", add_help=False)
+        words.add_argument("name")
+        words.add_argument("--kind", default="VIEW")
+        words.add_argument("--environment", default="dev")
+        words.add_argument("--replace", action="store_true")
+        said = words.parse_args(shlex.split(line))
+        path, plan = write_model(
+            *(self._workspace, said.name, said.kind, cell, said.environment), replace=said.replace
+        )
+        print(f"wrote {path}")
+        return plan

@@ -1,0 +1,130 @@
+"""What a notebook shows: rows as a table, and plans as their reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from vde_dagster.base.texts import count
+from vde_dagster.cli.applying import previous_snapshots
+from vde_dagster.cli.report_view import show_report
+from vde_dagster.cli.shapes import show_rows, text_value
+from vde_dagster.reports.plan import plan_report
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
+
+SHOWN_ROWS = 100
+_WIDTH = 120
+_NULL = "<td style='opacity:.5'>NULL</td>"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a version of an environment.
+
+    Args:
+        arrow: The rows; instants are in UTC.
+        environment: The version that they are of: `dev@7`.
+        read_live: External tables that were read as they are now.
+    """
+
+    arrow: pa.Table
+    environment: str
+    read_live: tuple[str, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """Return them as an Arrow table."""
+        return self.arrow
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return them as a pandas DataFrame."""
+        found: pandas.DataFrame = self.arrow.to_pandas()
+        return found
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return them as a Polars DataFrame."""
+        import polars
+
+        found = polars.from_arrow(self.arrow)
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Let every library that knows Arrow take them as they are."""
+        return self.arrow.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f"<th title='{escape(str(field.type), quote=True)}'>{escape(field.name)}</th>"
+            for field in self.arrow.schema
+        )
+        body = "".join(
+            "<tr>" + "".join(map(_cell, row)) + "</tr>" for row in _values(self.arrow, SHOWN_ROWS)
+        )
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"{table}<p>{escape(self._told())}</p>"
+
+    def __repr__(self) -> str:
+        console = Console(file=StringIO(), width=_WIDTH, color_system=None)
+        columns = [(field.name, str(field.type)) for field in self.arrow.schema]
+        show_rows(console, columns, list(_values(self.arrow, SHOWN_ROWS)))
+        return _printed(console) + "\n" + self._told()
+
+    def _told(self) -> str:
+        told = f"{count(len(self), 'row')} of {self.environment}"
+        if len(self) > SHOWN_ROWS:
+            told += f", the first {SHOWN_ROWS} are shown"
+        if self.read_live:
+            told += f"; read as they are now: {', '.join(self.read_live)}"
+        return told
+
+
+def plan_as_text(workspace: Workspace, plan: Plan) -> str:
+    """Return the report of a plan as plain text."""
+    return _printed(_reported(workspace, plan))
+
+
+def plan_as_html(workspace: Workspace, plan: Plan) -> str:
+    """Return the report of a plan in colours."""
+    form = "<pre style='line-height:1.35;white-space:pre'>{code}</pre>"
+    return _reported(workspace, plan).export_html(inline_styles=True, code_format=form)
+
+
+def _reported(workspace: Workspace, plan: Plan) -> Console:
+    console = Console(
+        file=StringIO(), width=_WIDTH, record=True, force_terminal=False, color_system=None
+    )
+    show_report(console, plan_report(plan, previous_snapshots(workspace, plan)))
+    return console
+
+
+def _printed(console: Console) -> str:
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text.rstrip()
+
+
+def _values(rows: pa.Table, most: int) -> Any:
+    shown = rows.slice(0, most)
+    if not shown.num_columns:
+        return ()
+    return zip(*(column.to_pylist() for column in shown.columns), strict=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return _NULL
+    side = "right" if isinstance(value, int | float) else "left"
+    return f"<td style='text-align:{side}'>{escape(text_value(value))}</td>"

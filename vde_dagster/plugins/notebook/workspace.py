@@ -1,0 +1,102 @@
+"""A workspace whose reads are repeatable: each environment is pinned when it is first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.published_version import named_environment, published_version
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.notebook.results import Rows
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.planning.plan.plan_options import PlanOptions
+
+
+class NotebookWorkspace(Workspace):
+    """A workspace that keeps the versions at which a notebook reads environments."""
+
+    @property
+    def pins(self) -> dict[str, int]:
+        """The version by environment, of those that were asked."""
+        return self.__dict__.setdefault("_pins", {})  # type: ignore[no-any-return]
+
+    def pin(self, environment: str) -> str:
+        """Read an environment at a version from now on, and return it: `dev@9`.
+
+        Args:
+            environment: With a version or a time, `dev@9`, `dev@2026-11-01`; without one, the
+                newest is meant.
+
+        Raises:
+            UsageError: There is no such environment or version.
+        """
+        found = published_version(self.store, environment)
+        found = found or named_environment(self, environment)
+        self.pins[found.name] = found.version
+        return f"{found.name}@{found.version}"
+
+    def pinned(self, environment: str) -> str:
+        """Return an environment at its pin, which it gets now where it has none."""
+        if "@" in environment:
+            return environment
+        name = environment.lower()
+        return f"{name}@{self.pins[name]}" if name in self.pins else self.pin(environment)
+
+    def read(
+        self,
+        model: str,
+        environment: str = "prod",
+        columns: Sequence[str] = (),
+        *,
+        where: str | None = None,
+        order_by: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Rows:
+        """Read rows of a model that has a table, without Spark; see `read_rows`.
+
+        Raises:
+            UsageError: As `read_rows`.
+        """
+        shown = self.pinned(environment)
+        rows = self.queries.read(shown, model, columns, where=where, order_by=order_by, limit=limit)
+        return Rows(rows, shown)
+
+    def ask(self, environment: str, sql: str, limit: int | None = None) -> Rows:
+        """Run a query on an environment with Spark.
+
+        Raises:
+            UsageError: As `Queries.run`.
+        """
+        shown = self.pinned(environment)
+        answer = self.queries.run_arrow(shown, sql, limit)
+        return Rows(answer.rows, shown, answer.read_live)
+
+    def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
+        """Plan what the files say now for an environment; see `Workspace.plan`."""
+        self.reload()
+        given = () if options is None else (options,)
+        return super().plan(environment, *given, **said)
+
+    def apply(self, plan: Plan, **how: Any) -> Any:
+        """Apply a plan, after which its environment is read as this published it."""
+        done = super().apply(plan, **how)
+        if done.environment is not None and plan.environment in self.pins:
+            self.pin(plan.environment)
+        return done
+
+
+def of_notebook(value: object) -> NotebookWorkspace:
+    """Return a notebook's variable `workspace`.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if not isinstance(value, NotebookWorkspace):
+        raise UsageError(
+            "the variable 'workspace' is no workspace of the notebook's any more",
+            hint="`%reload_ext vde_dagster` makes one",
+        )
+    return value

@@ -1,0 +1,158 @@
+"""Magics in IPython's shell, on real tables without Spark: pins, new models, mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from vde_dagster_tests.projects import Prepared, ProjectFolder
+from vde_dagster_tests.serve.shops import publish, publish_twice
+
+
+def _published(root: Path) -> None:
+    publish_twice(root)
+
+
+@pytest.fixture
+def shop(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """Three versions of production."""
+    folder = prepared(_published)
+    monkeypatch.chdir(folder.root / "models")
+    return folder
+
+
+@pytest.fixture
+def shell(shop: ProjectFolder) -> Iterator[InteractiveShell]:
+    """A shell in a folder of the project."""
+    made = InteractiveShell.instance()
+    try:
+        ended = made.run_cell("%load_ext vde_dagster")
+        assert ended.success
+        yield made
+    finally:
+        made.run_cell("%unload_ext vde_dagster")
+        InteractiveShell.clear_instance()
+
+
+def _run(shell: InteractiveShell, cell: str) -> Any:
+    ended = shell.run_cell(cell)
+    ended.raise_error()
+    return ended.result
+
+
+def _refused(shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert not shell.run_cell(cell).success, "who runs a notebook sees that the cell failed"
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return " ".join(err.split())
+
+
+def test_rows_stay_those_of_the_first_time_until_the_pin_is_moved(
+    shell: InteractiveShell, shop: ProjectFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = "workspace.read('raw.orders', order_by=['amount'], limit=1)"
+    assert _run(shell, read).arrow.column_names == ["tenant", "number", "amount"]
+    text = (shop.root / "models/orders.sql").read_text()
+    shop.write("models/orders.sql", text.replace("4, NULL, 1.0", "4, NULL, 0.5"))
+    publish(shop, 4)
+    again = _run(shell, read)
+    assert again.environment == "prod@3"
+    assert str(again.arrow["amount"][0]) == "1.00"
+    assert "1 row of prod@3" in repr(again)
+    capsys.readouterr()
+    _run(shell, "%vde pin prod")
+    assert capsys.readouterr().out == "pinned: prod@4\n"
+    assert str(_run(shell, read).arrow["amount"][0]) == "0.50"
+    assert len(_run(shell, "workspace.read('raw.orders', 'prod@1')").arrow.column_names) == 4
+    _run(shell, "%vde pin prod@2")
+    assert "word" in _run(shell, read).arrow.column_names
+
+
+def test_rows_are_of_arrow_pandas_polars_and_whoever_knows_arrow(shell: InteractiveShell) -> None:
+    rows = _run(shell, "workspace.read('raw.orders', 'prod@1', ['id', 'word'], order_by=['id'])")
+    assert rows.to_arrow().schema.field("id").type == pa.int32()
+    assert rows.to_pandas()["id"].tolist() == [1, 2, 3, 4]
+    assert rows.to_polars()["word"].to_list() == ["a", None, "ü", "d"]
+    assert duckdb.sql("SELECT sum(id) FROM rows").fetchall() == [(10,)]
+    html = rows._repr_html_()
+    assert "NULL</td>" in html
+    assert "4 rows of prod@1" in html
+
+
+def test_what_rows_say_is_no_html(shell: InteractiveShell, shop: ProjectFolder) -> None:
+    text = (shop.root / "models/orders.sql").read_text()
+    shop.write(
+        "models/orders.sql",
+        text.replace("AS amount", "AS amount, '<script>alert(1)</script>' AS `<b>`"),
+    )
+    publish(shop, 4)
+    html = _run(shell, "workspace.read('raw.orders')")._repr_html_()
+    assert "<script>" not in html
+    assert "<b>" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_a_cell_becomes_a_model_and_shows_what_would_come_of_it(
+    shell: InteractiveShell, shop: ProjectFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = "%%model marts.large --kind FULL\nSELECT number FROM raw.orders WHERE amount > 5;\n"
+    plan = _run(shell, cell)
+    assert capsys.readouterr().out.startswith("wrote models/marts/large.sql\n")
+    assert [str(model.name) for model in plan.builds] == ["marts.large"]
+    assert plan.environment == "dev"
+    written = (shop.root / "models/marts/large.sql").read_text()
+    assert written == (
+        "MODEL (\n  name marts.large,\n  kind FULL\n);\n\n"
+        "SELECT number FROM raw.orders WHERE amount > 5\n"
+    )
+    assert "marts.large is there already" in _refused(shell, cell, capsys)
+    _run(shell, cell.replace("large --", "large --replace --").replace("> 5", "> 6"))
+    assert "> 6" in (shop.root / "models/marts/large.sql").read_text()
+    _run(shell, "%%model raw.orders --replace\nSELECT 1 AS number, 2 AS amount, 3 AS tenant")
+    assert not (shop.root / "models/raw").exists(), "a model stays in its file"
+    assert "2 AS amount" in (shop.root / "models/orders.sql").read_text()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("%%model marts.wrong\nSELECT nummer FROM raw.orders", "nummer"),
+        ("%%model marts.wrong --kind FUL\nSELECT 1 AS a", "FUL"),
+        ("%%model marts.wrong\nSELEC 1", "marts/wrong.sql"),
+        ("%%model\nSELECT 1 AS a", "%%model: the following arguments are required: name"),
+        ("%vde pim prod", "invalid choice: 'pim'"),
+        ("%vde pin qa", "no environment 'qa'"),
+        ("%vde pin prod@77", "no version 77"),
+        ("workspace.read('marts.sums')", "marts.sums has no table of its own"),
+        ("%%vde\nSELECT 1", "the following arguments are required: environment"),
+        ("workspace = 1\n%vde pin", "the variable 'workspace' is no workspace"),
+    ],
+)
+def test_a_mistake_is_one_message_and_nothing_is_written(
+    cell: str,
+    message: str,
+    shell: InteractiveShell,
+    shop: ProjectFolder,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert message in _refused(shell, cell, capsys)
+    assert not (shop.root / "models/marts").exists()
+
+
+def test_a_folder_without_a_project_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = InteractiveShell.instance()
+    try:
+        assert not made.run_cell("%load_ext vde_dagster").success
+        assert "there is no project in" in "".join(capsys.readouterr())
+    finally:
+        InteractiveShell.clear_instance()
