@@ -269,10 +269,16 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 def _left_running() -> list[str]:
     found = []
+    here = {os.getpid()}  # And what ends with it: Spark's JVM, where no worker had it.
+    with suppress(ImportError):
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway
+        here |= {gateway.proc.pid} if gateway is not None else set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             marked = f"VDE_TESTS={MARK}".encode() in (folder / "environ").read_bytes().split(b"\0")
-            if marked and int(folder.name) != os.getpid():
+            if marked and int(folder.name) not in here:
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 found.append(f"{folder.name}: {words[:300]}")
     return found

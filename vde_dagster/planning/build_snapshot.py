@@ -99,7 +99,8 @@ def checked_snapshot(
     whole = columns if analysis is None or analysis.complete else None
     findings = () if analysis is None else analysis.findings
     functions = (*scalar_functions, *functions)
-    known = Known(model, whole or None, findings, functions, audited or {})
+    inputs = meaning.inputs(model)
+    known = Known(model, whole or None, findings, functions, audited or {}, inputs)
     return snapshot, check_model(known, parents)
 
 

@@ -16,7 +16,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import instant_text
 from vde_dagster.planning.environments.resolver import Columns, covers
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
-from vde_dagster.planning.tables.pinned_reads import KeptCommit
+from vde_dagster.planning.tables.pinned_reads import Input, KeptCommit
 from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.project.serialise import from_text, to_text
 
@@ -75,6 +75,8 @@ class InputState:
         digests: Digests of the rows, by sets of columns that cover what is read.
         schema_id: Iceberg's number of the schema, where others own the table.
         file: The name of the metadata file that said so: an unchanged pointer is not read again.
+        how: Which of the rows were read.
+        since: Of those read by commits, the Iceberg snapshot after which they came; None for all.
     """
 
     snapshot_id: int | None
@@ -83,6 +85,8 @@ class InputState:
     columns: Columns = None
     schema_id: int | None = None
     file: str = field(default="", compare=False)
+    how: Input = Input.WHOLE
+    since: int | None = None
 
     def still_is(self, other: InputState) -> bool:
         """Say whether another state is known to hold the same rows of what is read there."""

@@ -5,28 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Kind, Property
 
 
 @dataclass(frozen=True, slots=True)
 class Appended(Kind):
-    """What was committed to a parent since the fill before is added.
+    """What was committed to some parents since the fill before is added.
 
     Args:
-        parent: The parent, as `namespace.name`.
+        parents: The parents, each as `namespace.name`.
     """
 
-    parent: str
+    parents: tuple[str, ...]
     name: Literal["APPENDED"] = "APPENDED"
 
-    summary = "commit by commit of a parent; what came is added"
+    summary = "commit by commit of parents; what came is added"
     properties = (
-        Property("parent", lambda value: value.text(), {"type": "string"}, required=True),
+        Property("parents", lambda value: value.texts(), {"type": "array"}, required=True),
     )
     restates_whole = True
-
-    @property
-    def parent_by_commits(self) -> ModelName:
-        """The parent."""
-        return ModelName.parse(self.parent)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.table_branches import Target
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.tables.pinned_reads import CommitRange, KeptCommit, range_since
+from vde_dagster.planning.table_contents import InputState
+from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, KeptCommit, range_since
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark import SparkEngine
@@ -25,14 +27,18 @@ from vde_dagster_tests.projects import ProjectFolder
 FIRST = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
 FILES = {
     "models/log.sql": """
-        MODEL (name marts.log, kind APPENDED (parent raw.events));
+        MODEL (name marts.log, kind APPENDED (parents raw.events));
         SELECT id, upper(kind) AS kind FROM raw.events WHERE id > 0
     """,
     "models/through.sql": """
-        MODEL (name marts.through, kind APPENDED (parent marts.log));
+        MODEL (name marts.through, kind APPENDED (parents marts.log));
         SELECT id FROM marts.log
     """,
 }
+BOTH = """
+    MODEL (name marts.both, kind APPENDED (parents (raw.events, raw.more)));
+    SELECT id FROM raw.events UNION ALL SELECT id FROM raw.more
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -70,11 +76,11 @@ def test_what_is_read_goes_on_from_what_was_read_while_rows_only_came(
 
 def test_the_parent_has_to_be_a_table_that_the_query_reads(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, FILES)
-    folder.edit("models/log.sql", "parent raw.events", "parent raw.evnts")
+    folder.edit("models/log.sql", "parents raw.events", "parents raw.evnts")
     with pytest.raises(ProjectError, match=r"does not read raw.evnts, whose commits"):
         build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
-    folder.edit("models/log.sql", "parent raw.evnts", "parent raw.events")
-    folder.edit("models/log.sql", "APPENDED (parent raw.events)", "VIEW")
+    folder.edit("models/log.sql", "parents raw.evnts", "parents raw.events")
+    folder.edit("models/log.sql", "APPENDED (parents raw.events)", "VIEW")
     with pytest.raises(ProjectError, match=r"marts.log has no table, so no commits"):
         build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
 
@@ -174,3 +180,46 @@ def test_a_fill_that_was_not_recorded_adds_nothing_twice(
     world.run()
     world.run()
     assert world.ids() == world.ids("marts.through") == [1, 2, 3, 4]
+
+
+@pytest.mark.spark
+def test_a_fill_records_how_it_read_each_parent_and_from_which_commit_to_which(
+    world: World,
+) -> None:
+    def last(model: str) -> InputState:
+        entry = world.workspace.store.environments.get("prod").entries[ModelName.parse(model)]
+        fill = world.workspace.store.fills.latest([entry.table_id])[entry.table_id]
+        (found,) = (fill.facts.inputs or {}).values()
+        return found
+
+    first = last("marts.log")
+    assert (first.how, first.since) == (Input.BY_COMMITS, None)
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (3, 'c')")
+    world.run()
+    second = last("marts.log")
+    assert (second.how, second.since) == (Input.BY_COMMITS, first.read_id)
+    assert second.read_id != first.read_id
+    world.run()
+    assert last("marts.log") == second
+    world.sql("DELETE FROM lakehouse.raw.events WHERE id = 2")
+    world.run()
+    assert (last("marts.log").since, last("marts.through").since) == (None, None)
+
+
+@pytest.mark.spark
+def test_of_two_parents_each_goes_on_from_its_own_commit_and_both_begin_anew_together(
+    world: World,
+) -> None:
+    world.sql("CREATE TABLE lakehouse.raw.more (id INT, kind STRING) USING iceberg")
+    world.sql("INSERT INTO lakehouse.raw.more VALUES (10, 'x'), (11, 'y')")
+    world.folder.write("models/both.sql", BOTH)
+    world.workspace.reload()
+    world.workspace.apply(world.workspace.plan("prod", now=world.now))
+    assert world.ids("marts.both") == [1, 2, 10, 11]
+    world.sql("INSERT INTO lakehouse.raw.more VALUES (12, 'z')")
+    assert world.run()["marts.both"] == 1
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (3, 'c')")
+    assert world.run()["marts.both"] == 1
+    world.sql("DELETE FROM lakehouse.raw.more WHERE id = 10")
+    assert world.run()["marts.both"] == 5
+    assert world.ids("marts.both") == [1, 2, 3, 11, 12]

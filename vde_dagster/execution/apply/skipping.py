@@ -21,6 +21,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.assign_tables import choose_filler
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -33,7 +34,7 @@ from vde_dagster.planning.table_contents import (
     compared,
     state_of,
 )
-from vde_dagster.planning.tables.pinned_reads import CommitRange, range_since
+from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, range_since
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.fills.fills import FillRecord
 
@@ -84,39 +85,50 @@ class Skipping:
         if now is None or not self._holds(table, skipped.commit):
             return None
         lacks = self.tasks.lacks.get(table.id, {})
-        return last, FillFacts(now, last.facts.output, skipped, lacks)
+        was = last.facts.inputs
+        kept = {key: replace(now[key], how=was[key].how, since=was[key].since) for key in now}
+        return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
         """Look at what a fill is going to read, before anything of it is read."""
         reads = self.tasks.tables_read(filler)
-        looked = Looked(reads, input_states(self._workspace.lakehouse, reads))
-        parent = filler.model.kind.parent_by_commits
-        return looked if parent is None else self._by_commits(looked, parent, table, anew)
+        states = input_states(self._workspace.lakehouse, reads)
+        asked = meaning_of(filler.model.kind).inputs(filler.model)
+        how = {self.tasks.key_of(parent): how for parent, how in asked.items()}
+        parents = [parent for parent, one in asked.items() if one is Input.BY_COMMITS]
+        seen = {} if anew or not parents else self._seen(table)
+        commits = {parent: self._commits(parent, reads, states, seen) for parent in parents}
+        begins = any(found.since is None for found in commits.values())
+        if begins:  # The rows of one parent replace those of all.
+            commits = {parent: replace(found, since=None) for parent, found in commits.items()}
+        since = {self.tasks.key_of(parent): found.since for parent, found in commits.items()}
+        inputs = {
+            key: replace(state, how=how.get(key, Input.WHOLE), since=since.get(key))
+            for key, state in states.items()
+        }
+        return Looked(reads, inputs, commits, begins)
 
-    def _by_commits(
-        self, looked: Looked, parent: ModelName, table: PhysicalTable, anew: bool
-    ) -> Looked:
-        """Add the commits of a parent that its reader has not seen."""
+    def _commits(
+        self, parent: ModelName, reads: Sequence[TableRead], states: States, seen: States
+    ) -> CommitRange:
+        """Return the commits of a parent that its reader has not seen."""
         key = self.tasks.key_of(parent)
-        read = next((read for read in looked.reads if read.key == key), None)
-        state = looked.inputs.get(key)
-        if read is None or state is None:
+        read = next((read for read in reads if read.key == key), None)
+        if read is None or key not in states:
             raise ExecutionError(
                 f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
                 hint="read it whole: choose another kind for its reader",
             )
         metadata = self._workspace.lakehouse.table_metadata(read.ref)
-        seen = None if anew else self._seen(table, key)
-        found = range_since(commit_line(metadata, state.read_id, read.key), seen)
-        return replace(looked, commits={parent: found}, anew=found.since is None)
+        line = commit_line(metadata, states[key].read_id, read.key)
+        return range_since(line, seen[key].read_id if key in seen else None)
 
-    def _seen(self, table: PhysicalTable, key: str) -> int | None:
-        """Return the last commit of a parent that is in a table, if nobody else wrote the table."""
+    def _seen(self, table: PhysicalTable) -> States:
+        """Return what a table's last fill read, if nobody else wrote the table since."""
         last = self._workspace.store.fills.latest([table.id]).get(table.id)
-        if last is None or last.facts.inputs is None or key not in last.facts.inputs:
-            return None
-        holds = self._holds(table, last.as_skipped().commit)
-        return last.facts.inputs[key].read_id if holds else None
+        if last is None or last.facts.inputs is None:
+            return {}
+        return last.facts.inputs if self._holds(table, last.as_skipped().commit) else {}
 
     def facts(
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval

@@ -31,6 +31,7 @@ from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 from vde_dagster.sql.alignment import counterpart
@@ -210,20 +211,20 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
 
 
 def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that reads the commits of what is not read, or has none."""
-    model = known.model
-    name = model.kind.parent_by_commits
-    if name is None:
-        return
-    place = place_in_header(model, "kind")
-    parent = parents.get(name)
-    if parent is None:
-        what = f"{model.name} does not read {name}, whose commits its kind {model.kind.name} adds"
-        hint = f"it reads {', '.join(map(str, parents)) or 'nothing'}"
-        yield Problem(what, hint, place)
-    elif not (parent.has_table or parent.model.kind.is_external):
-        what = f"{name} has no table, so no commits that {model.name} could read"
-        yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
+    """Find models that read the commits of what is not read, or has none."""
+    model, place = known.model, place_in_header(known.model, "kind")
+    for name, how in known.inputs.items():
+        if how is not Input.BY_COMMITS:
+            continue
+        parent = parents.get(name)
+        if parent is None:
+            kind = model.kind.name
+            what = f"{model.name} does not read {name}, whose commits its kind {kind} adds"
+            hint = f"it reads {', '.join(map(str, parents)) or 'nothing'}"
+            yield Problem(what, hint, place)
+        elif not (parent.has_table or parent.model.kind.is_external):
+            what = f"{name} has no table, so no commits that {model.name} could read"
+            yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
 
 
 def _has_interval(model: Model) -> bool:

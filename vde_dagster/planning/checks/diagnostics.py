@@ -15,6 +15,7 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.errors import Finding, offset_of
 from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
@@ -29,6 +30,7 @@ class Known:
             all known.
         functions: Functions that Spark's sessions have beside its own.
         audited: The snapshots of what only its audits read, as far as they are there.
+        inputs: How its fills read each parent.
     """
 
     model: Model
@@ -36,6 +38,7 @@ class Known:
     findings: tuple[Finding, ...] = ()
     functions: Collection[str] = ()
     audited: Mapping[ModelName, Snapshot] = field(default_factory=dict)
+    inputs: Mapping[ModelName, Input] = field(default_factory=dict)
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
+from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import AddedColumn, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -48,6 +51,14 @@ class Meaning:
     def metadata(self, model: Model) -> list[str | None]:
         """Return the kind's properties that change no data: shown ones, and those that cut work."""
         return []
+
+    def inputs(self, model: Model) -> Mapping[ModelName, Input]:
+        """Return how fills read each parent: by interval where the kind is filled so, else whole.
+
+        What a kind reads by commits has to be a table that its models' queries read.
+        """
+        how = Input.BY_INTERVAL if model.kind.by_intervals else Input.WHOLE
+        return dict.fromkeys(model.depends_on, how)
 
     def most_intervals(self, model: Model) -> int | None:
         """Return the most intervals that one job fills, or None for as many as are missing."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.semantics.spark_functions import (
     SESSION,
@@ -33,10 +34,10 @@ _TO_INSTANTS = frozenset(
 def may_be_skipped(snapshot: Snapshot) -> bool:
     """Say whether a run may leave a kind's tables as they are when nothing new is to be read.
 
-    Those are what is made whole, and what reads its parent by commits.
+    Those are what is made whole, and what reads a parent by commits.
     """
-    kind = snapshot.model.kind
-    return meaning_of(kind).replaces_all or kind.parent_by_commits is not None
+    meaning = meaning_of(snapshot.model.kind)
+    return meaning.replaces_all or Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
 
 
 def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from vde_dagster.base.names import quote
 
@@ -83,6 +84,18 @@ class KeptCommit:
     rows_moved: int | None = None
     rows: int | None = None
     has_lineage: bool = False
+
+
+class Input(Enum):
+    """How a kind reads a parent: which of its rows a fill is made of."""
+
+    WHOLE = "whole"
+    """All rows."""
+    BY_INTERVAL = "by interval"
+    """The rows that the query finds for the interval that is filled."""
+    BY_COMMITS = "by commits"
+    """The rows that came since the fill before; all of them, and the table is filled anew, where
+    the parent lost or changed some."""
 
 
 @dataclass(frozen=True, slots=True)

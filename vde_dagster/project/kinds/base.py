@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from vde_dagster.base.plugins import Seam
 
 if TYPE_CHECKING:
-    from vde_dagster.base.names import ModelName
     from vde_dagster.project.properties.header import Value
 
 
@@ -179,14 +178,6 @@ class Kind:
     def refills(self) -> bool:
         """Whether an interval can be filled again beside others; else its rows are added again."""
         return True
-
-    @property
-    def parent_by_commits(self) -> ModelName | None:
-        """The parent of which a fill reads only what was committed since the fill before, if any.
-
-        Rows that came are added; where it lost or changed some, the table is filled anew.
-        """
-        return None
 
     @property
     def files(self) -> tuple[str, ...]:
