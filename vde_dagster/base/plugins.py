@@ -29,6 +29,7 @@ SEAMS = {
     "kind_meanings": "meaning of a kind",
     "kind_writers": "writer of a kind",
     "sources": "source",
+    "macros": "macro",
     "audits": "audit",
     "catalogs": "catalog",
     "commands": "command",
@@ -55,6 +56,7 @@ class Plugin:
     Args:
         seam: The seam's name, one of `SEAMS`.
         distribution: As packages are named.
+        metadata: Path of the distribution's METADATA, where it lies in a folder.
     """
 
     seam: str
@@ -62,6 +64,7 @@ class Plugin:
     distribution: str
     version: str
     entry: EntryPoint
+    metadata: str = ""
 
     def load(self) -> Any:
         """Import the part.
@@ -166,9 +169,16 @@ class Seam(Generic[Part]):
 
 
 def plugin_files() -> set[str]:
-    """Return the modules of other distributions' plug-ins that were imported in this process."""
-    modules = {plugin.entry.module for plugin in _imported if plugin.distribution != _OWN}
-    return {str(file) for name in modules if (file := sys.modules[name].__file__)}
+    """Return the files that decide what plug-ins of other distributions do in this process.
+
+    They are the modules of a plug-in's package that are imported, and the distribution's metadata,
+    which has its version.
+    """
+    others = [plugin for plugin in _imported if plugin.distribution != _OWN]
+    packages = {plugin.entry.module.partition(".")[0] for plugin in others}
+    modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
+    found = {str(file) for module in modules if (file := getattr(module, "__file__", None))}
+    return found | {plugin.metadata for plugin in others if plugin.metadata}
 
 
 def installed() -> tuple[Plugin, ...]:
@@ -184,8 +194,12 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     for distribution in distributions(path=list(path)):
         entries = [one for one in distribution.entry_points if one.group.startswith(GROUP)]
         if entries and (name := distribution.metadata["Name"]) not in found:
+            # Only some distributions lie in a folder, and it has no public name.
+            folder = getattr(distribution, "_path", None)
+            metadata = "" if folder is None else str(folder / "METADATA")
+            version = distribution.version
             found[name] = [
-                Plugin(one.group.removeprefix(GROUP), one.name, name, distribution.version, one)
+                Plugin(one.group.removeprefix(GROUP), one.name, name, version, one, metadata)
                 for one in entries
             ]
     every = chain.from_iterable(found.values())

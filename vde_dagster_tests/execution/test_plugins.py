@@ -135,6 +135,41 @@ def test_a_file_is_read_again_when_a_plug_in_that_it_uses_has_changed(
     assert "id <= -1" in loaded(folder, toy, query)
 
 
+def test_a_macro_of_a_plug_in_is_called_in_models_and_read_again_when_its_package_changes(
+    folder: ProjectFolder, tmp_path: Path
+) -> None:
+    toy = shutil.copytree(FIXTURES / "toy_distribution", tmp_path / "toy")
+    called = "CAST(@Times(id + amount) AS INT), @TOY_VERSION()"
+    folder.edit("models/orders.sql", "CAST(amount AS INT)", called)
+    query = "[m.query for m in project.models.values()]"
+    assert "LEAST((id + amount) * 3, 10) AS INT), '1.2'" in loaded(folder, toy, query)
+
+    words = toy / "vde_toy" / "words.py"  # Not the module that the entry point names.
+    words.write_text(words.read_text().replace("3", "44"))
+    assert "LEAST((id + amount) * 44, 10)" in loaded(folder, toy, query)
+    metadata = toy / "vde_toy-1.2.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("1.2", "1.3"))
+    assert "AS INT), '1.3'" in loaded(folder, toy, query)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_macro_of_the_project_goes_before_a_plug_ins(folder: ProjectFolder) -> None:
+    folder.edit("models/orders.sql", "CAST(amount AS INT)", "@TIMES(amount)")
+    folder.write(
+        "macros/times.py",
+        """
+        from vde_dagster import macro
+
+        @macro()
+        def times(evaluator, value):
+            return [value, evaluator.send("toy_version")]
+        """,
+    )
+    query = load_project(folder.root).models[ModelName("raw", "orders")].query
+    assert query is not None
+    assert "SELECT id, amount, '1.2' AS amount" in query
+
+
 @pytest.mark.parametrize(
     ("path", "old", "new", "message", "hint"),
     [
@@ -147,6 +182,7 @@ def test_a_file_is_read_again_when_a_plug_in_that_it_uses_has_changed(
         ),
         ("models/orders.sql", "(copies 2)", "(copy 2)", "has no property 'copy'", "copies"),
         ("models/orders.sql", "no_negatives(", "no_negative(", "unknown audit", "no_negatives"),
+        ("models/orders.sql", "CAST(amount", "@TIME(amount", "unknown macro '@TIME'", "TIMES"),
         ("pyproject.toml", "['toy']", "['json']", "no source 'json' is installed", "toy"),
         ("pyproject.toml", "start", "catalog_type = 'x'\nstart", "no catalog 'x'", "folder"),
         (
@@ -199,6 +235,7 @@ def test_a_stored_kind_whose_distribution_is_gone_is_one_message(
     [
         ("models/orders.sql", "DISTINCT_ROWS (copies 2)", "BROKEN"),
         ("models/orders.sql", "no_negatives(", "no_breaks("),
+        ("models/orders.sql", "CAST(amount AS INT)", "@SHATTER(amount)"),
         ("pyproject.toml", "['toy']", "['toy', 'broken']"),
     ],
 )

@@ -17,7 +17,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.plugins.editor.symbols import columns_of
 from vde_dagster.project.files import find_files
-from vde_dagster.project.macros.builtins import BUILTINS
+from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
 from vde_dagster.project.properties.model_properties import model_schema
 from vde_dagster.semantics import spark_functions
 from vde_dagster.sql.scanner import SourceText, Token, scan
@@ -217,6 +217,7 @@ def _macros(reading: Reading) -> Iterator[Completion]:
         for form in ("date", "ds", "ts", "dt", "epoch", "millis", "tstz", "dtntz"):
             yield Completion(f"@{edge}_{form}", "variable", "of the interval")
     yield from (Completion(f"@{name.upper()}", "macro", "built in") for name in BUILTINS)
+    yield from (Completion(f"@{name.upper()}", "macro", "plug-in") for name in PLUGINS.names())
 
 
 # -- queries -----------------------------------------------------------------------------------

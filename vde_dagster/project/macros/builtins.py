@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.functions import given_items, is_nothing, read_function, reduced
@@ -426,3 +427,6 @@ BUILTINS: dict[str, Builtin] = {
     "star": _star,
     "union": _union,
 }
+
+PLUGINS: Seam[Callable[..., Any]] = Seam("macros")
+"""Macros in Python that distributions add, by names in lower case."""

@@ -60,7 +60,8 @@ def items_of_user_macro(expander: Expander, name: str, arguments: str) -> list[s
 def _result(expander: Expander, name: str, arguments: str) -> Any:
     if expander.is_not_for_loading:
         raise asks_for_loading(expander, f"the condition of @{name}")
-    function = expander.scope.macros[name.lower()]
+    function = expander.macro(name)
+    assert function is not None, "the caller has looked"
     positional, named = _parse_arguments(expander, name, arguments)
     evaluator = MacroEvaluator(expander)
     try:

@@ -191,6 +191,10 @@ class MacroEvaluator:
             for name, type_ in columns_of(self._expander, text).items()
         }
 
+    def error(self, message: str, hint: str | None = None) -> ProjectError:
+        """Return an error that points at the call of the macro, for it to raise."""
+        return self._expander.error(message, hint)
+
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
         """Parse SQL of the query's dialect; an expression stays as it is."""
         from sqlglot import exp, parse_one
@@ -209,8 +213,8 @@ class MacroEvaluator:
     evaluate = transform
 
     def send(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call another Python macro of the project."""
-        found = self.macros.get(name.lower())
+        """Call another Python macro, of the project or of a plug-in."""
+        found = self._expander.macro(name)
         if found is None:
             hint = suggest(name, self.macros, "macros")
             raise self._expander.error(f"unknown macro '{name}'", hint)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import closest
-from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.errors import ProjectError, Unknown, UsageError
 from vde_dagster.project.macros.conditions import (
     CLAUSES,
     SIDES,
@@ -349,14 +349,14 @@ class Expander:
 
         near = closest(key, {*self.scope.variables, *_PARAMETERS})
         hint = f"did you mean '{near}'?" if near else f"set {name} under [tool.vde.variables]"
-        if key in self.scope.macros or key in BUILTINS or key in LISTS:
+        if key in BUILTINS or key in LISTS or self.macro(key) is not None:
             hint = f"call the macro with parentheses: @{name}()"
         if key == KIND_NAME:
             hint = "it is known where a model's kind is written out, and behind the header"
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:
-        from vde_dagster.project.macros.builtins import BUILTINS
+        from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
         from vde_dagster.project.macros.calls import BETWEEN_STATEMENTS, call_user_macro
         from vde_dagster.project.macros.functions import LISTS
 
@@ -369,7 +369,7 @@ class Expander:
                     f"@{name} takes {len(function.names)} arguments, not {len(values)}"
                 )
             return bracketed(function.call(self, values), self.scope.dialect)
-        if key in self.scope.macros:
+        if self.macro(key) is not None:
             return self.expand_text(call_user_macro(self, name, arguments, statement=whole))
         given = self.split_arguments(arguments)
         if key in LISTS:
@@ -377,11 +377,29 @@ class Expander:
         builtin = BUILTINS.get(key)
         if builtin is None:
             known = {*self.scope.macros, *self.scope.functions}
-            known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES)}
+            known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES, *PLUGINS.names())}
             near = closest(name, known)
             hint = f"did you mean '{near}'?" if near else _NO_MACRO
             raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
         return builtin(self, given)
+
+    def macro(self, name: str) -> UserMacro | None:
+        """Return a macro in Python: the project's own, or a plug-in's.
+
+        Raises:
+            ProjectError: The plug-in cannot be imported, or two distributions have the name.
+        """
+        from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
+        from vde_dagster.project.macros.functions import LISTS
+
+        key = name.lower()
+        own = self.scope.macros.get(key)
+        if own is not None or key in BUILTINS or key in LISTS or key in CLAUSES:
+            return own
+        try:
+            return PLUGINS.find(key)
+        except UsageError as problem:
+            raise self.error(problem.message, problem.hint) from problem
 
     @contextmanager
     def bound(self, values: Mapping[str, str]) -> Iterator[None]:

@@ -148,7 +148,7 @@ def _list_of_call(expander: Expander, text: str) -> list[str] | None:
     if not called or not _closes_last(expander, text, tokens, 2):
         return None
     name, arguments = tokens[1].text.lower(), text[tokens[2].end : tokens[-1].start]
-    if name in expander.scope.macros:
+    if expander.macro(name) is not None:
         made = items_of_user_macro(expander, name, arguments)
         return None if made is None else [expander.expand_text(one) for one in made]
     if name in LISTS:

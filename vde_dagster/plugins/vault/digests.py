@@ -1,0 +1,44 @@
+"""Hash functions as Spark SQL, and the keys that are no hash: all zeros, and all ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ALGORITHMS = {"md5": 32, "sha1": 40, "sha256": 64}
+"""Hexadecimal digits of a hash."""
+
+
+class Digest(NamedTuple):
+    """A hash function and the form of its result.
+
+    Args:
+        algorithm: One of `ALGORITHMS`.
+        binary: Whether it gives bytes; else hexadecimal digits.
+        upper: Whether digits are written A to F.
+    """
+
+    algorithm: str
+    binary: bool
+    upper: bool = False
+
+    def of(self, text: str) -> str:
+        """Write the hash of a text; NULL where it is."""
+        sha256 = self.algorithm == "sha256"
+        digits = f"SHA2({text}, 256)" if sha256 else f"{self.algorithm.upper()}({text})"
+        if self.binary:
+            return f"UNHEX({digits})"
+        return f"UPPER({digits})" if self.upper else digits
+
+    @property
+    def zero(self) -> str:
+        """The key of what is not known."""
+        return self._literal("0")
+
+    @property
+    def ones(self) -> str:
+        """The key of what is wrong."""
+        return self._literal("F" if self.upper else "f")
+
+    def _literal(self, digit: str) -> str:
+        digits = digit * ALGORITHMS[self.algorithm]
+        return f"UNHEX('{digits}')" if self.binary else f"'{digits}'"

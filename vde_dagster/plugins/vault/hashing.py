@@ -1,0 +1,233 @@
+"""`@HASH_KEY`, `@HASHDIFF` and `@GHOST`: hashes of columns, written as Spark SQL.
+
+Columns become one text before they are hashed, and no two different rows share it. A value's text
+is that of its type in one form: a decimal without zeros at its end, an instant in UTC with six
+digits of a second, bytes in Base64. `~` and `|` in it are written `~0` and `~1`; `|` parts
+columns. In a key, which goes by position, NULL is `~N`. A hashdiff goes by names: each column that
+is not NULL is `name=text`, in the order of names, so that a new column changes no hash where it is
+NULL. A key of one text without these signs is the plain hash of that text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vde_dagster.base.texts import suggest
+from vde_dagster.plugins.vault import compatible
+from vde_dagster.plugins.vault.digests import ALGORITHMS, Digest
+from vde_dagster.project.macros.calls import SQL
+from vde_dagster.project.macros.evaluator import MacroEvaluator
+from vde_dagster.sql.trees import bracketed
+
+_ALIAS = re.compile(r"(?is)(?P<value>.*\S)\s+AS\s+(?P<name>\w+|`[^`]+`)")
+_COLUMN = re.compile(r"(?:(?:\w+|`[^`]+`)\s*\.\s*)*(?P<name>\w+|`[^`]+`)")
+_PLAIN_TYPES = frozenset(
+    ("TEXT", "VARCHAR", "CHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "BOOLEAN")
+)
+_INSTANT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
+_IN_JSON = ", ".join(
+    f"'{option}', '{value}'"
+    for option, value in (
+        ("timeZone", "UTC"),
+        ("timestampFormat", _INSTANT),
+        ("timestampNTZFormat", _INSTANT),
+        ("ignoreNullFields", "false"),
+    )
+)
+
+
+def hash_key(
+    evaluator: MacroEvaluator,
+    *columns: SQL,
+    algorithm: str = "",
+    form: str = "",
+    compat: str = "",
+    nulls: str = "null",
+    case_sensitive: bool | None = None,
+) -> str:
+    """`@HASH_KEY(a, b)`: the hash of a key; NULL where all of its columns are.
+
+    Args:
+        algorithm: `md5`, `sha1` or `sha256`; the variable `vault_hash`, or MD5, by default.
+        form: `text` or `binary`; the variable `vault_hash_form`, or text, by default.
+        compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: exactly their hashes on
+            Databricks; the variable `vault_compat` by default.
+        nulls: `zero` for the zero key where all columns are NULL.
+        case_sensitive: Of a `compat` mode; its own default where it is not given.
+    """
+    parts = _parts(evaluator, "HASH_KEY", columns)
+    digest = _digest(evaluator, algorithm, form)
+    _one_of(evaluator, "nulls", nulls, ("null", "zero"))
+    rules = _rules(evaluator, compat, case_sensitive)
+    values = [part.value for part in parts]
+    if rules is not None:
+        made = compatible.hash_key(evaluator, rules, values, digest)
+    else:
+        missing = "|".join("~N" for _ in parts)
+        texts = ", ".join(f"COALESCE({_escaped(text_of(value))}, '~N')" for value in values)
+        made = digest.of(f"NULLIF(CONCAT_WS('|', {texts}), '{missing}')")
+    return f"COALESCE({made}, {digest.zero})" if nulls == "zero" else made
+
+
+def hashdiff(
+    evaluator: MacroEvaluator,
+    *columns: SQL,
+    algorithm: str = "",
+    form: str = "",
+    compat: str = "",
+    multi_active: SQL | None = None,
+    case_sensitive: bool | None = None,
+) -> str:
+    """`@HASHDIFF(a, TRIM(b) AS b)`: the hash of a row's attributes, in whatever order.
+
+    Args:
+        multi_active: Of `datavault4dbt`: the columns that tell rows of a set apart. The hash is
+            then an aggregate over the set, for a query with GROUP BY.
+        algorithm, form, compat, case_sensitive: As of `@HASH_KEY`.
+    """
+    parts = _parts(evaluator, "HASHDIFF", columns)
+    digest = _digest(evaluator, algorithm, form)
+    rules = _rules(evaluator, compat, case_sensitive)
+    if rules is not None:
+        named = [(part.name or part.value, part.value) for part in parts]
+        return compatible.hashdiff(evaluator, rules, named, digest, multi_active)
+    if multi_active is not None:
+        raise evaluator.error(
+            "@HASHDIFF takes multi_active with compat := 'datavault4dbt' only",
+            "a kind with set_key compares whole sets by itself",
+        )
+    by_name: dict[str, str] = {}
+    for part in parts:
+        if part.name is None:
+            raise evaluator.error(
+                f"@HASHDIFF goes by names, and '{part.value}' has none",
+                f"write @HASHDIFF({part.value} AS name)",
+            )
+        if part.name.lower() in by_name:
+            raise evaluator.error(
+                f"@HASHDIFF has two columns '{part.name}'", "give one of them another name by AS"
+            )
+        by_name[part.name.lower()] = part.value
+    texts = ", ".join(
+        f"CONCAT('{_name_text(name)}=', {_escaped(text_of(value))})"
+        for name, value in sorted(by_name.items())
+    )
+    return digest.of(f"CONCAT_WS('|', {texts})")
+
+
+def ghost(
+    evaluator: MacroEvaluator, what: str = "unknown", algorithm: str = "", form: str = ""
+) -> str:
+    """`@GHOST()`: the zero key, as a literal; `@GHOST('error')` is the one of all ones.
+
+    Args:
+        what: `unknown`, `error`, or `time`: the load date of ghosts, 1900-01-01 in UTC.
+    """
+    _one_of(evaluator, "the first argument", what, ("unknown", "error", "time"))
+    digest = _digest(evaluator, algorithm, form)
+    if what == "time":
+        return BEGINNING
+    return digest.zero if what == "unknown" else digest.ones
+
+
+BEGINNING = "TIMESTAMP '1900-01-01 00:00:00Z'"
+"""The load date of ghosts."""
+
+
+class Part(NamedTuple):
+    """One of the values that are hashed together.
+
+    Args:
+        name: A column's name, or the alias of an expression; None where it has none.
+        value: Spark SQL.
+    """
+
+    name: str | None
+    value: str
+
+
+def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> list[Part]:
+    if not arguments:
+        raise evaluator.error(f"@{macro} takes at least one column", f"write @{macro}(a, b)")
+    parts = []
+    for argument in arguments:
+        text = argument.strip()
+        aliased, column = _ALIAS.fullmatch(text), _COLUMN.fullmatch(text)
+        found = aliased or column
+        name = found["name"].strip("`") if found else None
+        value = aliased["value"] if aliased else text
+        parts.append(Part(name, bracketed(value, "spark")))
+    return parts
+
+
+def text_of(value: str) -> str:
+    """Write the text of a value, whatever its type, in the one form that it is hashed in.
+
+    A CAST that is written there says the type, and what is written runs on other engines, too. Else
+    Spark chooses the branch while it plans: TYPEOF is a constant to it.
+    """
+    from sqlglot import exp, parse_one
+
+    tree = parse_one(value, dialect="spark").unnest()
+    type_ = tree.to if isinstance(tree, exp.Cast) else None
+    if type_ is not None and type_.this.name in _PLAIN_TYPES:
+        return f"CAST({value} AS STRING)"
+    if type_ is not None and type_.this is exp.DataType.Type.DECIMAL:
+        return _decimal_text(value, [int(size.name) for size in type_.expressions])
+    return (
+        f"CASE WHEN {value} IS NULL THEN NULL"
+        f" WHEN TYPEOF({value}) RLIKE '^(timestamp|binary|array|map|struct|variant)'"
+        f" THEN REGEXP_REPLACE(TO_JSON(NAMED_STRUCT('v', {value}), MAP({_IN_JSON})),"
+        " '^.{5}\"?|\"?.$', '')"
+        f" WHEN TYPEOF({value}) LIKE 'decimal%'"
+        f" THEN REGEXP_REPLACE(CAST({value} AS STRING), '([.][0-9]*[1-9])0+$|[.]0+$', '$1')"
+        f" WHEN TYPEOF({value}) IN ('float', 'double')"
+        f" THEN REGEXP_REPLACE(CAST({value} AS STRING), '^-0[.]0$', '0.0')"
+        f" ELSE CAST({value} AS STRING) END"
+    )
+
+
+def _decimal_text(value: str, sizes: Sequence[int]) -> str:
+    text = f"CAST({value} AS STRING)"
+    if len(sizes) < 2 or not sizes[1]:
+        return text
+    return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
+
+
+def _escaped(text: str) -> str:
+    return f"REPLACE(REPLACE({text}, '~', '~0'), '|', '~1')"
+
+
+def _name_text(name: str) -> str:
+    for sign, written in (("~", "~0"), ("|", "~1"), ("=", "~2"), ("'", "~3"), ("\\", "~4")):
+        name = name.replace(sign, written)
+    return name
+
+
+def _digest(evaluator: MacroEvaluator, algorithm: str, form: str) -> Digest:
+    name = (algorithm or str(evaluator.var("vault_hash", "md5"))).lower()
+    _one_of(evaluator, "algorithm", name, tuple(ALGORITHMS))
+    form = (form or str(evaluator.var("vault_hash_form", "text"))).lower()
+    _one_of(evaluator, "form", form, ("text", "binary"))
+    return Digest(name, binary=form == "binary")
+
+
+def _rules(
+    evaluator: MacroEvaluator, compat: str, case_sensitive: bool | None
+) -> compatible.Rules | None:
+    name = (compat or str(evaluator.var("vault_compat", ""))).lower()
+    if name:
+        _one_of(evaluator, "compat", name, tuple(compatible.RULES))
+        return compatible.RULES[name]._replace(case_sensitive=case_sensitive)
+    if case_sensitive is not None:
+        raise evaluator.error(
+            "case_sensitive goes with a compat mode", "write UPPER(TRIM(a)) for what is one key"
+        )
+    return None
+
+
+def _one_of(evaluator: MacroEvaluator, what: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise evaluator.error(f"{what} is not '{given}'", suggest(given, known, "values"))
