@@ -11,10 +11,12 @@ order that is given; line ends and tabs are taken out; a row of NULLs is the zer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.plugins.vault.digests import Digest
-from vde_dagster.project.macros.evaluator import MacroEvaluator
+
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.evaluator import MacroEvaluator
 
 _NULL, _JOINED = "^^", "||"
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.plugins.vault import compatible
 from vde_dagster.plugins.vault.digests import ALGORITHMS, Digest
-from vde_dagster.project.macros.calls import SQL
-from vde_dagster.project.macros.evaluator import MacroEvaluator
-from vde_dagster.sql.trees import bracketed
+
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.calls import SQL
+    from vde_dagster.project.macros.evaluator import MacroEvaluator
 
 _ALIAS = re.compile(r"(?is)(?P<value>.*\S)\s+AS\s+(?P<name>\w+|`[^`]+`)")
 _COLUMN = re.compile(r"(?:(?:\w+|`[^`]+`)\s*\.\s*)*(?P<name>\w+|`[^`]+`)")
@@ -149,6 +150,8 @@ class Part(NamedTuple):
 
 
 def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> list[Part]:
+    from vde_dagster.sql.trees import bracketed
+
     if not arguments:
         raise evaluator.error(f"@{macro} takes at least one column", f"write @{macro}(a, b)")
     parts = []

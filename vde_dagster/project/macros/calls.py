@@ -189,7 +189,8 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments) -> None:
 
     bound.apply_defaults()
     try:
-        hints = get_type_hints(function, localns={"exp": exp, "SQL": SQL})
+        known = {"exp": exp, "SQL": SQL, "MacroEvaluator": MacroEvaluator}
+        hints = get_type_hints(function, localns=known)
     except Exception:  # annotations that name what is not there: leave expressions as they are
         return
     parameters = bound.signature.parameters
