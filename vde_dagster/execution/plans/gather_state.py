@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def gather_state(
     store: StateStore,
-    environment: str,
+    environment: str | Environment,
     snapshots: Mapping[ModelName, Snapshot] | None,
     build: Build,
     among: Collection[ModelName] | None = None,
@@ -37,13 +37,17 @@ def gather_state(
     What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
 
     Args:
+        environment: Its name, or the version of it that was read already: whoever publishes
+            meanwhile makes another.
         snapshots: The target's snapshots; the environment's own by default.
         build: Makes snapshots of definitions with today's canonicaliser.
         among: Read only what is said of these models, with all that they are made of; where
             something is to be hashed again, which takes all, everything is read.
     """
-    target = store.environments.get(environment)
-    production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
+    known = environment if isinstance(environment, Environment) else None
+    name = environment.name if isinstance(environment, Environment) else environment
+    target = known or store.environments.get(name)
+    production = target if name == PRODUCTION else store.environments.get(PRODUCTION)
 
     def read(target: Environment | None, production: Environment | None) -> WarehouseState:
         if snapshots is None:
