@@ -120,6 +120,15 @@ def test_a_cell_becomes_a_model_and_shows_what_would_come_of_it(
     assert "2 AS amount" in (shop.root / "models/orders.sql").read_text()
 
 
+def test_a_cell_that_was_refused_becomes_a_model_once_it_is_mended(
+    shell: InteractiveShell, shop: ProjectFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = "%%model marts.mended\nSELECT nummer FROM raw.orders"
+    assert "nummer" in _refused(shell, cell, capsys)
+    assert _run(shell, cell.replace("nummer", "number")).environment == "dev"
+    assert (shop.root / "models/marts/mended.sql").exists()
+
+
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
@@ -131,6 +140,7 @@ def test_a_cell_becomes_a_model_and_shows_what_would_come_of_it(
         ("%vde pin qa", "no environment 'qa'"),
         ("%vde pin prod@77", "no version 77"),
         ("workspace.read('marts.sums')", "marts.sums has no table of its own"),
+        ('%%vde prod "\nSELECT 1', "No closing quotation"),
         ("%%vde\nSELECT 1", "the following arguments are required: environment"),
         ("workspace = 1\n%vde pin", "the variable 'workspace' is no workspace"),
     ],

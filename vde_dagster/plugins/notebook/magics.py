@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 class _Words(ArgumentParser):
     """Reads the words behind a magic's name; what is wrong with them is one message."""
+
+    def read(self, line: str) -> Namespace:
+        """Read what stands behind the name, quoted as in a shell."""
+        try:
+            return self.parse_args(shlex.split(line))
+        except ValueError as error:
+            return self.error(f"the words cannot be read: {error}")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}", hint=self.format_usage().strip())
@@ -53,7 +60,7 @@ class VdeMagics(Magics):
         words.add_argument("environment")
         words.add_argument("--into", metavar="NAME")
         words.add_argument("--limit", type=int)
-        said = words.parse_args(shlex.split(line))
+        said = words.read(line)
         rows = self._workspace.ask(said.environment, cell, said.limit)
         if said.into:
             self._variables[said.into] = rows
@@ -64,7 +71,7 @@ class VdeMagics(Magics):
         words.add_argument("action", choices=["pin"])
         words.add_argument("environments", nargs="*")
         workspace = self._workspace
-        for environment in words.parse_args(shlex.split(line)).environments:
+        for environment in words.read(line).environments:
             workspace.pin(environment)
         told = [f"{name}@{version}" for name, version in sorted(workspace.pins.items())]
         print("pinned: " + ", ".join(told) if told else "nothing is pinned yet")
@@ -81,7 +88,7 @@ class VdeMagics(Magics):
         words.add_argument("--kind", default="VIEW")
         words.add_argument("--environment", default="dev")
         words.add_argument("--replace", action="store_true")
-        said = words.parse_args(shlex.split(line))
+        said = words.read(line)
         path, plan = write_model(
             *(self._workspace, said.name, said.kind, cell, said.environment), replace=said.replace
         )

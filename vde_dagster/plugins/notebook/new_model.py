@@ -33,6 +33,7 @@ def write_model(
         UsageError: The file or the model is there.
         ProjectError: The model has mistakes, or others have them with it; all files are as before.
     """
+    workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)
     path = Path("models", model.namespace, f"{model.name}.sql")
     text = f"MODEL (\n  name {model},\n  kind {kind}\n);\n\n{query.strip().rstrip(';')}\n"
@@ -59,4 +60,5 @@ def write_model(
             file.unlink()
             for folder in made:
                 folder.rmdir()
+        workspace.reload()
         raise
