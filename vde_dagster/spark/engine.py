@@ -232,14 +232,9 @@ class SparkEngine:
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0
-        began, first = time.monotonic(), tasks[0]
-        what = f"{first.model} {first.interval.text} audits"
+        began = time.monotonic()
         try:
-            with (
-                self._session_for(bool(first.before), not first.before) as session,
-                self._jobs.running(session, first.plan_id, what),
-            ):
-                _run_statements(session, first.before)
+            with self._auditing(tasks[0], "audits") as session:
                 counts = _failing_counts(session, [task.query for task in tasks])
         except ExecutionError as error:
             if not error.lacks_memory:
@@ -251,14 +246,22 @@ class SparkEngine:
     def audit(self, task: AuditTask) -> AuditResult:
         """Count and sample the rows that fail an audit, in one Spark job."""
         began = time.monotonic()
-        what = f"{task.model} {task.interval.text} audit {task.audit}"
-        with (
-            self._session_for(bool(task.before), not task.before) as session,
-            self._jobs.running(session, task.plan_id, what, task.query),
-        ):
-            _run_statements(session, task.before)
+        with self._auditing(task, f"audit {task.audit}", task.query) as session:
             count, sample = _failing_rows(session, task.query)
         return AuditResult(count, sample, time.monotonic() - began)
+
+    @contextmanager
+    def _auditing(
+        self, task: AuditTask, what: str, query: str | None = None
+    ) -> Iterator[SparkSession]:
+        with (
+            self._session_for(bool(task.before), not task.before) as session,
+            self._jobs.running(
+                session, task.plan_id, f"{task.model} {task.interval.text} {what}", query
+            ),
+        ):
+            _run_statements(session, task.before)
+            yield session
 
     def query(self, sql: str, limit: int | None = None) -> tuple[Columns, Rows]:
         """Run a query (never a statement) and return its columns with types, and its rows.

@@ -59,9 +59,24 @@ def _project(root: Path, memory: str = "1g", more: str = "") -> ProjectFolder:
     return ProjectFolder(root, {**FILES, "pyproject.toml": CONFIG.format(memory=memory, more=more)})
 
 
+def _command(folder: ProjectFolder, *words: str) -> list[str]:
+    return [sys.executable, "-m", "vde_dagster.cli", *words, "--project", str(folder.root)]
+
+
+def _begun(folder: ProjectFolder, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        _command(folder, *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_with_ctrl_c,
+    )
+
+
 def _vde(folder: ProjectFolder, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vde_dagster.cli", *words, "--project", str(folder.root)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    ended = subprocess.run(
+        _command(folder, *words), capture_output=True, text=True, check=False, timeout=600
+    )
     assert ended.returncode == code, ended.stdout + ended.stderr
     return ended
 
@@ -145,15 +160,7 @@ def test_commands_share_one_engine_and_see_what_each_other_wrote(shop: ProjectFo
 
 
 def test_several_at_once_and_one_of_them_cancelled(shop: ProjectFolder) -> None:
-    command = [sys.executable, "-m", "vde_dagster.cli", "query", "prod", LONG]
-    command += ["--project", str(shop.root)]
-    long = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_with_ctrl_c,
-    )
+    long = _begun(shop, "query", "prod", LONG)
     found: list[Any] = []
     threads = [
         threading.Thread(target=lambda: found.append(_rows(shop, "SELECT total FROM m.sums")))
@@ -209,15 +216,7 @@ for name in ("tcp", "tcp6"):
 
 def test_one_that_dies_is_said_once_and_the_query_asked_of_another(shop: ProjectFolder) -> None:
     first = _engine(shop)
-    command = [sys.executable, "-m", "vde_dagster.cli", "query", "prod", LONG]
-    command += ["--project", str(shop.root)]
-    long = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_with_ctrl_c,
-    )
+    long = _begun(shop, "query", "prod", LONG)
     _until_it_computes(first)
     os.kill(first.jvm_pid, signal.SIGKILL)
     folder = shop.root / ".vde" / "engine"
@@ -241,9 +240,7 @@ def test_an_apply_whose_engine_dies_goes_on_with_another(shop: ProjectFolder) ->
         "MODEL (name m.slow, kind FULL); SELECT count(*) AS n FROM range(0, 1500000000, 1, 2) "
         "WHERE sqrt(id) * rand() < 0",
     )
-    command = [sys.executable, "-m", "vde_dagster.cli", "apply", "cut", "--yes"]
-    command += ["--project", str(shop.root)]
-    cut = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    cut = _begun(shop, "apply", "cut", "--yes")
     _until_it_computes(first)
     assert cut.poll() is None
     os.kill(first.jvm_pid, signal.SIGKILL)

@@ -101,7 +101,7 @@ class WarmEngine:
     def is_held(self, folder: Path) -> bool:
         """Say whether somebody computes on it between two statements, see `EngineProcess.held`."""
         with suppress(FileNotFoundError), _holders(folder, self.pid).open("rb") as file:
-            return not _takes_lock(file)
+            return _is_locked(file, by_sharers=True)
         return False
 
     def forget(self, folder: Path) -> None:
@@ -118,8 +118,12 @@ class WarmEngine:
 
 def find_engine(folder: Path) -> WarmEngine | None:
     """Return the engine of a folder that takes users; None where there is none."""
+    return _engine_of(folder / _RECORD)
+
+
+def _engine_of(record: Path) -> WarmEngine | None:
     try:
-        with (folder / _RECORD).open("rb") as file:
+        with record.open("rb") as file:
             return WarmEngine(**json.load(file)) if _is_locked(file) else None
     except (OSError, ValueError, TypeError):  # It is no engine, or another user's.
         return None
@@ -153,12 +157,7 @@ def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -
 
 def find_engines(folder: Path) -> list[WarmEngine]:
     """Return all engines of a folder that run, also those that wait for their last users."""
-    found = []
-    for record in folder.glob("engine.*.json"):
-        with suppress(FileNotFoundError, ValueError, TypeError), record.open("rb") as file:
-            if _is_locked(file):
-                found.append(WarmEngine(**json.load(file)))
-    return found
+    return [found for record in folder.glob("engine.*.json") if (found := _engine_of(record))]
 
 
 def stop_engines(folder: Path) -> list[WarmEngine]:
@@ -277,32 +276,24 @@ class EngineProcess:
     def __init__(self, engine: WarmEngine, folder: Path) -> None:
         self._engine, self._folder = engine, folder
         self._holding, self._held = threading.Lock(), 0
-        self._file: IO[bytes] | None = None
+        self._file: IO[bytes]
         self.returncode: int | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Let it not end for want of statements, however long the caller computes between two."""
-        self.hold()
-        try:
-            yield
-        finally:
-            self.release()
-
-    def hold(self) -> None:
-        """Begin what `held` does."""
         with self._holding:
             if self._held == 0:
                 self._file = _holders(self._folder, self._engine.pid).open("ab")
-                _lock_shared(self._file)
+                _lock(self._file, wait=True, share=True)
             self._held += 1
-
-    def release(self) -> None:
-        """End what `hold` began."""
-        with self._holding:
-            self._held -= 1
-            if self._held == 0 and self._file is not None:
-                self._file.close()
+        try:
+            yield
+        finally:
+            with self._holding:
+                self._held -= 1
+                if self._held == 0:
+                    self._file.close()
 
     def poll(self) -> int | None:
         """Return the JVM's exit code once it has ended."""
@@ -331,30 +322,17 @@ def _exit_code(path: Path) -> int:
         return -signal.SIGKILL  # Nobody was left to write it.
 
 
-def _lock(file: IO[bytes], *, wait: bool = False) -> None:
+def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
     import fcntl
 
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    how = fcntl.LOCK_SH if share else fcntl.LOCK_EX
+    fcntl.flock(file, how | (0 if wait else fcntl.LOCK_NB))
 
 
-def _lock_shared(file: IO[bytes]) -> None:
-    import fcntl
-
-    fcntl.flock(file, fcntl.LOCK_SH)
-
-
-def _takes_lock(file: IO[bytes]) -> bool:
-    with suppress(BlockingIOError):
-        _lock(file)
-        return True
-    return False
-
-
-def _is_locked(file: IO[bytes]) -> bool:
-    import fcntl
-
+def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
+    """Say whether another has a file's lock; those who share it are asked for only when said."""
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _lock(file, share=not by_sharers)
     except BlockingIOError:
         return True
     return False
