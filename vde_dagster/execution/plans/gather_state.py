@@ -27,27 +27,26 @@ if TYPE_CHECKING:
 
 def gather_state(
     store: StateStore,
-    environment: str | Environment,
+    environment: str,
     snapshots: Mapping[ModelName, Snapshot] | None,
     build: Build,
     among: Collection[ModelName] | None = None,
+    current: Environment | None = None,
 ) -> WarehouseState:
     """Read an environment, production, and every table that may serve the target.
 
     What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
 
     Args:
-        environment: Its name, or the version of it that was read already: whoever publishes
-            meanwhile makes another.
         snapshots: The target's snapshots; the environment's own by default.
         build: Makes snapshots of definitions with today's canonicaliser.
         among: Read only what is said of these models, with all that they are made of; where
             something is to be hashed again, which takes all, everything is read.
+        current: The environment, where it was read already: whoever publishes meanwhile makes
+            another version.
     """
-    known = environment if isinstance(environment, Environment) else None
-    name = environment.name if isinstance(environment, Environment) else environment
-    target = known or store.environments.get(name)
-    production = target if name == PRODUCTION else store.environments.get(PRODUCTION)
+    target = current or store.environments.get(environment)
+    production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
 
     def read(target: Environment | None, production: Environment | None) -> WarehouseState:
         if snapshots is None:

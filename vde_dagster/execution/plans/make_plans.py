@@ -312,7 +312,8 @@ class Plans:
         require_changeable(environment, current.frozen)
         named = select_by_name(current.entries, of)
         among = None if named is None else what_decides(store, current, named)
-        state = gather_state(store, current, None, stored_builder(workspace), among)
+        build = stored_builder(workspace)
+        state = gather_state(store, environment, None, build, among, current)
         snapshots = in_order(
             {
                 name: state.snapshots[entry.snapshot_id]
