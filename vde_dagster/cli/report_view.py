@@ -41,6 +41,17 @@ _STYLES = {
 }
 
 
+def report_text(report: Report, width: int) -> str:
+    """Return a report as it is printed where there are no colours."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    printed = StringIO()
+    show_report(Console(file=printed, width=width, color_system=None), report)
+    return printed.getvalue().rstrip()
+
+
 def show_report(console: Console, report: Report) -> None:
     """Print a report as a tree, and its warnings below."""
     from rich.text import Text

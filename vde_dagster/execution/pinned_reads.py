@@ -79,11 +79,7 @@ class PinnedVersion:
         pins = self.pins or {}
         for table_id, name in models.items():
             if table_id not in pins:
-                raise UsageError(
-                    f"it is not known what {name} held in version {self.version.version} of "
-                    f"'{self.version.name}': it was published before versions pinned their data",
-                    hint=f"read a later version: vde history {self.version.name}",
-                )
+                raise not_pinned(name, self.version)
         tables = store.tables.load(models)
         states = {one.id: (one.ref, pins[one.id].held) for one in tables.values()}
         self.tables |= tables
@@ -104,6 +100,15 @@ class PinnedVersion:
             f"the data of {name} in version {shown.version} of '{shown.name}' are gone: {why}",
             hint=hint,
         )
+
+
+def not_pinned(name: ModelName, version: Environment) -> UsageError:
+    """Return the error for a model in a version of before versions pinned their data."""
+    return UsageError(
+        f"it is not known what {name} held in version {version.version} of "
+        f"'{version.name}': it was published before versions pinned their data",
+        hint=f"read a later version: vde history {version.name}",
+    )
 
 
 def with_held(

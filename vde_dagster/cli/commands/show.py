@@ -49,7 +49,7 @@ def show(
     """
     from vde_dagster.base.texts import count
     from vde_dagster.cli.shapes import rows_json, show_rows
-    from vde_dagster.execution.query.read_rows import read_rows
+    from vde_dagster.execution.query.read_rows import read_rows, rows_of
 
     read = read_rows(
         *(workspace, environment, model, _names(columns)),
@@ -58,7 +58,7 @@ def show(
         limit=limit,
         at=at,
     )
-    rows = read.values()
+    rows = rows_of(read.rows)
     output.result(
         {**rows_json(read.columns, rows), "version": read.version},
         lambda console: show_rows(console, read.columns, rows),

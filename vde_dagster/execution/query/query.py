@@ -51,25 +51,18 @@ class QueryResult:
     read_live: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ArrowResult:
-    """The answer to a query as Arrow has it; what else it says is as in `QueryResult`.
-
-    Args:
-        rows: Instants are in UTC.
-    """
-
-    rows: pa.Table
-    publication_id: str
-    version: int
-    read_live: tuple[str, ...] = ()
-
-
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer(Generic[T]):
+class Answer(Generic[T]):
+    """What an engine answered to a query.
+
+    Args:
+        shown: The version of the environment that the whole answer was read from.
+        read_live: As in `QueryResult`.
+    """
+
     value: T
     shown: Environment
     read_live: tuple[str, ...]
@@ -140,25 +133,20 @@ class Queries:
 
     def run_arrow(
         self, environment: str, sql: str, limit: int | None = None, at: str | None = None
-    ) -> ArrowResult:
-        """Run a query as `run` does, and return its rows as Arrow has them.
+    ) -> Answer[pa.Table]:
+        """Run a query as `run` does; the value is its rows as Arrow has them, instants in UTC.
 
         Raises:
             UsageError: As `run`.
         """
-        answer = self._ask(
-            environment,
-            sql,
-            at,
-            False,
-            lambda query: self.workspace.engine().query_arrow(query, limit),
+        engine = self.workspace.engine
+        return self._ask(
+            environment, sql, at, False, lambda query: engine().query_arrow(query, limit)
         )
-        shown = answer.shown
-        return ArrowResult(answer.value, shown.publication_id, shown.version, answer.read_live)
 
     def _ask(
         self, environment: str, sql: str, at: str | None, raw: bool, ask: Callable[[str], T]
-    ) -> _Answer[T]:
+    ) -> Answer[T]:
         version = published_version(self.workspace.store, environment, at)
         if version is not None:
             return self._of_version(version, sql, raw, ask)
@@ -189,7 +177,7 @@ class Queries:
 
     def _of_views(
         self, environment: str, sql: str, raw: bool, ask: Callable[[str], T]
-    ) -> _Answer[T]:
+    ) -> Answer[T]:
         """Run a query over an environment's views.
 
         Spark loads a query's views one by one, so a query can straddle a publication. The
@@ -216,7 +204,7 @@ class Queries:
         ask: Callable[[str], T],
         *,
         views: bool = False,
-    ) -> _Answer[T]:
+    ) -> Answer[T]:
         """Run a query over a version's tables at their pins, or over the environment's views."""
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
@@ -259,7 +247,7 @@ class Queries:
         rendered = _rendered(sql, relation_of, names, raw)
         with workspace.lakehouse.naming_damage(may_have_failed):
             value = ask(rendered)
-        return _Answer(value, version, tuple(sorted(map(str, reader.live))))
+        return Answer(value, version, tuple(sorted(map(str, reader.live))))
 
 
 def _rendered(

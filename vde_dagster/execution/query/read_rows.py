@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.pinned_reads import not_pinned
 from vde_dagster.execution.published_version import (
     named_environment,
     published_version,
@@ -45,11 +46,10 @@ class ModelRows:
     rows: pa.Table
     version: int
 
-    def values(self) -> tuple[tuple[Any, ...], ...]:
-        """Return the rows as Python has them; a TIMESTAMP is a datetime in UTC."""
-        if not self.columns:
-            return ()
-        return tuple(zip(*(column.to_pylist() for column in self.rows.columns), strict=True))
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Return rows as Python has them; a TIMESTAMP is a datetime in UTC."""
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def read_rows(
@@ -102,11 +102,7 @@ def _pinned(workspace: Workspace, version: Environment, entry: Entry) -> State:
     assert entry.table_id is not None
     pin = workspace.store.pins.at(version.name, version.version).get(entry.table_id)
     if pin is None:
-        raise UsageError(
-            f"it is not known what {entry.name} held in version {version.version} of "
-            f"'{version.name}': it was published before versions pinned their data",
-            hint=f"read a later version: vde history {version.name}",
-        )
+        raise not_pinned(entry.name, version)
     return pin.snapshot_id, pin.schema_id
 
 
@@ -142,7 +138,7 @@ class _Reading:
         import pyarrow as pa
         from pyiceberg.expressions import AlwaysTrue
 
-        from vde_dagster.lakehouse.rows.row_order import SortKey, first_rows, is_sortable
+        from vde_dagster.lakehouse.rows.row_order import SortKey, first_rows, require_sortable
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 
         table = as_pinned(self.table, self.metadata, self.state[1])
@@ -161,15 +157,14 @@ class _Reading:
         ]
         wanted = list(dict.fromkeys([*(once[one] for one in shown), *(key.column for key in keys)]))
         schema = narrowed(found.schema().as_arrow(), wanted)
-        for key in keys:
-            if not is_sortable(schema.field(key.column).type):
-                raise UsageError(f"rows cannot be sorted by {key.column}, which is nested")
+        require_sortable(keys, schema)
         scanned = scan_rows(found, schema, tests, AlwaysTrue())
-        if limit is None and not keys:
-            rows = pa.concat_tables([schema.empty_table(), *scanned])
+        if limit is not None:
+            rows = first_rows(scanned, schema, keys, limit, None)
         else:
-            most = limit if limit is not None else _ALL
-            rows = first_rows(scanned, schema, keys, most, None)
+            rows = pa.concat_tables([schema.empty_table(), *scanned])
+            if keys:  # Sorted once, and not batch by batch.
+                rows = first_rows([rows], schema, keys, rows.num_rows, None)
         types = columns_of(metadata, None)
         return ModelRows(
             tuple((column, types[once[column]]) for column in shown),
@@ -202,6 +197,3 @@ class _Reading:
         doubled = {one.lower(): read for one, read in once.items() if one != read}
         condition = with_columns(parse_filter(where), doubled)
         return bind_filter(condition, schema, "the condition")
-
-
-_ALL = 1 << 62

@@ -167,8 +167,14 @@ class Cursor:
         )
 
 
-def is_sortable(type_: pa.DataType) -> bool:
-    """Say whether rows can be sorted by a column's type, and its values kept in a cursor."""
+def require_sortable(keys: Sequence[SortKey], schema: pa.Schema) -> None:
+    """Raise UsageError for a key that rows cannot be sorted by, nor a cursor keep values of."""
+    for key in keys:
+        if not _is_sortable(schema.field(key.column).type):
+            raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
+
+
+def _is_sortable(type_: pa.DataType) -> bool:
     kinds = pa.types
     return any(
         is_kind(type_)

@@ -14,15 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
-
-from rich.console import Console
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.cli.applying import previous_snapshots
-from vde_dagster.cli.report_view import show_report
+from vde_dagster.cli.report_view import report_text
 from vde_dagster.errors import ProjectError, SourceLocation, VdeError
 from vde_dagster.execution.apply.batches import expected_seconds
 from vde_dagster.execution.linting.linter import Linter, lint_problems
@@ -333,10 +330,7 @@ def plan_text(desk: Desk) -> str:
         desk.previous(outlook.plan),
         lambda model: outlook.seconds.get(model.name),
     )
-    console = Console(file=StringIO(), width=100, color_system=None)
-    show_report(console, report)
-    printed = console.file.getvalue()  # type: ignore[attr-defined]
-    return f"# Plan for `{outlook.environment}`\n\n```text\n{printed.rstrip()}\n```\n"
+    return f"# Plan for `{outlook.environment}`\n\n```text\n{report_text(report, 100)}\n```\n"
 
 
 def _same(one: Reading, other: Reading) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.cli.errors import report
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.plugins.notebook.magics import VdeMagics
@@ -44,11 +44,8 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def _told(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
-    """Say a mistake in one message; where it came from is in no file of the notebook's."""
-    where = f"{error.location}: " if error.location else ""
-    print(f"error: {where}{error.message}", file=sys.stderr)
-    if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+    """Say a mistake as commands do; where it came from is in no file of the notebook's."""
+    report(error, as_json=False, debug=False)
 
 
 def _project(folder: Path) -> Path:

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from vde_dagster.base.texts import count
 from vde_dagster.cli.applying import previous_snapshots
-from vde_dagster.cli.report_view import show_report
+from vde_dagster.cli.report_view import report_text, show_report
 from vde_dagster.cli.shapes import show_rows, text_value
+from vde_dagster.execution.query.read_rows import rows_of
 from vde_dagster.reports.plan import plan_report
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.reports.document import Report
 
 SHOWN_ROWS = 100
 _WIDTH = 120
@@ -72,16 +74,18 @@ class Rows:
             for field in self.arrow.schema
         )
         body = "".join(
-            "<tr>" + "".join(map(_cell, row)) + "</tr>" for row in _values(self.arrow, SHOWN_ROWS)
+            "<tr>" + "".join(map(_cell, row)) + "</tr>"
+            for row in rows_of(self.arrow.slice(0, SHOWN_ROWS))
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f"{table}<p>{escape(self._told())}</p>"
 
     def __repr__(self) -> str:
-        console = Console(file=StringIO(), width=_WIDTH, color_system=None)
+        printed = StringIO()
         columns = [(field.name, str(field.type)) for field in self.arrow.schema]
-        show_rows(console, columns, list(_values(self.arrow, SHOWN_ROWS)))
-        return _printed(console) + "\n" + self._told()
+        console = Console(file=printed, width=_WIDTH, color_system=None)
+        show_rows(console, columns, rows_of(self.arrow.slice(0, SHOWN_ROWS)))
+        return f"{printed.getvalue().rstrip()}\n{self._told()}"
 
     def _told(self) -> str:
         told = f"{count(len(self), 'row')} of {self.environment}"
@@ -94,33 +98,19 @@ class Rows:
 
 def plan_as_text(workspace: Workspace, plan: Plan) -> str:
     """Return the report of a plan as plain text."""
-    return _printed(_reported(workspace, plan))
+    return report_text(_report(workspace, plan), _WIDTH)
 
 
 def plan_as_html(workspace: Workspace, plan: Plan) -> str:
     """Return the report of a plan in colours."""
     form = "<pre style='line-height:1.35;white-space:pre'>{code}</pre>"
-    return _reported(workspace, plan).export_html(inline_styles=True, code_format=form)
+    console = Console(file=StringIO(), width=_WIDTH, record=True, color_system=None)
+    show_report(console, _report(workspace, plan))
+    return console.export_html(inline_styles=True, code_format=form)
 
 
-def _reported(workspace: Workspace, plan: Plan) -> Console:
-    console = Console(
-        file=StringIO(), width=_WIDTH, record=True, force_terminal=False, color_system=None
-    )
-    show_report(console, plan_report(plan, previous_snapshots(workspace, plan)))
-    return console
-
-
-def _printed(console: Console) -> str:
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text.rstrip()
-
-
-def _values(rows: pa.Table, most: int) -> Any:
-    shown = rows.slice(0, most)
-    if not shown.num_columns:
-        return ()
-    return zip(*(column.to_pylist() for column in shown.columns), strict=True)
+def _report(workspace: Workspace, plan: Plan) -> Report:
+    return plan_report(plan, previous_snapshots(workspace, plan))
 
 
 def _cell(value: Any) -> str:

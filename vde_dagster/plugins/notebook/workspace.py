@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import named_environment, published_version
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.plugins.notebook.results import Rows
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class NotebookWorkspace(Workspace):
         """Return an environment at its pin, which it gets now where it has none."""
         if "@" in environment:
             return environment
-        name = environment.lower()
+        name = environment_name(environment)
         return f"{name}@{self.pins[name]}" if name in self.pins else self.pin(environment)
 
     def read(
@@ -72,7 +73,7 @@ class NotebookWorkspace(Workspace):
         """
         shown = self.pinned(environment)
         answer = self.queries.run_arrow(shown, sql, limit)
-        return Rows(answer.rows, shown, answer.read_live)
+        return Rows(answer.value, shown, answer.read_live)
 
     def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
         """Plan what the files say now for an environment; see `Workspace.plan`."""

@@ -23,7 +23,7 @@ from vde_dagster.lakehouse.rows.row_order import (
     SortKey,
     first_rows,
     from_keys,
-    is_sortable,
+    require_sortable,
     to_key,
 )
 from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
@@ -105,9 +105,7 @@ def read_rows(
     keys = [_sort_key(table, text) for text in request.sort]
     wanted = list(dict.fromkeys([*columns, *(key.column for key in keys)]))
     schema = narrowed(table.schema().as_arrow(), wanted)
-    for key in keys:
-        if not is_sortable(schema.field(key.column).type):
-            raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
+    require_sortable(keys, schema)
     behind: Behind | None = None
     files: BooleanExpression = AlwaysTrue()
     if cursor is not None:
