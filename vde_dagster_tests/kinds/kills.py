@@ -75,6 +75,15 @@ class Life:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+def project_of(life: Life, root: Path) -> ProjectFolder:
+    """The project of a life, written to an empty folder."""
+    project = ProjectFolder(root, {**FILES, **life.files})
+    for old, new in (("KIND", life.kind), ("QUERY", life.query)):
+        if old in (root / MODEL).read_text():
+            project.edit(MODEL, old, new)
+    return project
+
+
 class World:
     """One model and its source, in a folder that is put back as it was kept.
 
@@ -87,11 +96,7 @@ class World:
         self.life = life
         self.root = folder / "project"
         self._folder = folder
-        files = {**FILES, **life.files}
-        self.project = ProjectFolder(self.root, files)
-        for old, new in (("KIND", life.kind), ("QUERY", life.query)):
-            if old in (self.root / MODEL).read_text():
-                self.project.edit(MODEL, old, new)
+        self.project = project_of(life, self.root)
         with self.process() as workspace:
             session: Any = workspace.engine().session  # type: ignore[attr-defined]
             session.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.lake")

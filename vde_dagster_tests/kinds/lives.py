@@ -106,7 +106,7 @@ LIVES = (
     Life(
         "NEWEST_ROWS", "NEWEST_ROWS (row_key id, newest_by day, keep 2, batch_size 1)", late=False
     ),
-    Life("APPENDED", "APPENDED (parent lake.events)", WHOLE),
+    Life("APPENDED", "APPENDED (parents lake.events)", WHOLE),
     Life(
         "SEED",
         "",

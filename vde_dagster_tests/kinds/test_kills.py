@@ -15,9 +15,19 @@ from threading import Barrier
 import pytest
 
 from vde_dagster.errors import ConflictError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.kinds.kills import MODEL, OPERATIONS, Life, Operation, Trial, World
+from vde_dagster_tests.kinds.kills import (
+    MODEL,
+    NAME,
+    OPERATIONS,
+    Life,
+    Operation,
+    Trial,
+    World,
+    project_of,
+)
 from vde_dagster_tests.kinds.lives import LIVES, forget_kinds, know_kinds
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
@@ -56,6 +66,17 @@ def folder() -> Iterator[Path]:
 def test_every_kind_that_owns_a_table_is_lived() -> None:
     lived = {life.name.partition(" ")[0] for life in LIVES}
     assert lived == {name for name, kind in KINDS.by_name.items() if kind.owns_table}
+
+
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name.replace(" ", "_"))
+def test_a_life_can_be_read_before_and_after_its_definition_changes(
+    life: Life, tmp_path: Path
+) -> None:
+    project = project_of(life, tmp_path)
+    for _ in range(2):
+        with Workspace.open(tmp_path) as workspace:
+            assert NAME in workspace.project.models
+        project.edit(*life.change)
 
 
 @pytest.mark.turns(16)
