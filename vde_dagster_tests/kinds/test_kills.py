@@ -73,10 +73,11 @@ def test_a_life_can_be_read_before_and_after_its_definition_changes(
     life: Life, tmp_path: Path
 ) -> None:
     project = project_of(life, tmp_path)
-    for _ in range(2):
-        with Workspace.open(tmp_path) as workspace:
-            assert NAME in workspace.project.models
-        project.edit(*life.change)
+    with Workspace.open(tmp_path) as workspace:
+        before = workspace.project.models[NAME]
+    project.edit(*life.change)
+    with Workspace.open(tmp_path) as workspace:
+        assert workspace.project.models[NAME] != before
 
 
 @pytest.mark.turns(16)
