@@ -1,6 +1,7 @@
-"""A Data Vault: macros that hash keys and attributes.
+"""A Data Vault: macros that hash keys and attributes, and kinds of its tables.
 
 `hashing` has the keys and hashdiffs of this product, which no two different rows share, and
 `compatible` those of AutomateDV and of datavault4dbt. Macros write Spark SQL that every room
-understands, so versions and lineage come by themselves.
+understands, so versions and lineage come by themselves. `kinds`
+and `meanings` are what kinds say of themselves, `first_seen` writes their tables.
 """

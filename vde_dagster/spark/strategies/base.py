@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Output
+from vde_dagster.spark.session.failures import has_java_cause
 from vde_dagster.spark.tables.columns import sortable
 from vde_dagster.spark.tables.digests import Digester
-from vde_dagster.spark.tables.iceberg import Commit, IcebergTable
+from vde_dagster.spark.tables.iceberg import CONFLICTS, Commit, IcebergTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
@@ -261,6 +263,18 @@ def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = 
 
     ordered = sorted(columns, key=rank)
     return ", ".join(f"{sortable(quote(c), types[c])} DESC NULLS LAST" for c in ordered)
+
+
+def merge_again(write: Write, merge: str, *, attempts: int = 10) -> None:
+    """Run a MERGE, and again each time that its commit met another one."""
+    for attempt in range(1, attempts + 1):
+        try:
+            write.session.sql(merge)
+            return
+        except Exception as error:
+            if attempt == attempts or not has_java_cause(error, *CONFLICTS):
+                raise
+            time.sleep(0.05 * 2**attempt)
 
 
 def write_staged(

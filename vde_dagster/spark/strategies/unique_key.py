@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.project.kinds.unique_key import ALL
-from vde_dagster.spark.session.failures import has_java_cause
 from vde_dagster.spark.strategies.base import (
     Layout,
     Strategy,
     Write,
     condition,
     latest_first,
+    merge_again,
     strategy_for,
 )
 from vde_dagster.spark.tables.columns import sortable
-from vde_dagster.spark.tables.iceberg import CONFLICTS
 from vde_dagster.sql.expressions import read_expression
 
-_ATTEMPTS = 10
 _NUMBER = "vde_row_number"
 
 
@@ -61,18 +58,7 @@ class UniqueKey(Strategy):
                 write.writer(frame, write.task.branch).overwrite(condition("true"))
             else:
                 with write.committing():
-                    _run(write, _merge_statement(write, kind, rows))
-
-
-def _run(write: Write, merge: str) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            write.session.sql(merge)
-            return
-        except Exception as error:
-            if attempt == _ATTEMPTS or not has_java_cause(error, *CONFLICTS):
-                raise
-            time.sleep(0.05 * 2**attempt)
+                    merge_again(write, _merge_statement(write, kind, rows))
 
 
 def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> str:

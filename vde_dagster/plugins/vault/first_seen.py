@@ -1,0 +1,144 @@
+"""FIRST_SEEN: how its tables are written, in one MERGE that a repetition does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.plugins.vault.kinds import FirstSeen
+from vde_dagster.spark.strategies.base import Layout, Strategy, Write, condition, merge_again
+from vde_dagster.spark.tables.columns import sortable
+
+_REFUSED = "vde_null_in "
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """Writes the SQL by which the earliest row of each key is kept.
+
+    Args:
+        types: Spark SQL type by column, in the table's order.
+        key: Columns that identify a row.
+        order: Columns that say which row is the earliest; the others decide behind them.
+    """
+
+    types: Mapping[str, str]
+    key: Sequence[str]
+    order: Sequence[str]
+
+    def rows(self, source: str) -> str:
+        """Return the query of a source's rows, one per key.
+
+        Args:
+            source: What stands behind FROM.
+        """
+        names, by = ", ".join(map(quote, self.types)), ", ".join(map(quote, self.key))
+        return (
+            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {by} "
+            f"ORDER BY {self._rank()}) AS vde_row_number FROM {source} vde_new) vde_numbered "
+            "WHERE vde_row_number = 1"
+        )
+
+    def merge(self, target: str, rows: str) -> str:
+        """Return the statement that brings a table the rows that are earlier than its own."""
+        on = " AND ".join(f"target.{quote(c)} = source.{quote(c)}" for c in self.key)
+        # Without a branch for what matches, Iceberg adds the rows and looks for no conflict.
+        others = [name for name in self.types if name not in self.key] or self.key
+        sets = ", ".join(f"{quote(c)} = source.{quote(c)}" for c in others)
+        names = ", ".join(map(quote, self.types))
+        values = ", ".join(f"source.{quote(c)}" for c in self.types)
+        return (
+            f"MERGE INTO {target} AS target\nUSING ({rows}) AS source\nON {on}\n"
+            f"WHEN MATCHED AND {self._rank('source.')} < {self._rank('target.')} "
+            f"THEN UPDATE SET {sets}\n"
+            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+        )
+
+    def _rank(self, side: str = "") -> str:
+        """Write what is the least in the earliest row."""
+        first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
+        values = (sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
+        return f"STRUCT({', '.join(values)})"
+
+
+def without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
+    """Return a query that fails at the first row with NULL in one of some columns.
+
+    Args:
+        rows: A query with a window: Spark moves no column's expression below one. Elsewhere it may
+            compute it for rows that a condition leaves out.
+    """
+    checked = {
+        name: f"COALESCE({quote(name)}, RAISE_ERROR('{_REFUSED}{position}')) AS {quote(name)}"
+        for position, name in enumerate(columns)
+    }
+    return f"SELECT {', '.join(checked.get(name, quote(name)) for name in types)} FROM ({rows})"
+
+
+def refusal(error: Exception, write: Write, columns: Sequence[str]) -> ExecutionError | None:
+    """Return what `without_nulls` found, as people are told; None for any other error."""
+    _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
+    if not found:
+        return None
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    column = columns[int(digits)]
+    model = write.task.snapshot.model
+    return ExecutionError(
+        f"{model.name} {write.task.interval.text}: a row has NULL in '{column}', "
+        f"which its kind {model.kind.name} names",
+        hint="leave such rows out, or give them the zero key: @HASH_KEY(…, nulls := 'zero')",
+        location=model.location,
+    )
+
+
+class FirstSeenWriter(Strategy):
+    """Inserts new keys and replaces rows by earlier ones.
+
+    The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
+    another commit, and it is run again, from its source on.
+    """
+
+    own_session = True
+
+    def digests_table(self, write: Write) -> bool:
+        """Most fills bring keys that are there."""
+        return True
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Merge on read; the isolation level is Iceberg's default, said for the reader."""
+        return Layout(
+            properties={
+                "write.merge.mode": "merge-on-read",
+                "write.merge.isolation-level": "serializable",
+            }
+        )
+
+    def write(self, write: Write) -> None:
+        """Merge the rows, again when the commit met another one.
+
+        Raises:
+            ExecutionError: A row has NULL in the key or in its time.
+        """
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, FirstSeen)
+        key = [write.physical_name(name) for name in kind.key]
+        order = [write.physical_name(name) for name in kind.named_columns[len(kind.key) :]]
+        earliest = Earliest(write.types, key, order)
+        named = (*kind.key, kind.time)
+        with write.source() as source, write.lock:
+            rows = without_nulls(earliest.rows(source), write.types, [*key, order[0]])
+            try:
+                if write.task.anew:
+                    frame = write.session.sql(rows)
+                    write.writer(frame, write.task.branch).overwrite(condition("true"))
+                else:
+                    with write.committing():
+                        merge_again(write, earliest.merge(write.target(write.task.branch), rows))
+            except Exception as error:
+                refused = refusal(error, write, named)
+                if refused is not None:
+                    raise refused from error
+                raise
