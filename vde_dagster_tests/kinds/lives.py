@@ -107,6 +107,7 @@ LIVES = (
         "NEWEST_ROWS", "NEWEST_ROWS (row_key id, newest_by day, keep 2, batch_size 1)", late=False
     ),
     Life("FIRST_SEEN", "FIRST_SEEN (key id, time day, batch_size 1, lookback 1)"),
+    Life("CHANGES", "CHANGES (key id, time day, batch_size 1, lookback 1)"),
     Life("APPENDED", "APPENDED (parents lake.events)", WHOLE),
     Life(
         "SEED",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,21 @@ class Table:
     Args:
         kind: As a header writes it.
         columns: Spark SQL type by column.
+        shown: Of columns that the kind adds: those that are expected, too.
+        alone: Whether a case's rows say something of another's, in one table.
     """
 
     name: str
     kind: str
     columns: Mapping[str, str]
     cases: tuple[Case, ...]
+    shown: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
+
+    @property
+    def all_shown(self) -> Table:
+        """The table with the columns that rows are expected to have."""
+        return replace(self, columns={**self.columns, **self.shown})
 
     def values(self, rows: Sequence[Row], *, case: str | None = None) -> str:
         """Write rows as a query, perhaps with the case that they are of."""
@@ -78,6 +87,8 @@ def read_tables(name: str) -> list[Table]:
                 )
                 for case in item["cases"]
             ),
+            item.get("shown", {}),
+            item.get("alone", False),
         )
         for item in read_yaml(Path(__file__).with_name(name))
     ]

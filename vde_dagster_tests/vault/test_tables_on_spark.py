@@ -18,7 +18,7 @@ from vde_dagster_tests.vault.tables import CASE, Case, Table, kind_of, read_tabl
 
 pytestmark = pytest.mark.spark
 
-TABLES = read_tables("first_seen.yaml")
+TABLES = [*read_tables("first_seen.yaml"), *read_tables("changes.yaml")]
 REFUSED = [(table, case) for table in TABLES for case in table.cases if case.refused]
 
 FILES = {
@@ -51,7 +51,16 @@ def warehouse(engine: SparkEngine, table: Table) -> Warehouse:
     kind: Any = kind_of(table.kind)
     kind = replace(kind, key=(CASE, *kind.key))
     physical = {name: f"{name}_1" for name in table.columns}
-    return Warehouse(engine, kind, {CASE: "string", **table.columns}, physical)
+    added = {column.name: column.type for column in kind.added_columns}
+    return Warehouse(engine, kind, {CASE: "string", **table.columns, **added}, physical)
+
+
+STORIES = [
+    (table, cases)
+    for table in TABLES
+    for told in [[case for case in table.cases if case.refused is None]]
+    for cases in ([[case] for case in told] if table.alone else [told])
+]
 
 
 def together(table: Table, loads: list[list[Any]], names: list[str]) -> str:
@@ -60,21 +69,23 @@ def together(table: Table, loads: list[list[Any]], names: list[str]) -> str:
     return " UNION ALL ".join(f"({table.values(rows, case=name)})" for name, rows in pairs)
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name.replace(" ", "_"))
+@pytest.mark.parametrize(
+    ("table", "cases"), STORIES, ids=lambda one: getattr(one, "name", "").replace(" ", "_")
+)
 def test_loads_in_either_order_and_again_end_in_the_expected_rows(
-    table: Table, spark_engine: SparkEngine
+    table: Table, cases: list[Case], spark_engine: SparkEngine
 ) -> None:
-    cases = [case for case in table.cases if case.refused is None]
     names = [case.name for case in cases]
     rows = [case.expected for case in cases]
-    _, expected = spark_engine.query(together(table, rows, names))
+    _, expected = spark_engine.query(together(table.all_shown, rows, names))
     forwards = list(zip_longest(*(case.loads for case in cases), fillvalue=[]))
     backwards = list(zip_longest(*(case.loads[::-1] for case in cases), fillvalue=[]))
     for loads in (forwards, backwards):
         held = warehouse(spark_engine, table)
         for day, load in enumerate([*loads, loads[0]], 1):
             held.fill(together(table, list(load), names), days(day, day + 1))
-        columns = ", ".join(c.name for c in held.table.columns[: len(table.columns) + 1])
+        columns = ", ".join(f"{name}_1" for name in table.columns)
+        columns = ", ".join([CASE, columns, *table.shown])
         assert held.rows(columns) == sorted(map(tuple, expected), key=str)
 
 

@@ -3,5 +3,6 @@
 `hashing` has the keys and hashdiffs of this product, which no two different rows share, and
 `compatible` those of AutomateDV and of datavault4dbt. Macros write Spark SQL that every room
 understands, so versions and lineage come by themselves. `kinds`
-and `meanings` are what kinds say of themselves, `first_seen` writes their tables.
+and `meanings` are what kinds say of themselves, `first_seen` and `changes` write
+their tables.
 """

@@ -64,7 +64,7 @@ class Earliest:
         return f"STRUCT({', '.join(values)})"
 
 
-def without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
+def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
     """Return a query that fails at the first row with NULL in one of some columns.
 
     Args:
@@ -78,13 +78,8 @@ def without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -
     return f"SELECT {', '.join(checked.get(name, quote(name)) for name in types)} FROM ({rows})"
 
 
-def refusal(error: Exception, write: Write, columns: Sequence[str]) -> ExecutionError | None:
-    """Return what `without_nulls` found, as people are told; None for any other error."""
-    _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
-    if not found:
-        return None
-    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    column = columns[int(digits)]
+def refusal(write: Write, column: str) -> ExecutionError:
+    """Say that a row has NULL where none may be."""
     model = write.task.snapshot.model
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: a row has NULL in '{column}', "
@@ -92,6 +87,13 @@ def refusal(error: Exception, write: Write, columns: Sequence[str]) -> Execution
         hint="leave such rows out, or give them the zero key: @HASH_KEY(…, nulls := 'zero')",
         location=model.location,
     )
+
+
+def _refused(error: Exception, columns: Sequence[str]) -> str | None:
+    """Return the column in which `_without_nulls` found NULL; None for any other error."""
+    _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return columns[int(digits)] if found else None
 
 
 class FirstSeenWriter(Strategy):
@@ -129,7 +131,7 @@ class FirstSeenWriter(Strategy):
         earliest = Earliest(write.types, key, order)
         named = (*kind.key, kind.time)
         with write.source() as source, write.lock:
-            rows = without_nulls(earliest.rows(source), write.types, [*key, order[0]])
+            rows = _without_nulls(earliest.rows(source), write.types, [*key, order[0]])
             try:
                 if write.task.anew:
                     frame = write.session.sql(rows)
@@ -138,7 +140,7 @@ class FirstSeenWriter(Strategy):
                     with write.committing():
                         merge_again(write, earliest.merge(write.target(write.task.branch), rows))
             except Exception as error:
-                refused = refusal(error, write, named)
+                refused = _refused(error, named)
                 if refused is not None:
-                    raise refused from error
+                    raise refusal(write, refused) from error
                 raise

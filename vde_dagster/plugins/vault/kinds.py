@@ -1,11 +1,12 @@
-"""FIRST_SEEN: what it is."""
+"""FIRST_SEEN and CHANGES: what they are."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.project.kinds import Kind, Property
+from vde_dagster.project.kinds import AddedColumn, Kind, Property
 from vde_dagster.project.kinds.base import later
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
@@ -13,6 +14,9 @@ from vde_dagster.project.kinds.incremental import (
     LOOKBACK,
     RESTATEMENT,
 )
+
+if TYPE_CHECKING:
+    from vde_dagster.project.properties.header import Value
 
 _COLUMNS = {"type": ["string", "array"], "items": {"type": "string"}}
 
@@ -73,3 +77,102 @@ class FirstSeen(Kind):
     def named_columns(self) -> tuple[str, ...]:
         """The key, and what says which row is the earliest."""
         return (*self.key, self.time, *((self.source,) if self.source else ()))
+
+
+AGAIN, DELETED = "seen_again", "is_deleted"
+_ABSENT = ("KEEP", "DELETE")
+
+
+def _absent(value: Value) -> str:
+    found = value.text().upper()
+    if found not in _ABSENT:
+        raise value.error(f"'absent' is not '{value.raw}'", "write absent DELETE, or absent KEEP")
+    return found
+
+
+def _share(value: Value) -> float:
+    try:
+        share = float(value.text())
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise value.error(f"'{value.raw}' is no share", f"write a number like {value.name} 0.2")
+    return share
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Kind):
+    """Filled interval by interval, in any order; a row is kept where a key's state is another.
+
+    Args:
+        key: Output columns that identify what has states; NULL in one of them is refused.
+        time: The output column that says when a row was loaded: DATE, TIMESTAMP, TIMESTAMP_NTZ.
+        source: The output column that says where from, which is not compared.
+        compare: Output columns that make the state, which decide the others; empty for all.
+        set_key: Output columns that tell the rows of one state apart; empty where it is one row.
+        absent: What it means that a key is in no row of one time: `DELETE` or nothing (`KEEP`).
+        most_deleted: The share of the keys that one time may delete.
+    """
+
+    key: tuple[str, ...]
+    time: str
+    source: str | None = None
+    compare: tuple[str, ...] = ()
+    set_key: tuple[str, ...] = ()
+    absent: str = "KEEP"
+    most_deleted: float = 0.2
+    lookback: int = 0
+    batch_size: int | None = None
+    disable_restatement: bool = False
+    auto_restatement_cron: str | None = None
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
+    name: Literal["CHANGES"] = "CHANGES"
+
+    summary = "interval by interval; a row where a key's columns are not as just before in time"
+    by_intervals = True
+    restates_whole = True
+    changes_in_place = True
+    properties = (
+        _columns("key", required=True),
+        _column("time", required=True),
+        _column("source"),
+        _columns("compare"),
+        _columns("set_key"),
+        Property("absent", _absent, {"type": "string", "enum": list(_ABSENT)}),
+        Property("most_deleted", _share, {"type": "number", "minimum": 0, "maximum": 1}),
+        *_FILLED,
+    )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        if "most_deleted" in given and given.get("absent") != "DELETE":
+            raise ValueError("most_deleted goes with absent DELETE")
+        return cls(**given)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a key that a time has no row of is deleted then."""
+        return self.absent == "DELETE"
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The key, what orders and what makes states."""
+        source = (self.source,) if self.source else ()
+        return tuple(dict.fromkeys((*self.fixed, *source, *self.compare)))
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        return (*self.key, self.time, *self.set_key)
+
+    @property
+    def added_columns(self) -> tuple[AddedColumn, ...]:
+        """What a late row has to know, and what tells that a key is gone."""
+        again = AddedColumn(
+            AGAIN,
+            "ARRAY<STRUCT<at: TIMESTAMP, source: STRING>>",
+            "later times at which the same state came again",
+        )
+        gone = AddedColumn(DELETED, "BOOLEAN", "whether the key was gone from this time on")
+        return (again, gone) if self.deletes else (again,)

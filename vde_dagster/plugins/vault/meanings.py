@@ -1,11 +1,11 @@
-"""FIRST_SEEN: what it means for plans."""
+"""FIRST_SEEN and CHANGES: what they mean for plans."""
 
 from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds.base import kind_of, version_of
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
-from vde_dagster.plugins.vault.kinds import FirstSeen
+from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 
@@ -28,3 +28,44 @@ class FirstSeenMeaning(IncrementalMeaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key."""
         return (frozenset(name.lower() for name in kind_of(model, FirstSeen).key),)
+
+
+class ChangesMeaning(IncrementalMeaning):
+    """Rows where a key's state differs from the one just before it in time."""
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Add the key, what orders and what makes states: in the end all columns."""
+        kind = kind_of(model, Changes)
+
+        def versions(*names: str | None) -> list[str]:
+            return sorted(version_of(model, version, name) for name in names if name)
+
+        return digest(
+            "changes",
+            version.rows,
+            kind.absent,
+            *versions(*kind.key),
+            "|",
+            *versions(kind.time),
+            "|",
+            *versions(kind.source),
+            "|",
+            *versions(*kind.compare),
+            "|",
+            *versions(*kind.set_key),
+            "|",
+            *version.columns.values(),
+        )
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return what cuts the work, and which share may be deleted."""
+        kind = kind_of(model, Changes)
+        return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
+
+    def is_cut_freely(self, model: Model) -> bool:
+        """Say yes: states are those of all rows that came."""
+        return not model.reads_itself or super().is_cut_freely(model)
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return the key with the time, and what tells the rows of a state apart."""
+        return (frozenset(name.lower() for name in kind_of(model, Changes).fixed),)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _locks: dict[str, threading.Lock] = {}
+_ZONE = "spark.sql.session.timeZone"
 _MOST_BYTES = 16 * 2**20
 """The largest table, by its files, of which all rows are read after a fill of a part of it."""
 
@@ -247,6 +248,17 @@ def condition(text: str) -> Column:
     from pyspark.sql import functions
 
     return functions.expr(text)
+
+
+@contextmanager
+def in_utc(session: SparkSession) -> Iterator[None]:
+    """Compute instants in UTC; the session is ours alone until the write is done."""
+    zone = session.conf.get(_ZONE)
+    session.conf.set(_ZONE, "UTC")
+    try:
+        yield
+    finally:
+        session.conf.set(_ZONE, str(zone))
 
 
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:

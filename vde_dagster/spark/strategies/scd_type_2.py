@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.engine_tasks import FillTask
@@ -18,17 +16,12 @@ from vde_dagster.spark.strategies.base import (
     Strategy,
     Write,
     condition,
+    in_utc,
     latest_first,
     strategy_for,
     write_staged,
 )
 from vde_dagster.spark.tables.columns import sortable
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-_ZONE = "spark.sql.session.timeZone"
 
 
 @strategy_for(ScdType2ByTime, ScdType2ByColumn)
@@ -55,7 +48,7 @@ class Scd(Strategy):
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
         versions = Versions(kind, write.types, write.physical, _now(kind, write.task))
-        with write.source() as source, write.committing(), _in_utc(write.session):
+        with write.source() as source, write.committing(), in_utc(write.session):
             rows = f"SELECT * FROM {source}"
             write_staged(write, lambda at: _write(write, versions, rows, at), "merged")
 
@@ -72,17 +65,6 @@ def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
         write.writer(rows, staging).overwrite(condition("true"))
     else:
         write.session.sql(versions.merge(write.target(staging), source))
-
-
-@contextmanager
-def _in_utc(session: SparkSession) -> Iterator[None]:
-    """Compute instants in UTC; the session is ours alone until the write is done."""
-    zone = session.conf.get(_ZONE)
-    session.conf.set(_ZONE, "UTC")
-    try:
-        yield
-    finally:
-        session.conf.set(_ZONE, str(zone))
 
 
 SEEN = datetime(1970, 1, 1)

@@ -1,0 +1,341 @@
+"""CHANGES: how its tables are written: states are found anew for the keys that rows came of.
+
+A table is a function of all rows that ever came. A row that repeats the state before it is not
+kept, but its time is, beside the state's first row: a late row between the two makes it a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.plugins.vault.first_seen import refusal
+from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
+from vde_dagster.spark.strategies.base import (
+    Layout,
+    Strategy,
+    Write,
+    condition,
+    in_utc,
+    write_staged,
+)
+from vde_dagster.spark.tables.columns import sortable
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Writes the SQL by which rows become states; to be run in UTC.
+
+    Args:
+        types: Spark SQL type by column, in the table's order.
+        key: Columns that identify what has states.
+        time: The column that says when a row was loaded.
+        source: The column that says where from, or None.
+        compare: Columns that make the state.
+        set_key: Columns that tell the rows of one state apart.
+        again: The column of times at which a state came again.
+        deleted: The column that tells that a key is gone; None where absence says nothing.
+    """
+
+    types: Mapping[str, str]
+    key: tuple[str, ...]
+    time: str
+    source: str | None
+    compare: tuple[str, ...]
+    set_key: tuple[str, ...]
+    again: str
+    deleted: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that no two rows of the table share."""
+        return (*self.key, self.time, *self.set_key)
+
+    @property
+    def data(self) -> list[str]:
+        """The columns that the query fills."""
+        return [name for name in self.types if name not in (self.again, self.deleted)]
+
+    def states(self, new: str, old: str | None) -> str:
+        """Return the query of all rows of the keys that rows came of.
+
+        Args:
+            new: The name of the rows that came.
+            old: The table; None for an empty one.
+        """
+        first = [name for name in self.data if name not in (*self.key, *self.set_key)]
+        by = (
+            _names(self.key, "o.")
+            + ", r.vde_run"
+            + "".join(f", o.{quote(c)}" for c in self.set_key)
+        )
+        source = "NULL" if self.source is None else f"o.{quote(self.source)}"
+        at = f"CAST(o.{quote(self.time)} AS TIMESTAMP) AS at, CAST({source} AS STRING) AS source"
+        time = f"o.{quote(self.time)}"
+        grouped = (
+            f"SELECT {_names((*self.key, *self.set_key), 'o.')}, "
+            f"MIN_BY(STRUCT({_names(first, 'o.')}), {time}) AS vde_first, "
+            f"SORT_ARRAY(COLLECT_LIST(STRUCT({at})) "
+            f"FILTER (WHERE {time} > r.vde_begin)) AS vde_again "
+            f"FROM vde_one o JOIN vde_runs r ON {_same((*self.key, self.time), 'o', 'r')} "
+            f"GROUP BY {by}"
+        )
+        made = {name: f"vde_first.{quote(name)}" for name in first}
+        made[self.again] = "vde_again"
+        if self.deleted is not None:
+            made[self.deleted] = "FALSE"
+        columns = (f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.types)
+        query = f"SELECT {', '.join(columns)} FROM ({grouped}) vde_grouped"
+        if self.deleted is not None:
+            gone = {name: quote(name) for name in (*self.key, self.time)}
+            gone[self.deleted] = "TRUE"
+            columns = (
+                f"{gone.get(n) or f'CAST(NULL AS {type_})'} AS {quote(n)}"
+                for n, type_ in self.types.items()
+            )
+            query += f" UNION ALL SELECT {', '.join(columns)} FROM vde_gaps"
+        return f"WITH {self._steps(new, old)} {query}"
+
+    def merge(self, target: str, new: str) -> str:
+        """Return the statement that brings a table the states that came, and takes old ones."""
+        others = [name for name in self.types if name not in self.identity]
+        on = " AND ".join(f"f.{quote(c)} <=> o.{quote(c)}" for c in self.identity)
+        made = [f"COALESCE(f.{quote(c)}, o.{quote(c)}) AS {quote(c)}" for c in self.identity]
+        made += [f"f.{quote(c)} AS {quote(c)}" for c in others]
+        same = " AND ".join(
+            f"{sortable(f'f.{quote(c)}', self.types[c])} <=> "
+            f"{sortable(f'o.{quote(c)}', self.types[c])}"
+            for c in others
+        )
+        old = f"SELECT *, TRUE AS vde_there FROM ({self._affected(target, new)}) vde_affected"
+        rows = (
+            f"SELECT {', '.join(made)}, f.vde_there IS NULL AS vde_gone "
+            f"FROM (SELECT *, TRUE AS vde_there FROM ({self.states(new, target)}) vde_states) f "
+            f"FULL OUTER JOIN ({old}) o ON {on} "
+            f"WHERE f.vde_there IS NULL OR o.vde_there IS NULL OR NOT ({same})"
+        )
+        matched = " AND ".join(f"target.{quote(c)} <=> source.{quote(c)}" for c in self.identity)
+        sets = ", ".join(f"{quote(c)} = source.{quote(c)}" for c in others)
+        return (
+            f"MERGE INTO {target} AS target\nUSING ({rows}) AS source\nON {matched}\n"
+            "WHEN MATCHED AND source.vde_gone THEN DELETE\n"
+            f"WHEN MATCHED THEN UPDATE SET {sets}\n"
+            f"WHEN NOT MATCHED THEN INSERT ({_names(self.types)}) "
+            f"VALUES ({_names(self.types, 'source.')})"
+        )
+
+    def deletions(self, new: str, old: str | None) -> str:
+        """Return the query of how many keys each time that came deletes, and how many there were.
+
+        Its rows are the time, the keys that are gone then, and those of the time just before.
+        """
+        time = quote(self.time)
+        return (
+            f"WITH {self._steps(new, old)} "
+            f"SELECT d.{time}, g.vde_gone, p.vde_present FROM vde_deliveries d "
+            f"JOIN (SELECT {time}, COUNT(*) AS vde_gone FROM vde_gaps GROUP BY {time}) g "
+            f"ON g.{time} = d.{time} "
+            "JOIN (SELECT vde_number, COUNT(*) AS vde_present FROM vde_numbered "
+            "GROUP BY vde_number) p ON p.vde_number = d.vde_number - 1 "
+            f"WHERE d.{time} IN (SELECT {time} FROM {new}) ORDER BY d.{time}"
+        )
+
+    def _steps(self, new: str, old: str | None) -> str:
+        """Write what comes before: one row of each identity, its states, and where they change."""
+        key, time = _names(self.key), quote(self.time)
+        steps = {"vde_one": self._one(new, old)}
+        signature = ", ".join(
+            sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
+        )
+        steps["vde_groups"] = (
+            f"SELECT {key}, {time}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
+            f"AS vde_state FROM vde_one GROUP BY {key}, {time}"
+        )
+        groups = f"SELECT {key}, {time}, vde_state FROM vde_groups"
+        if self.deleted is not None:
+            steps["vde_deliveries"] = (
+                f"SELECT {time}, ROW_NUMBER() OVER (ORDER BY {time}) AS vde_number "
+                f"FROM (SELECT DISTINCT {time} FROM vde_groups) vde_times"
+            )
+            steps["vde_numbered"] = (
+                f"SELECT {_names(self.key, 'g.')}, d.vde_number, LEAD(d.vde_number) OVER "
+                f"(PARTITION BY {_names(self.key, 'g.')} ORDER BY d.vde_number) AS vde_next "
+                f"FROM vde_groups g JOIN vde_deliveries d ON g.{time} = d.{time}"
+            )
+            steps["vde_gaps"] = (
+                f"SELECT {_names(self.key, 'n.')}, d.{time} FROM vde_numbered n "
+                "JOIN vde_deliveries d ON d.vde_number = n.vde_number + 1 "
+                "WHERE n.vde_next IS NULL OR n.vde_next > n.vde_number + 1"
+            )
+            groups += f" UNION ALL SELECT {key}, {time}, NULL AS vde_state FROM vde_gaps"
+        over = f"OVER (PARTITION BY {key} ORDER BY {time})"
+        steps["vde_marks"] = (
+            f"SELECT {key}, {time}, CASE WHEN LAG({time}) {over} IS NULL "
+            f"OR NOT (vde_state <=> LAG(vde_state) {over}) THEN 1 ELSE 0 END AS vde_changed "
+            f"FROM ({groups}) vde_all"
+        )
+        steps["vde_numbers"] = (
+            f"SELECT {key}, {time}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
+        )
+        steps["vde_runs"] = (
+            f"SELECT {key}, {time}, vde_run, "
+            f"MIN({time}) OVER (PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
+        )
+        return ", ".join(f"{name} AS ({text})" for name, text in steps.items())
+
+    def _one(self, new: str, old: str | None) -> str:
+        """Return the query of all rows that came, now and before: of one identity the least."""
+        names = _names(self.data)
+        rows = f"SELECT {names} FROM {new}"
+        if old is not None:
+            known = self._affected(old, new)
+            if self.deleted is not None:
+                known = f"SELECT * FROM ({known}) vde_known WHERE NOT {quote(self.deleted)}"
+            made = {self.time: f"CAST(vde_at.at AS {self.types[self.time]})"}
+            if self.source is not None:
+                made[self.source] = f"CAST(vde_at.source AS {self.types[self.source]})"
+            columns = ", ".join(f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.data)
+            rows += (
+                f" UNION ALL SELECT {names} FROM ({known}) vde_kept UNION ALL SELECT {columns} "
+                f"FROM (SELECT *, EXPLODE({quote(self.again)}) AS vde_at FROM ({known}) vde_kept) "
+                "vde_exploded"
+            )
+        first = (self.source,) if self.source is not None else ()
+        least = dict.fromkeys((*first, *self.compare, *self.data))
+        rank = ", ".join(sortable(quote(n), self.types[n]) for n in least if n not in self.identity)
+        order = f"STRUCT({rank})" if rank else quote(self.time)
+        return (
+            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY "
+            f"{_names(self.identity)} ORDER BY {order}) AS vde_row_number "
+            f"FROM ({rows}) vde_came) vde_ranked WHERE vde_row_number = 1"
+        )
+
+    def _affected(self, old: str, new: str) -> str:
+        """Return the query of the table's rows of keys that rows came of, or of all."""
+        if self.deleted is not None:
+            return f"SELECT * FROM {old}"
+        on = _same(self.key, "o", "n")
+        return (
+            f"SELECT o.* FROM {old} o LEFT SEMI JOIN "
+            f"(SELECT DISTINCT {_names(self.key)} FROM {new}) n ON {on}"
+        )
+
+
+def _names(names: Sequence[str] | Mapping[str, str], prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{quote(name)}" for name in names)
+
+
+def _same(names: Sequence[str], one: str, other: str) -> str:
+    return " AND ".join(f"{one}.{quote(name)} = {other}.{quote(name)}" for name in names)
+
+
+def states_of(
+    kind: Changes, types: Mapping[str, str], physical: Mapping[str, str] | None = None
+) -> States:
+    """Return what writes the SQL of a kind's table.
+
+    Args:
+        types: Spark SQL type by physical column.
+        physical: Physical column by output column in lower case; None where they are the same.
+    """
+
+    def at(name: str) -> str:
+        return name if physical is None else physical[name.lower()]
+
+    made = States(
+        types,
+        key=tuple(map(at, kind.key)),
+        time=at(kind.time),
+        source=at(kind.source) if kind.source else None,
+        compare=tuple(map(at, kind.compare)),
+        set_key=tuple(map(at, kind.set_key)),
+        again=at(AGAIN),
+        deleted=at(DELETED) if kind.deletes else None,
+    )
+    if kind.compare:
+        return made
+    known = (*made.identity, made.source)
+    return replace(made, compare=tuple(name for name in made.data if name not in known))
+
+
+class ChangesWriter(Strategy):
+    """Finds the states of the keys that rows came of, and merges what differs from the table.
+
+    They are worked out from the table, so it must stay as it is until the merge: the work is done
+    on a branch that nobody else writes, and again where another commit was faster.
+    """
+
+    own_session = True
+
+    def digests_table(self, write: Write) -> bool:
+        """Most rows that come are no change."""
+        return True
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Merge on read."""
+        return Layout(properties={"write.merge.mode": "merge-on-read"})
+
+    def write(self, write: Write) -> None:
+        """Bring the table up to date, again when another commit was faster.
+
+        Raises:
+            ExecutionError: NULL stands where none may, or too many keys are gone.
+        """
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, Changes)
+        for name in kind.named_columns:
+            write.physical_name(name)
+        states = states_of(kind, write.types, write.physical)
+        if not write.types[states.time].startswith(("date", "timestamp")):
+            raise ExecutionError(
+                f"{write.task.snapshot.name}: '{kind.time}', the time of its kind CHANGES, is of "
+                f"type {write.types[states.time].upper()}",
+                hint="make it a DATE, TIMESTAMP or TIMESTAMP_NTZ",
+                location=write.task.snapshot.model.location,
+            )
+        # Rows are asked for several times, and a query may not return the same ones twice.
+        came = write.frame.select(*map(quote, states.data)).persist()
+        held = replace(write, frame=came)
+        try:
+            with held.source() as source, write.committing(), in_utc(write.session):
+                _check_nulls(held, kind, states)
+                write_staged(
+                    write, lambda staging: _write(write, kind, states, source, staging), "merged"
+                )
+        finally:
+            came.unpersist()
+
+
+def _check_nulls(write: Write, kind: Changes, states: States) -> None:
+    """Refuse rows that have no place in the table."""
+    checked = (*kind.key, kind.time, *kind.set_key)
+    for name, column in zip(checked, states.identity, strict=True):
+        if write.frame.where(f"{quote(column)} IS NULL").take(1):
+            raise refusal(write, name)
+
+
+def _write(write: Write, kind: Changes, states: States, source: str, staging: str) -> None:
+    first = write.task.anew or not write.table.was_filled(staging)
+    target = write.target(staging)
+    if kind.deletes:
+        _check_deletions(write, kind, states.deletions(source, None if first else target))
+    if first:
+        rows = write.session.sql(states.states(source, None))
+        write.writer(rows, staging).overwrite(condition("true"))
+    else:
+        write.session.sql(states.merge(target, source))
+
+
+def _check_deletions(write: Write, kind: Changes, query: str) -> None:
+    for time, gone, present in write.session.sql(query).collect():
+        if gone > kind.most_deleted * present:
+            model = write.task.snapshot.model
+            raise ExecutionError(
+                f"{model.name} {write.task.interval.text}: the delivery of {time} has {gone} of "
+                f"{present} keys no more, and most_deleted is {kind.most_deleted:g}",
+                hint="load the whole delivery; if they are gone, allow more in most_deleted",
+                location=model.location,
+            )

@@ -1,0 +1,130 @@
+"""CHANGES as DuckDB runs its SQL: any order of loads, any repetition, ends in one table."""
+
+from __future__ import annotations
+
+from itertools import groupby, permutations
+from typing import Any
+
+import duckdb
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.plugins.vault.changes import states_of
+from vde_dagster.plugins.vault.kinds import Changes
+from vde_dagster.project.kinds import Kind
+from vde_dagster.project.serialise import from_plain, to_plain
+from vde_dagster_tests.vault.tables import Case, Table, kind_of, read_tables
+
+TABLES = read_tables("changes.yaml")
+CASES = [(table, case) for table in TABLES for case in table.cases if case.refused is None]
+DAYS = ("2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04")
+ROWS = st.tuples(
+    st.sampled_from("ab"),
+    st.integers(1, 2),
+    st.one_of(st.none(), st.integers(0, 1)),
+    st.sampled_from(DAYS),
+    st.sampled_from(("crm", "erp")),
+)
+LOADS = st.lists(st.lists(ROWS, max_size=4), max_size=5)
+COLUMNS = {"hk": "string", "number": "int", "v": "int", "ldts": "date", "rsrc": "string"}
+
+
+def loaded(table: Table, loads: list[Any]) -> list[Any]:
+    """The rows of a table after some loads, sorted."""
+    kind = kind_of(table.kind)
+    assert isinstance(kind, Changes)
+    added = {column.name: column.type for column in kind.added_columns}
+    states = states_of(kind, {**table.columns, **added})
+    shown = ", ".join(table.all_shown.columns)
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        empty = " ,".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in added.items())
+        _run(database, f"CREATE TABLE t AS SELECT *, {empty} FROM ({table.values([])}) nothing")
+        for rows in loads:
+            _run(database, f"CREATE OR REPLACE TABLE came AS {table.values(rows)}")
+            _run(database, states.merge("t", "came"))
+        return sorted(_run(database, f"SELECT {shown} FROM t"), key=repr)
+
+
+def _run(database: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
+    (there,) = sqlglot.transpile(sql, read="spark", write="duckdb")
+    return database.execute(there).fetchall()
+
+
+@pytest.mark.parametrize(("table", "case"), CASES, ids=lambda one: one.name.replace(" ", "_"))
+def test_each_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> None:
+    with duckdb.connect() as database:
+        expected = sorted(_run(database, table.all_shown.values(case.expected)), key=repr)
+    for loads in permutations(case.loads):
+        assert loaded(table, [*loads, loads[0]]) == expected
+
+
+def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:
+    """The rows of a table, from all that ever came: (key, number, value, day, source)."""
+
+    def rank(row: Any) -> Any:
+        _, number, value, _, source = row
+        return source, *(() if sets else (number,)), value is None, value
+
+    days = sorted({row[3] for row in rows})
+    out = []
+    for key in {row[0] for row in rows}:
+        before: Any = None
+        for day in days:
+            now = [row for row in rows if (row[0], row[3]) == (key, day)]
+            if sets:
+                parts = groupby(sorted(now, key=lambda r: r[1]), key=lambda r: r[1])
+                now = [min(part, key=rank) for _, part in parts]
+            else:
+                now = [min(now, key=rank)] if now else []
+            if not now and (before is None or not deletes):
+                continue
+            state = [row[1:3] for row in now]
+            if state != before:
+                out += now or [(key, None, None, day, None)]
+            before = state
+    return sorted(out, key=repr)
+
+
+@pytest.mark.parametrize("sets", [False, True])
+@pytest.mark.parametrize("deletes", [False, True])
+@settings(max_examples=40, deadline=None)
+@given(loads=LOADS, random=st.randoms())
+def test_it_is_a_function_of_all_rows_that_ever_came(
+    sets: bool, deletes: bool, loads: list[Any], random: Any
+) -> None:
+    kind = "CHANGES (key hk, time ldts, source rsrc"
+    kind += ", set_key number" * sets + ", absent DELETE" * deletes + ")"
+    twice = [*loads, *loads]
+    random.shuffle(twice)
+    found = [
+        (key, number, v, str(day), source)
+        for key, number, v, day, source in loaded(Table("t", kind, COLUMNS, ()), twice)
+    ]
+    every = {row for rows in loads for row in rows}
+    assert found == oracle(every, sets=sets, deletes=deletes)
+
+
+def test_it_is_read_from_a_header_and_from_json() -> None:
+    kind = kind_of("CHANGES (key a, time t, compare (b, c), set_key d, absent delete)")
+    assert kind == Changes(("a",), "t", compare=("b", "c"), set_key=("d",), absent="DELETE")
+    assert from_plain(Kind, to_plain(kind)) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CHANGES (key a)", "needs 'time'"),
+        ("CHANGES (key a, time t, absent GONE)", "'absent' is not 'GONE'"),
+        ("CHANGES (key a, time t, absent DELETE, most_deleted 20)", "'20' is no share"),
+        ("CHANGES (key a, time t, most_deleted 0.2)", "most_deleted goes with absent DELETE"),
+        ("CHANGES (key a, time t, sets b)", "has no property 'sets'"),
+    ],
+)
+def test_a_wrong_header_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ProjectError, match=message) as raised:
+        kind_of(text)
+    assert raised.value.location is not None
