@@ -45,7 +45,8 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
         _run(database, f"CREATE TABLE t AS SELECT *, {empty} FROM ({table.values([])}) nothing")
         for rows in loads:
             _run(database, f"CREATE OR REPLACE TABLE came AS {table.values(rows)}")
-            _run(database, states.merge("t", "came"))
+            _run(database, f"CREATE OR REPLACE TABLE one AS {states.one('came', 't')}")
+            _run(database, states.merge("t", "came", "one"))
         return sorted(_run(database, f"SELECT {shown} FROM t"), key=repr)
 
 

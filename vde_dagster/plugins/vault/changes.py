@@ -59,12 +59,43 @@ class States:
         """The columns that the query fills."""
         return [name for name in self.types if name not in (self.again, self.deleted)]
 
-    def states(self, new: str, old: str | None) -> str:
-        """Return the query of all rows of the keys that rows came of.
+    def one(self, new: str, old: str | None) -> str:
+        """Return the query of all rows that came, now and before: of one identity the least.
 
         Args:
             new: The name of the rows that came.
-            old: The table; None for an empty one.
+            old: The table, of which the rows of their keys are asked for; None for an empty one.
+        """
+        names = _names(self.data)
+        rows = f"SELECT {names} FROM {new}"
+        if old is not None:
+            known = self._affected(old, new)
+            if self.deleted is not None:
+                known = f"SELECT * FROM ({known}) vde_known WHERE NOT {quote(self.deleted)}"
+            made = {self.time: f"CAST(vde_at.at AS {self.types[self.time]})"}
+            if self.source is not None:
+                made[self.source] = f"CAST(vde_at.source AS {self.types[self.source]})"
+            columns = ", ".join(f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.data)
+            rows += (
+                f" UNION ALL SELECT {names} FROM ({known}) vde_kept UNION ALL SELECT {columns} "
+                f"FROM (SELECT *, EXPLODE({quote(self.again)}) AS vde_at FROM ({known}) vde_kept) "
+                "vde_exploded"
+            )
+        first = (self.source,) if self.source is not None else ()
+        least = dict.fromkeys((*first, *self.compare, *self.data))
+        rank = ", ".join(sortable(quote(n), self.types[n]) for n in least if n not in self.identity)
+        order = f"STRUCT({rank})" if rank else quote(self.time)
+        return (
+            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY "
+            f"{_names(self.identity)} ORDER BY {order}) AS vde_row_number "
+            f"FROM ({rows}) vde_came) vde_ranked WHERE vde_row_number = 1"
+        )
+
+    def states(self, one: str) -> str:
+        """Return the query of the table's rows of the keys that rows came of.
+
+        Args:
+            one: The name of the rows that `one` returns.
         """
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
@@ -80,7 +111,7 @@ class States:
             f"MIN_BY(STRUCT({_names(first, 'o.')}), {time}) AS vde_first, "
             f"SORT_ARRAY(COLLECT_LIST(STRUCT({at})) "
             f"FILTER (WHERE {time} > r.vde_begin)) AS vde_again "
-            f"FROM vde_one o JOIN vde_runs r ON {_same((*self.key, self.time), 'o', 'r')} "
+            f"FROM {one} o JOIN vde_runs r ON {_same((*self.key, self.time), 'o', 'r')} "
             f"GROUP BY {by}"
         )
         made = {name: f"vde_first.{quote(name)}" for name in first}
@@ -97,9 +128,9 @@ class States:
                 for n, type_ in self.types.items()
             )
             query += f" UNION ALL SELECT {', '.join(columns)} FROM vde_gaps"
-        return f"WITH {self._steps(new, old)} {query}"
+        return f"WITH {self._steps(one)} {query}"
 
-    def merge(self, target: str, new: str) -> str:
+    def merge(self, target: str, new: str, one: str) -> str:
         """Return the statement that brings a table the states that came, and takes old ones."""
         others = [name for name in self.types if name not in self.identity]
         on = " AND ".join(f"f.{quote(c)} <=> o.{quote(c)}" for c in self.identity)
@@ -113,7 +144,7 @@ class States:
         old = f"SELECT *, TRUE AS vde_there FROM ({self._affected(target, new)}) vde_affected"
         rows = (
             f"SELECT {', '.join(made)}, f.vde_there IS NULL AS vde_gone "
-            f"FROM (SELECT *, TRUE AS vde_there FROM ({self.states(new, target)}) vde_states) f "
+            f"FROM (SELECT *, TRUE AS vde_there FROM ({self.states(one)}) vde_states) f "
             f"FULL OUTER JOIN ({old}) o ON {on} "
             f"WHERE f.vde_there IS NULL OR o.vde_there IS NULL OR NOT ({same})"
         )
@@ -127,14 +158,14 @@ class States:
             f"VALUES ({_names(self.types, 'source.')})"
         )
 
-    def deletions(self, new: str, old: str | None) -> str:
+    def deletions(self, new: str, one: str) -> str:
         """Return the query of how many keys each time that came deletes, and how many there were.
 
         Its rows are the time, the keys that are gone then, and those of the time just before.
         """
         time = quote(self.time)
         return (
-            f"WITH {self._steps(new, old)} "
+            f"WITH {self._steps(one)} "
             f"SELECT d.{time}, g.vde_gone, p.vde_present FROM vde_deliveries d "
             f"JOIN (SELECT {time}, COUNT(*) AS vde_gone FROM vde_gaps GROUP BY {time}) g "
             f"ON g.{time} = d.{time} "
@@ -143,16 +174,16 @@ class States:
             f"WHERE d.{time} IN (SELECT {time} FROM {new}) ORDER BY d.{time}"
         )
 
-    def _steps(self, new: str, old: str | None) -> str:
-        """Write what comes before: one row of each identity, its states, and where they change."""
+    def _steps(self, one: str) -> str:
+        """Write what comes before: the states of each time, and where they change."""
         key, time = _names(self.key), quote(self.time)
-        steps = {"vde_one": self._one(new, old)}
+        steps = {}
         signature = ", ".join(
             sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
         )
         steps["vde_groups"] = (
             f"SELECT {key}, {time}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
-            f"AS vde_state FROM vde_one GROUP BY {key}, {time}"
+            f"AS vde_state FROM {one} GROUP BY {key}, {time}"
         )
         groups = f"SELECT {key}, {time}, vde_state FROM vde_groups"
         if self.deleted is not None:
@@ -185,33 +216,6 @@ class States:
             f"MIN({time}) OVER (PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
         )
         return ", ".join(f"{name} AS ({text})" for name, text in steps.items())
-
-    def _one(self, new: str, old: str | None) -> str:
-        """Return the query of all rows that came, now and before: of one identity the least."""
-        names = _names(self.data)
-        rows = f"SELECT {names} FROM {new}"
-        if old is not None:
-            known = self._affected(old, new)
-            if self.deleted is not None:
-                known = f"SELECT * FROM ({known}) vde_known WHERE NOT {quote(self.deleted)}"
-            made = {self.time: f"CAST(vde_at.at AS {self.types[self.time]})"}
-            if self.source is not None:
-                made[self.source] = f"CAST(vde_at.source AS {self.types[self.source]})"
-            columns = ", ".join(f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.data)
-            rows += (
-                f" UNION ALL SELECT {names} FROM ({known}) vde_kept UNION ALL SELECT {columns} "
-                f"FROM (SELECT *, EXPLODE({quote(self.again)}) AS vde_at FROM ({known}) vde_kept) "
-                "vde_exploded"
-            )
-        first = (self.source,) if self.source is not None else ()
-        least = dict.fromkeys((*first, *self.compare, *self.data))
-        rank = ", ".join(sortable(quote(n), self.types[n]) for n in least if n not in self.identity)
-        order = f"STRUCT({rank})" if rank else quote(self.time)
-        return (
-            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY "
-            f"{_names(self.identity)} ORDER BY {order}) AS vde_row_number "
-            f"FROM ({rows}) vde_came) vde_ranked WHERE vde_row_number = 1"
-        )
 
     def _affected(self, old: str, new: str) -> str:
         """Return the query of the table's rows of keys that rows came of, or of all."""
@@ -320,13 +324,19 @@ def _check_nulls(write: Write, kind: Changes, states: States) -> None:
 def _write(write: Write, kind: Changes, states: States, source: str, staging: str) -> None:
     first = write.task.anew or not write.table.was_filled(staging)
     target = write.target(staging)
-    if kind.deletes:
-        _check_deletions(write, kind, states.deletions(source, None if first else target))
-    if first:
-        rows = write.session.sql(states.states(source, None))
-        write.writer(rows, staging).overwrite(condition("true"))
-    else:
-        write.session.sql(states.merge(target, source))
+    rows = write.session.sql(states.one(source, None if first else target)).persist()
+    try:
+        with replace(write, frame=rows).source() as one:
+            if kind.deletes:
+                _check_deletions(write, kind, states.deletions(source, one))
+            if first:
+                write.writer(write.session.sql(states.states(one)), staging).overwrite(
+                    condition("true")
+                )
+            else:
+                write.session.sql(states.merge(target, source, one))
+    finally:
+        rows.unpersist()
 
 
 def _check_deletions(write: Write, kind: Changes, query: str) -> None:
