@@ -34,6 +34,7 @@ FILES = {
     """,
     "external_models.yaml": "- name: db.src\n  columns: {d: DATE}",
 }
+VAULT = {"key": "id", "time": "day", "source": "x"}
 NEEDED = {
     "SEED": {"path": "'../seeds/s.csv'"},
     "INCREMENTAL_BY_TIME_RANGE": {"time_column": "day"},
@@ -41,6 +42,12 @@ NEEDED = {
     "SCD_TYPE_2_BY_TIME": {"unique_key": "id"},
     "SCD_TYPE_2_BY_COLUMN": {"unique_key": "id", "columns": "(x)"},
     "CUSTOM": {"materialization": "'keep'"},
+    "FIRST_SEEN": {"key": "id", "time": "day"},
+    "CHANGES": {"key": "id", "time": "day", "absent": "DELETE"},
+    **dict.fromkeys(("HUB", "LINK", "NON_HISTORIZED_LINK", "REFERENCE"), VAULT),
+    **dict.fromkeys(("RECORD_TRACKING", "SATELLITE", "STATUS_TRACKING"), VAULT),
+    "MULTI_ACTIVE_SATELLITE": {**VAULT, "set_key": "x"},
+    "EFFECTIVITY_SATELLITE": {**VAULT, "set_key": "x"},
 }
 """What a kind is nothing without."""
 
@@ -73,7 +80,7 @@ OF_MODELS = {
 }
 
 
-NO_KEY = {"unique_key": "()", "columns": "()"}
+NO_KEY = dict.fromkeys(("unique_key", "columns", "key", "compare", "set_key"), "()")
 """Lists that may not be empty."""
 
 
@@ -81,6 +88,8 @@ def wrong_values(name: str, schema: dict[str, Any]) -> tuple[str, ...]:
     """Return values that cannot be meant by a property of a kind."""
     if name in NO_KEY:
         return (NO_KEY[name],)
+    if name in ("time", "source"):
+        return ("()",)
     if name in ("valid_from_name", "valid_to_name", "updated_at_name"):
         return "7", "()", "''", "a b"
     if name == "merge_filter":

@@ -4,5 +4,5 @@
 `compatible` those of AutomateDV and of datavault4dbt. Macros write Spark SQL that every room
 understands, so versions and lineage come by themselves. `kinds`
 and `meanings` are what kinds say of themselves, `first_seen` and `changes` write
-their tables.
+their tables, and `spellings` has the words of a vault for them.
 """

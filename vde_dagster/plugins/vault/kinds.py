@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 _COLUMNS = {"type": ["string", "array"], "items": {"type": "string"}}
 
 
+def _names(value: Value) -> tuple[str, ...]:
+    names = value.texts()
+    if not all(names) or not names:
+        raise value.error(
+            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
+        )
+    return names
+
+
 def _columns(name: str, *, required: bool = False) -> Property:
-    return Property(
-        name, lambda value: value.texts(), _COLUMNS, required=required, names_columns=True
-    )
+    return Property(name, _names, _COLUMNS, required=required, names_columns=True)
 
 
 def _column(name: str, *, required: bool = False) -> Property:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
 
-_NOT_YET = ("HUB", "LINK", "SATELLITE", "INCREMENTAL_BY_CHANGES")
+_NOT_YET = ("INCREMENTAL_BY_CHANGES",)
 _NEVER = {
     "MANAGED": (
         "the engine itself would keep its table up to date, and Spark has no such tables",

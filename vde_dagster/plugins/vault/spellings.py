@@ -1,0 +1,82 @@
+"""HUB, SATELLITE and others: kinds of a vault as its people call them, with a vault's defaults.
+
+Each is read as FIRST_SEEN or CHANGES, and has that name in plans and versions: a header may go
+from one word to the other, and nothing is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import make_dataclass, replace
+from typing import Any
+
+from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
+from vde_dagster.project.kinds import Kind
+
+Given = Mapping[str, Any]
+
+DEFAULTS: Given = {"time": "ldts", "source": "rsrc"}
+"""What holds where a header does not say it."""
+
+
+def _spelling(
+    name: str,
+    kind: type[Kind],
+    summary: str,
+    *,
+    needs: tuple[str, ...] = ("key",),
+    read: Callable[[Given], Given] = lambda given: given,
+) -> type[Kind]:
+    """Return a class that headers call by its name, and that reads them as another kind.
+
+    Args:
+        needs: Properties that a header has to give.
+        read: Returns the kind's properties, of those that are given and the defaults.
+    """
+    properties = tuple(replace(item, required=item.name in needs) for item in kind.properties)
+
+    def of(cls: type[Kind], given: Given) -> Kind:
+        return kind.of(read({**DEFAULTS, **given}))
+
+    body = {"of": classmethod(of), "summary": summary, "properties": properties}
+    return make_dataclass(
+        name.title().replace("_", ""),
+        [("name", str, name)],
+        bases=(kind,),
+        namespace={**body, "__doc__": f"{summary}.", "__module__": __name__},
+        frozen=True,
+        slots=True,
+    )
+
+
+def _tracked(given: Given) -> Given:
+    """Make an appearance's time and source parts of its key."""
+    return {**given, "key": tuple(dict.fromkeys((*given["key"], given["time"], given["source"])))}
+
+
+Hub = _spelling("HUB", FirstSeen, "FIRST_SEEN of business keys")
+Link = _spelling("LINK", FirstSeen, "FIRST_SEEN of the keys of several hubs")
+NonHistorizedLink = _spelling("NON_HISTORIZED_LINK", FirstSeen, "FIRST_SEEN of events")
+Reference = _spelling("REFERENCE", FirstSeen, "FIRST_SEEN of codes")
+RecordTracking = _spelling(
+    "RECORD_TRACKING", FirstSeen, "FIRST_SEEN of a key with its time and source", read=_tracked
+)
+Satellite = _spelling("SATELLITE", Changes, "CHANGES of a key's columns")
+MultiActiveSatellite = _spelling(
+    "MULTI_ACTIVE_SATELLITE",
+    Changes,
+    "CHANGES of a key's sets of rows",
+    needs=("key", "set_key"),
+)
+EffectivitySatellite = _spelling(
+    "EFFECTIVITY_SATELLITE",
+    Changes,
+    "CHANGES of the other sides (set_key) of a driving key",
+    needs=("key", "set_key"),
+)
+StatusTracking = _spelling(
+    "STATUS_TRACKING",
+    Changes,
+    "CHANGES of whole deliveries, with absent DELETE",
+    read=lambda given: {"absent": "DELETE", **given},
+)
