@@ -141,3 +141,33 @@ def test_a_hub_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
 
         workspace.environments.rollback("prod")
         assert _rows(workspace, edited) == [("40", "Ann"), ("40", "Bob")]
+
+
+@pytest.mark.usefixtures("spark_engine")
+def test_a_satellite_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
+    tmp_path: Path,
+) -> None:
+    satellite = """
+        MODEL (name vault.sat_customer, kind SATELLITE (key customer_hk), start '2024-01-01',
+          end '2024-01-03');
+        SELECT @HASH_KEY(id) AS customer_hk, name, ldts, rsrc
+        FROM staging.customers WHERE ldts BETWEEN @start_date AND @end_date
+    """
+    folder = ProjectFolder(
+        tmp_path, {**FILES, "models/hub.sql": satellite, "models/reader.sql": ""}
+    )
+    (folder.root / "models/reader.sql").unlink()
+    query = "SELECT name, ldts, rsrc FROM vault.sat_customer ORDER BY name"
+    first = [("Ann", "2024-01-01", "crm"), ("Bob", "2024-01-02", "crm")]
+    with Workspace.open(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        assert _rows(workspace, query) == first
+        assert workspace.plan("prod").is_empty
+        workspace.apply(workspace.plan("prod", restate=("vault.sat_customer",)))
+        assert _rows(workspace, query) == first
+        folder.edit("models/hub.sql", "name, ldts", "UPPER(name) AS name, id, ldts")
+        workspace.reload()
+        workspace.apply(workspace.plan("prod"))
+        assert [row[0] for row in _rows(workspace, query)] == ["ANN", "BOB"]
+        workspace.environments.rollback("prod")
+        assert _rows(workspace, query) == first
