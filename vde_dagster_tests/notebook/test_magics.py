@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import duckdb
 import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from vde_dagster.errors import VdeError
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.serve.shops import publish, publish_twice
 
@@ -143,6 +146,10 @@ def test_a_cell_that_was_refused_becomes_a_model_once_it_is_mended(
         ('%%vde prod "\nSELECT 1', "No closing quotation"),
         ("%%vde\nSELECT 1", "the following arguments are required: environment"),
         ("workspace = 1\n%vde pin", "the variable 'workspace' is no workspace"),
+        ("%%vde prod --into 1st\nSELECT 1", "--into '1st' is no name of a variable"),
+        ("%%vde prod --into class\nSELECT 1", "--into 'class' is no name of a variable"),
+        ("%%vde prod --into=\nSELECT 1", "--into '' is no name of a variable"),
+        ("%%vde prod\nSELECT :nobody", "parameter :nobody is no variable of the notebook"),
     ],
 )
 def test_a_mistake_is_one_message_and_nothing_is_written(
@@ -154,6 +161,51 @@ def test_a_mistake_is_one_message_and_nothing_is_written(
 ) -> None:
     assert message in _refused(shell, cell, capsys)
     assert not (shop.root / "models/marts").exists()
+
+
+def test_a_plan_shows_as_tables(shell: InteractiveShell, shop: ProjectFolder) -> None:
+    shop.write("models/late.sql", "MODEL (name marts.late, kind FULL); SELECT 1 AS a")
+    text = (shop.root / "models/orders.sql").read_text()
+    shop.write("models/orders.sql", text.replace("AS amount", "AS amount, '<b>' AS b"))
+    plan = _run(shell, "workspace.plan('dev')")
+    assert shell.display_formatter is not None
+    shown, _ = shell.display_formatter.format(plan)
+    html = ElementTree.fromstring(f"<body>{shown['text/html']}</body>")
+    tables = [["".join(cell.itertext()) for cell in one.iter("td")] for one in html.iter("table")]
+    assert any("marts.late" in cells for cells in tables)
+    edits = ["".join(one.itertext()) for one in html.iter("pre")]
+    assert any("'<b>' AS b" in edit for edit in edits)
+    assert "marts.late" in shown["text/plain"]
+
+
+def test_what_was_loaded_leaves_nothing_behind(shell: InteractiveShell) -> None:
+    def state() -> tuple[object, ...]:
+        assert shell.display_formatter is not None
+        kept = {name: set(found) for name, found in shell.magics_manager.magics.items()}
+        formatters = shell.display_formatter.formatters.values()
+        classes = [set(one.type_printers) for one in formatters]
+        return kept, classes, shell.custom_exceptions, shell.CustomTB
+
+    loaded = state()
+    _run(shell, "%unload_ext vde_dagster")
+    before = state()
+    assert "workspace" not in shell.user_ns
+    assert VdeError not in shell.custom_exceptions
+    assert Plan not in before[1][0] | before[1][1]
+    assert not {"vde", "model"} & (before[0]["line"] | before[0]["cell"])
+    _run(shell, "%load_ext vde_dagster")
+    assert state()[:3] == loaded[:3]
+    _run(shell, "%reload_ext vde_dagster\n%unload_ext vde_dagster")
+    assert state() == before
+
+
+def test_handlers_of_others_stay_with_them(shell: InteractiveShell) -> None:
+    told = []
+    _run(shell, "%unload_ext vde_dagster")
+    shell.set_custom_exc((KeyError,), lambda self, kind, error, trace, **how: told.append(kind))
+    _run(shell, "%load_ext vde_dagster\n%unload_ext vde_dagster")
+    assert not shell.run_cell("{}['a']").success
+    assert told == [KeyError]
 
 
 def test_a_folder_without_a_project_is_told(

@@ -41,7 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
 
 def test_the_tour_shows_what_its_texts_say(project: ProjectFolder) -> None:
     cells = [cell.source for cell in nbformat.read(TOUR, 4).cells if cell.cell_type == "code"]
-    _, read, asked, total, pins, made, plan, version, weekdays = _run(cells, project.root)
+    _, read, asked, total, best, pins, made, plan, version, weekdays = _run(cells, project.root)
     assert "3 rows of prod@1" in _told(read)
     assert "<th title='date32[day]'>order_date</th>" in _told(read, "text/html")
     assert "customer" in _told(asked)
@@ -49,6 +49,7 @@ def test_the_tour_shows_what_its_texts_say(project: ProjectFolder) -> None:
     with Workspace.open(project.root) as workspace:
         spent = workspace.queries.read("prod", "marts.daily_revenue")["revenue"].to_pylist()
     assert _told(total) == repr(sum(spent))
+    assert "of prod@1" in _told(best)
     assert _told(pins) == "pinned: prod@1\n"
     assert "wrote models/marts/weekdays.sql" in _told(made)
     assert "marts.weekdays" in _told(made, "text/html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from vde_dagster.cli.errors import report
 from vde_dagster.errors import UsageError, VdeError
@@ -11,6 +12,9 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.plugins.notebook.magics import VdeMagics
 from vde_dagster.plugins.notebook.results import plan_as_html, plan_as_text
 from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
+
+_HANDLERS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
+"""By shell, what handled exceptions before: the classes and the handler."""
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -28,6 +32,7 @@ def load_ipython_extension(shell: Any) -> None:
     workspace = NotebookWorkspace.open(_project(Path.cwd()))
     shell.push({"workspace": workspace})
     shell.register_magics(VdeMagics)
+    _HANDLERS[shell] = shell.custom_exceptions, shell.CustomTB
     shell.set_custom_exc((VdeError,), _told)
     formatters = shell.display_formatter.formatters
     formatters["text/html"].for_type(Plan, lambda plan: plan_as_html(workspace, plan))
@@ -37,10 +42,27 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Close the workspace."""
-    workspace = shell.user_ns.pop("workspace", None)
+    """Close the workspace, and leave the shell as it was before the extension."""
+    workspace = shell.user_ns.get("workspace")
     if isinstance(workspace, NotebookWorkspace):
+        shell.user_ns.pop("workspace")
         workspace.close()
+    if shell not in _HANDLERS:
+        return
+    if VdeError in shell.custom_exceptions:  # Else another extension has its own by now.
+        shell.custom_exceptions, shell.CustomTB = _HANDLERS[shell]
+    del _HANDLERS[shell]
+    for form in ("text/html", "text/plain"):
+        shell.display_formatter.formatters[form].pop(Plan, None)
+    manager = shell.magics_manager
+    manager.registry.pop(VdeMagics.__name__, None)
+    for names in manager.magics.values():
+        for name in [name for name, one in names.items() if _is_own(one)]:
+            del names[name]
+
+
+def _is_own(magic: Any) -> bool:
+    return isinstance(getattr(magic, "__self__", None), VdeMagics)
 
 
 def _told(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
@@ -51,7 +73,7 @@ def _told(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> No
 def _project(folder: Path) -> Path:
     for root in (folder, *folder.parents):
         file = root / "pyproject.toml"
-        said = file.read_text() if file.is_file() else ""
+        said = file.read_text(encoding="utf-8") if file.is_file() else ""
         if "[tool.vde" in said or (root / "models").is_dir():
             return root
     raise UsageError(

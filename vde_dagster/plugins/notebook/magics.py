@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,6 +12,7 @@ from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.plugins.notebook.parameters import with_values
 from vde_dagster.plugins.notebook.workspace import NotebookWorkspace, of_notebook
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ class VdeMagics(Magics):
 
         A cell is one query in Spark SQL, in which model names mean the environment as it was when
         the notebook first asked it, or as `%vde pin` says. `--into NAME` keeps the rows in a
-        variable, `--limit N` is for less of them.
+        variable, `--limit N` is for less of them. `:name` stands for a variable of the notebook,
+        written as a literal: a text, number, date, instant, or a list of them.
         """
         if cell is None:
             self._pins(line)
@@ -63,8 +66,11 @@ class VdeMagics(Magics):
         words.add_argument("--into", metavar="NAME")
         words.add_argument("--limit", type=int)
         said = words.read(line)
-        rows = self._workspace.ask(said.environment, cell, said.limit)
-        if said.into:
+        if said.into is not None and not _is_variable(said.into):
+            words.error(f"--into {said.into!r} is no name of a variable")
+        query = with_values(cell, self._variables)
+        rows = self._workspace.ask(said.environment, query, said.limit)
+        if said.into is not None:
             self._variables[said.into] = rows
         return rows
 
@@ -96,6 +102,10 @@ class VdeMagics(Magics):
         )
         print(f"wrote {path}")
         return plan
+
+
+def _is_variable(name: str) -> bool:
+    return name.isidentifier() and not iskeyword(name)
 
 
 def _write_model(
@@ -134,7 +144,7 @@ def _write_model(
     before = file.read_bytes() if file.exists() else None
     made = [folder for folder in file.parents if not folder.exists()]
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     workspace.reload()
     try:
         return path, workspace.plans.make(environment, save=False)

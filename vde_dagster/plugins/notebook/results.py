@@ -11,9 +11,10 @@ from rich.console import Console
 
 from vde_dagster.base.texts import count
 from vde_dagster.cli.applying import previous_snapshots
-from vde_dagster.cli.report_view import report_text, show_report
+from vde_dagster.cli.report_view import report_text
 from vde_dagster.cli.shapes import show_rows, text_value
 from vde_dagster.execution.query.read_rows import rows_of
+from vde_dagster.plugins.notebook.report_html import report_html
 from vde_dagster.reports.plan import plan_report
 
 if TYPE_CHECKING:
@@ -102,11 +103,8 @@ def plan_as_text(workspace: Workspace, plan: Plan) -> str:
 
 
 def plan_as_html(workspace: Workspace, plan: Plan) -> str:
-    """Return the report of a plan in colours."""
-    form = "<pre style='line-height:1.35;white-space:pre'>{code}</pre>"
-    console = Console(file=StringIO(), width=_WIDTH, record=True, color_system=None)
-    show_report(console, _report(workspace, plan))
-    return console.export_html(inline_styles=True, code_format=form)
+    """Return the report of a plan as tables."""
+    return report_html(_report(workspace, plan))
 
 
 def _report(workspace: Workspace, plan: Plan) -> Report:

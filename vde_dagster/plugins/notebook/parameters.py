@@ -1,0 +1,92 @@
+"""Variables of a notebook in its SQL: `:name` stands for a value, written as a literal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.names import string_literal
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import UsageError
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.scanner import SourceText, Token, tokens_of
+
+
+def with_values(sql: str, variables: Mapping[str, Any]) -> str:
+    """Write the values of variables in the places of `:name`, never inside texts and comments.
+
+    >>> with_values("SELECT ':a', x::INT FROM t WHERE b = :b AND c IN :c", {"b": "x'", "c": [1]})
+    "SELECT ':a', x::INT FROM t WHERE b = 'x\\\\'' AND c IN (1)"
+
+    Raises:
+        UsageError: There is no such variable, or its value has no literal.
+    """
+    tokens = [None, *tokens_of(SourceText(Path("query"), sql))]
+    edits = [
+        Edit(colon.start, word.end, _value(word.text, variables))
+        for before, colon, word in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if colon is not None
+        and word is not None
+        and colon.text == ":"
+        and word.kind == "word"
+        and word.start == colon.end
+        and _begins(before, colon)
+    ]
+    return apply_edits(sql, edits)
+
+
+def _begins(before: Token | None, colon: Token) -> bool:
+    """Say whether a colon is glued to nothing before it, as in `STRUCT<a:INT>` it is."""
+    if before is None or before.end < colon.start:
+        return True
+    return before.kind == "punct" and before.text not in (")", "]", "}")
+
+
+def _value(name: str, variables: Mapping[str, Any]) -> str:
+    if name not in variables:
+        known = [one for one in variables if not one.startswith("_")]
+        raise UsageError(
+            f"the query's parameter :{name} is no variable of the notebook",
+            hint=suggest(name, known, "variables") if known else f"assign {name} in a cell before",
+        )
+    value = variables[name]
+    if isinstance(value, list | tuple | Set):
+        if not value:
+            raise UsageError(
+                f"the parameter :{name} is an empty list, which SQL cannot write",
+                hint=f"leave the condition out where {name} is empty",
+            )
+        return f"({', '.join(_literal(name, one) for one in value)})"
+    return _literal(name, value)
+
+
+def _literal(name: str, value: Any) -> str:
+    if hasattr(value, "item") and hasattr(value, "dtype"):
+        value = value.item()  # NumPy's scalars
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return string_literal(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value!r}D" if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+    if isinstance(value, Decimal) and value.is_finite():
+        return f"{value:f}BD"
+    if isinstance(value, datetime):
+        form = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+        return f"{form}'{value.isoformat(sep=' ', timespec='microseconds')}'"
+    if isinstance(value, date):
+        return f"DATE'{value.isoformat()}'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    raise UsageError(
+        f"the parameter :{name} is of type {type(value).__name__}, which SQL has no literal for",
+        hint="give a text, number, truth value, date, datetime, bytes, None, or a list of them",
+    )
