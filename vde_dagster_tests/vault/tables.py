@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import duckdb
+import sqlglot
 
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.properties.header import Value
@@ -55,20 +59,42 @@ class Table:
         """The table with the columns that rows are expected to have."""
         return replace(self, columns={**self.columns, **self.shown})
 
-    def values(self, rows: Sequence[Row], *, case: str | None = None) -> str:
-        """Write rows as a query, perhaps with the case that they are of."""
-        types = {CASE: "string", **self.columns} if case is not None else self.columns
-        made = [[case, *row] if case is not None else row for row in rows]
-        selects = [
-            "SELECT "
-            + ", ".join(
-                f"CAST({'NULL' if value is None else repr(str(value))} AS {type_}) AS {name}"
-                for value, (name, type_) in zip(row, types.items(), strict=True)
-            )
-            for row in made or [[None] * len(types)]
-        ]
-        query = " UNION ALL ".join(selects)
-        return query if made else f"SELECT * FROM ({query}) none WHERE 1 = 0"
+    def values(self, rows: Sequence[Row]) -> str:
+        """Write rows as a query."""
+        return values_of(self.columns, rows)
+
+
+def values_of(types: Mapping[str, str], rows: Sequence[Row]) -> str:
+    """Write rows as a query, of one relation: Spark runs a task for each part of a UNION.
+
+    Args:
+        types: Spark SQL type by column.
+    """
+    texts = (
+        ["CAST(NULL AS STRING)" if value is None else _literal(str(value)) for value in row]
+        for row in rows or [[None] * len(types)]
+    )
+    listed = ", ".join(f"({', '.join(row)})" for row in texts)
+    names = ", ".join(f"c{at}" for at in range(len(types)))
+    casts = ", ".join(f"CAST(c{at} AS {types[name]}) AS {name}" for at, name in enumerate(types))
+    nothing = "" if rows else " WHERE 1 = 0"
+    return f"SELECT {casts} FROM (VALUES {listed}) AS given({names}){nothing}"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+@cache
+def _as_duckdb(sql: str) -> str:
+    (there,) = sqlglot.transpile(sql, read="spark", write="duckdb")
+    return there
+
+
+def run(database: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
+    """Run Spark SQL on DuckDB; return its rows."""
+    return database.execute(_as_duckdb(sql)).fetchall()
 
 
 def read_tables(name: str) -> list[Table]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import duckdb
 import pytest
-import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from vde_dagster.plugins.vault.changes import states_of
 from vde_dagster.plugins.vault.kinds import Changes
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.serialise import from_plain, to_plain
-from vde_dagster_tests.vault.tables import Case, Table, kind_of, read_tables
+from vde_dagster_tests.vault.tables import Case, Table, kind_of, read_tables, run
 
 TABLES = read_tables("changes.yaml")
 CASES = [(table, case) for table in TABLES for case in table.cases if case.refused is None]
@@ -39,26 +38,21 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
     added = {column.name: column.type for column in kind.added_columns}
     states = states_of(kind, {**table.columns, **added})
     shown = ", ".join(table.all_shown.columns)
-    with duckdb.connect() as database:
+    with duckdb.connect(config={"threads": 1}) as database:
         database.execute("SET TimeZone = 'UTC'")
         empty = " ,".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in added.items())
-        _run(database, f"CREATE TABLE t AS SELECT *, {empty} FROM ({table.values([])}) nothing")
+        run(database, f"CREATE TABLE t AS SELECT *, {empty} FROM ({table.values([])}) nothing")
         for rows in loads:
-            _run(database, f"CREATE OR REPLACE TABLE came AS {table.values(rows)}")
-            _run(database, f"CREATE OR REPLACE TABLE one AS {states.one('came', 't')}")
-            _run(database, states.merge("t", "came", "one"))
-        return sorted(_run(database, f"SELECT {shown} FROM t"), key=repr)
-
-
-def _run(database: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
-    (there,) = sqlglot.transpile(sql, read="spark", write="duckdb")
-    return database.execute(there).fetchall()
+            run(database, f"CREATE OR REPLACE TABLE came AS {table.values(rows)}")
+            run(database, f"CREATE OR REPLACE TABLE one AS {states.one('came', 't')}")
+            run(database, states.merge("t", "came", "one"))
+        return sorted(run(database, f"SELECT {shown} FROM t"), key=repr)
 
 
 @pytest.mark.parametrize(("table", "case"), CASES, ids=lambda one: one.name.replace(" ", "_"))
 def test_each_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> None:
-    with duckdb.connect() as database:
-        expected = sorted(_run(database, table.all_shown.values(case.expected)), key=repr)
+    with duckdb.connect(config={"threads": 1}) as database:
+        expected = sorted(run(database, table.all_shown.values(case.expected)), key=repr)
     for loads in permutations(case.loads):
         assert loaded(table, [*loads, loads[0]]) == expected
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import duckdb
 import pytest
-import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +21,7 @@ from vde_dagster.project.kinds import Kind
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.vault.tables import Case, Table, kind_of, read_tables
+from vde_dagster_tests.vault.tables import Case, Table, kind_of, read_tables, run
 
 TABLES = read_tables("first_seen.yaml")
 CASES = [(table, case) for table in TABLES for case in table.cases if case.refused is None]
@@ -44,22 +43,17 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
     kind = kind_of(table.kind)
     assert isinstance(kind, FirstSeen)
     earliest = Earliest(table.columns, kind.key, kind.named_columns[len(kind.key) :])
-    with duckdb.connect() as database:
-        _run(database, f"CREATE TABLE t AS {table.values([])}")
+    with duckdb.connect(config={"threads": 1}) as database:
+        run(database, f"CREATE TABLE t AS {table.values([])}")
         for rows in loads:
-            _run(database, earliest.merge("t", earliest.rows(f"({table.values(rows)})")))
-        return sorted(_run(database, "SELECT * FROM t"), key=repr)
-
-
-def _run(database: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
-    (there,) = sqlglot.transpile(sql, read="spark", write="duckdb")
-    return database.execute(there).fetchall()
+            run(database, earliest.merge("t", earliest.rows(f"({table.values(rows)})")))
+        return sorted(run(database, "SELECT * FROM t"), key=repr)
 
 
 @pytest.mark.parametrize(("table", "case"), CASES, ids=lambda one: one.name.replace(" ", "_"))
 def test_each_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> None:
-    with duckdb.connect() as database:
-        expected = sorted(_run(database, table.values(case.expected)), key=repr)
+    with duckdb.connect(config={"threads": 1}) as database:
+        expected = sorted(run(database, table.values(case.expected)), key=repr)
     for loads in permutations(case.loads):
         assert loaded(table, [*loads, loads[0]]) == expected
 

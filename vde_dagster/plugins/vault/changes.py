@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.plugins.vault.first_seen import refusal
+from vde_dagster.plugins.vault.first_seen import check_time, refusal
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
 from vde_dagster.spark.strategies.base import (
     Layout,
@@ -286,20 +286,14 @@ class ChangesWriter(Strategy):
         """Bring the table up to date, again when another commit was faster.
 
         Raises:
-            ExecutionError: NULL stands where none may, or too many keys are gone.
+            ExecutionError: NULL stands where none may, the time is none, or too many keys are gone.
         """
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, Changes)
         for name in kind.named_columns:
             write.physical_name(name)
+        check_time(write, kind.time)
         states = states_of(kind, write.types, write.physical)
-        if not write.types[states.time].startswith(("date", "timestamp")):
-            raise ExecutionError(
-                f"{write.task.snapshot.name}: '{kind.time}', the time of its kind CHANGES, is of "
-                f"type {write.types[states.time].upper()}",
-                hint="make it a DATE, TIMESTAMP or TIMESTAMP_NTZ",
-                location=write.task.snapshot.model.location,
-            )
         # Rows are asked for several times, and a query may not return the same ones twice.
         came = write.frame.select(*map(quote, states.data)).persist()
         held = replace(write, frame=came)

@@ -89,6 +89,23 @@ def refusal(write: Write, column: str) -> ExecutionError:
     )
 
 
+def check_time(write: Write, column: str) -> None:
+    """Refuse a time that is none: texts and numbers have other orders.
+
+    Raises:
+        ExecutionError: It is neither a date nor an instant.
+    """
+    type_ = write.types[write.physical_name(column)]
+    if not type_.startswith(("date", "timestamp")):
+        model = write.task.snapshot.model
+        raise ExecutionError(
+            f"{model.name}: '{column}', the time of its kind {model.kind.name}, is of type "
+            f"{type_.upper()}",
+            hint="make it a DATE, TIMESTAMP or TIMESTAMP_NTZ",
+            location=model.location,
+        )
+
+
 def _refused(error: Exception, columns: Sequence[str]) -> str | None:
     """Return the column in which `_without_nulls` found NULL; None for any other error."""
     _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
@@ -122,12 +139,13 @@ class FirstSeenWriter(Strategy):
         """Merge the rows, again when the commit met another one.
 
         Raises:
-            ExecutionError: A row has NULL in the key or in its time.
+            ExecutionError: A row has NULL in the key or in its time, or the time is none.
         """
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, FirstSeen)
         key = [write.physical_name(name) for name in kind.key]
         order = [write.physical_name(name) for name in kind.named_columns[len(kind.key) :]]
+        check_time(write, kind.time)
         earliest = Earliest(write.types, key, order)
         named = (*kind.key, kind.time)
         with write.source() as source, write.lock:
