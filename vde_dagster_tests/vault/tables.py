@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import sqlglot
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Kind
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.model_properties import read_kind
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, tokens_of
 from vde_dagster_tests.yaml_files import read_yaml
 
 Row = Sequence[Any]
+Types = Mapping[str, str]
 CASE = "in_case"
 """A column that keeps the rows of several cases apart in one table."""
 
@@ -124,3 +130,50 @@ def kind_of(text: str) -> Kind:
     """Read a kind as it stands in a header."""
     source = SourceText(Path("models/m.sql"), text)
     return read_kind(Value(source, "kind", tuple(tokens_of(source)), 0))
+
+
+@dataclass(frozen=True)
+class Query:
+    """Rows of tables, and those of a query over them.
+
+    Args:
+        tables: By name: columns and their types, and rows.
+        columns: Type by column of the query.
+    """
+
+    name: str
+    query: str
+    tables: Mapping[str, tuple[Types, list[Row]]]
+    columns: Types
+    expected: list[Row]
+
+    @property
+    def expanded(self) -> str:
+        """The query that the macro writes."""
+        known = KnownColumns(
+            {ModelName("v", name): types for name, (types, _) in self.tables.items()}
+        )
+        scope = MacroScope({}, {}, names=TableNames("c", "v"), known_columns=known)
+        return Expander(SourceText(Path("m.sql"), self.query), scope).expand(whole=True).text
+
+    @property
+    def wanted(self) -> str:
+        """The query of the rows that are expected."""
+        return values_of(self.columns, self.expected)
+
+
+def read_queries(name: str) -> list[Query]:
+    """Read a file of this folder whose cases are queries that macros write."""
+    return list(_queries(read_yaml(Path(__file__).with_name(name))))
+
+
+def _queries(groups: Any) -> Iterator[Query]:
+    for group in groups:
+        for case in group["cases"]:
+            tables = {name: (types, case["given"][name]) for name, types in group["tables"].items()}
+            expected = [[_cell(value) for value in row] for row in case["expected"]]
+            yield Query(case["name"], group["query"], tables, group["columns"], expected)
+
+
+def _cell(value: Any) -> Any:
+    return md5(value["md5"].encode()).hexdigest() if isinstance(value, dict) else value

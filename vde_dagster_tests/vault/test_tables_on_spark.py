@@ -1,16 +1,26 @@
-"""The cases of a vault's tables on Spark and Iceberg: all cases of a kind share one table."""
+"""Cases of a vault's tables and queries on Spark; all cases of a kind share an Iceberg table."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
-from vde_dagster_tests.vault.tables import CASE, Case, Table, kind_of, read_tables, values_of
+from vde_dagster_tests.vault.tables import (
+    CASE,
+    Case,
+    Table,
+    kind_of,
+    read_queries,
+    read_tables,
+    values_of,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -26,6 +36,7 @@ def warehouse(engine: SparkEngine, table: Table) -> Warehouse:
     return Warehouse(engine, kind, {CASE: "string", **table.columns, **added}, physical)
 
 
+QUERIES = read_queries("generated.yaml")
 STORIES = [
     (table, cases)
     for table in TABLES
@@ -62,3 +73,22 @@ def test_the_last_load_then_all_of_them_ends_in_the_expected_rows_and_refusals_c
             assert raised.value.hint
     columns = ", ".join([CASE, *(f"{name}_1" for name in table.columns), *table.shown])
     assert held.rows(columns) == sorted(map(tuple, expected), key=str)
+
+
+def test_spark_has_the_rows_of_every_generated_query(spark_engine: SparkEngine) -> None:
+    session = spark_engine.session.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", "false")  # More work than these rows are.
+
+    def texts(made: DataFrame, number: int) -> DataFrame:
+        cells = ", ".join(f"CAST({name} AS STRING)" for name in made.columns)
+        return made.selectExpr(f"{number} AS number", f"ARRAY({cells}) AS cells")
+
+    found, wanted = [], []
+    for number, case in enumerate(QUERIES):
+        for name, (types, rows) in case.tables.items():
+            session.sql(values_of(types, rows)).createOrReplaceTempView(name)
+        made = session.sql(case.expanded)
+        assert made.columns == list(case.columns)
+        found += texts(made, number).collect()
+        wanted.append(texts(session.sql(case.wanted), number))
+    assert sorted(found, key=repr) == sorted(reduce(DataFrame.union, wanted).collect(), key=repr)

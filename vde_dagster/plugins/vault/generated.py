@@ -1,0 +1,218 @@
+"""Queries over a vault's tables, each written whole by a macro: what a vault's readers need.
+
+A model whose query is such a call is an ordinary one: it is a view or a table, and versions and
+lineage are those of the query that is written. A key is one column or several; a time's column is
+`ldts` where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote, split_identifier
+from vde_dagster.plugins.vault.hashing import BEGINNING, ghost
+from vde_dagster.plugins.vault.kinds import AGAIN, DELETED
+
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.calls import SQL
+    from vde_dagster.project.macros.evaluator import MacroEvaluator
+
+AS_OF = "as_of"
+"""The column of the times that a PIT or a bridge is made for."""
+
+
+def end_dated(
+    evaluator: MacroEvaluator,
+    satellite: SQL,
+    key: list[str],
+    set_key: list[str] | None = None,
+    time: str = "ldts",
+) -> str:
+    """`@END_DATED(satellite, key)`: its rows with `end_ldts`, when the next state begins.
+
+    It is NULL while there is none.
+
+    Args:
+        set_key: What tells the rows of one state apart, which end together.
+    """
+    names = ", ".join(f"s.{quote(name)}" for name in _columns(evaluator, satellite))
+    return f"SELECT {names}, s.{_end(time)} FROM ({_ended(satellite, key, time, set_key)}) AS s"
+
+
+def effectivity(
+    evaluator: MacroEvaluator,
+    satellite: SQL,
+    key: list[str],
+    set_key: list[str],
+    time: str = "ldts",
+) -> str:
+    """`@EFFECTIVITY(satellite, key, set_key)`: when each other side of a driving key held.
+
+    A row that says that the key was gone ends what was before it, and begins nothing.
+    """
+    columns = [name for name in _columns(evaluator, satellite) if name.lower() != DELETED]
+    names = ", ".join(f"s.{quote(name)}" for name in columns)
+    there = " AND ".join(f"s.{quote(name)} IS NOT NULL" for name in set_key)
+    ended = _ended(satellite, key, time, set_key)
+    return f"SELECT {names}, s.{_end(time)} FROM ({ended}) AS s WHERE {there}"
+
+
+def with_ghost(
+    evaluator: MacroEvaluator,
+    satellite: SQL,
+    key: list[str],
+    time: str = "ldts",
+    source: str = "rsrc",
+    algorithm: str = "",
+    form: str = "",
+) -> str:
+    """`@WITH_GHOST(satellite, key)`: its rows, and one of the zero key at the beginning of time.
+
+    Its source is `SYSTEM`; all else in it is NULL.
+    """
+    names = _columns(evaluator, satellite)
+    zero = ghost(evaluator, algorithm=algorithm, form=form)
+    made: dict[str, str] = {**dict.fromkeys(map(str.lower, key), zero), time.lower(): BEGINNING}
+    made.setdefault(source.lower(), "'SYSTEM'")
+    values = ", ".join(f"{made.get(name.lower(), 'NULL')} AS {quote(name)}" for name in names)
+    return f"SELECT {_names(names)} FROM {satellite} UNION ALL SELECT {values}"
+
+
+def last_seen(
+    evaluator: MacroEvaluator, table: SQL, tracking: SQL, key: list[str], time: str = "ldts"
+) -> str:
+    """`@LAST_SEEN(hub, tracking, key)`: a hub's or link's rows with `last_seen`.
+
+    Args:
+        tracking: The record tracking of its keys. What it never had was last seen as it came.
+    """
+    by = _names(key)
+    names = ", ".join(f"h.{quote(name)}" for name in _columns(evaluator, table))
+    return (
+        f"SELECT {names}, COALESCE(t.last_seen, h.{quote(time)}) AS last_seen FROM {table} AS h "
+        f"LEFT JOIN (SELECT {by}, MAX({quote(time)}) AS last_seen FROM {tracking} GROUP BY {by}) "
+        f"AS t ON {_same(key, 'h', 't')}"
+    )
+
+
+def pit(
+    evaluator: MacroEvaluator,
+    hub: SQL,
+    key: list[str],
+    as_of: SQL,
+    *satellites: SQL,
+    time: str = "ldts",
+    algorithm: str = "",
+    form: str = "",
+) -> str:
+    """`@PIT(hub, key, as_of, satellite, …)`: which row of each satellite held at which time.
+
+    A row a key and time, with the key and the time of the row of each satellite, whose name they
+    begin with. Before its first row they are those of its ghost.
+
+    Args:
+        as_of: A table, or a query in brackets, whose column `as_of` has the times.
+    """
+    if not satellites:
+        raise evaluator.error(
+            "@PIT has no satellite", "write @PIT(hub, key, as_of, satellite, satellite)"
+        )
+    zero = ghost(evaluator, algorithm=algorithm, form=form)
+    columns = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in key)]
+    names: set[str] = set()
+    joins = ""
+    for number, satellite in enumerate(satellites, 1):
+        name, alias = split_identifier(satellite)[-1], f"s{number}"
+        if name.lower() in names:
+            raise evaluator.error(
+                f"@PIT has two satellites '{name}'", "give one of them another name by a view"
+            )
+        names.add(name.lower())
+        begun, end = f"{alias}.{quote(time)}", f"{alias}.{_end(time)}"
+        columns += [
+            f"COALESCE({alias}.{quote(one)}, {zero}) AS {quote(f'{name}_{one}')}" for one in key
+        ]
+        columns.append(f"COALESCE({begun}, {BEGINNING}) AS {quote(f'{name}_{time}')}")
+        times = f"(SELECT DISTINCT {_names((*key, time))} FROM {satellite})"
+        joins += (
+            f" LEFT JOIN ({_ended(times, key, time)}) AS {alias} ON {_same(key, alias, 'h')} "
+            f"AND {begun} <= a.{AS_OF} AND ({end} IS NULL OR {end} > a.{AS_OF})"
+        )
+    return f"SELECT {', '.join(columns)} FROM {_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
+
+
+def bridge(
+    evaluator: MacroEvaluator,
+    hub: SQL,
+    key: list[str],
+    as_of: SQL,
+    *hops: list[str],
+    time: str = "ldts",
+    algorithm: str = "",
+    form: str = "",
+) -> str:
+    """`@BRIDGE(hub, key, as_of, (link, from, to), …)`: the keys that a walk over links meets.
+
+    A row a time and walk; where it does not go on, the zero key is the rest of it.
+
+    Args:
+        as_of: As of `@PIT`.
+        hops: A link, its key that was met before, and the one that it leads to; of the rows of
+            `@EFFECTIVITY` also the column of their end: `(table, from, to, end_ldts)`.
+    """
+    if len(key) != 1 or not hops or not all(len(hop) in (3, 4) for hop in hops):
+        raise evaluator.error(
+            "@BRIDGE walks from one key, by links with two keys each",
+            "write @BRIDGE(hub, key, as_of, (link, from, to), (effectivity, from, to, end_ldts))",
+        )
+    zero = ghost(evaluator, algorithm=algorithm, form=form)
+    columns = [f"a.{AS_OF}", f"h.{quote(key[0])}"]
+    here, joins = columns[-1], ""
+    for number, (link, come, go, *end) in enumerate(hops, 1):
+        alias = f"l{number}"
+        joins += (
+            f" LEFT JOIN {link} AS {alias} ON {alias}.{quote(come)} = {here} "
+            f"AND {alias}.{quote(time)} <= a.{AS_OF}"
+        )
+        for until in (f"{alias}.{quote(name)}" for name in end):
+            joins += f" AND ({until} IS NULL OR {until} > a.{AS_OF})"
+        here = f"{alias}.{quote(go)}"
+        columns.append(f"COALESCE({here}, {zero}) AS {quote(go)}")
+    return (
+        f"SELECT DISTINCT {', '.join(columns)} FROM {_times(as_of)} AS a "
+        f"CROSS JOIN {hub} AS h{joins}"
+    )
+
+
+def _ended(table: str, key: Sequence[str], time: str, set_key: Sequence[str] | None = None) -> str:
+    """Write a query of a table's rows with the time of the next state of their key."""
+    over = f"OVER (PARTITION BY {_names(key)} ORDER BY"
+    if not set_key:
+        end = f"LEAD({quote(time)}) {over} {quote(time)})"
+        return f"SELECT *, {end} AS {_end(time)} FROM {table}"
+    # Rows of one state have one number, and LEAD would give them one another's time.
+    numbered = f"SELECT *, DENSE_RANK() {over} {quote(time)}) AS vde_number FROM {table}"
+    end = f"MIN({quote(time)}) {over} vde_number RANGE BETWEEN 1 FOLLOWING AND 1 FOLLOWING)"
+    return f"SELECT *, {end} AS {_end(time)} FROM ({numbered})"
+
+
+def _times(as_of: str) -> str:
+    return f"(SELECT DISTINCT {AS_OF} FROM {as_of})"
+
+
+def _columns(evaluator: MacroEvaluator, table: str) -> list[str]:
+    """Return the columns of a table that people read."""
+    return [name for name in evaluator.columns_to_types(table) if name.lower() != AGAIN]
+
+
+def _end(time: str) -> str:
+    return quote(f"end_{time}")
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(quote, names))
+
+
+def _same(names: Sequence[str], one: str, other: str) -> str:
+    return " AND ".join(f"{one}.{quote(name)} = {other}.{quote(name)}" for name in names)

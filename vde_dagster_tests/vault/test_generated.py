@@ -1,0 +1,140 @@
+"""Queries that macros write whole, as cases in YAML; and models that are made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.vault.tables import Query, read_queries, run, values_of
+
+QUERIES = read_queries("generated.yaml")
+
+
+@pytest.mark.parametrize("case", QUERIES, ids=lambda case: case.name.replace(" ", "_"))
+def test_a_generated_query_has_the_expected_rows(case: Query) -> None:
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        for name, (types, rows) in case.tables.items():
+            run(database, f"CREATE TABLE {name} AS {values_of(types, rows)}")
+        found = sorted(run(database, case.expanded), key=repr)
+        assert [column[0] for column in database.description] == list(case.columns)
+        assert found == sorted(run(database, case.wanted), key=repr)
+
+
+VAULT = {
+    "external_models.yaml": """
+        - {name: crm.customers, columns: {id: int, name: string, phone: string, at: timestamp}}
+        - {name: crm.days, columns: {as_of: date}}
+    """,
+    "models/stage.sql": """
+        MODEL (name staging.customers, kind VIEW);
+        @STAGE(crm.customers, columns := (id, name, phone), derived := (at AS ldts, 'crm' AS rsrc),
+          hashed := (@HASH_KEY(id) AS customer_hk))
+    """,
+    "models/hub.sql": """
+        MODEL (name vault.hub_customer, kind HUB (key customer_hk), start '2024-01-01');
+        SELECT customer_hk, id, ldts, rsrc FROM staging.customers
+        WHERE ldts BETWEEN @start_dt AND @end_dt
+    """,
+    "models/names.sql": """
+        MODEL (name vault.sat_name, kind SATELLITE (key customer_hk), start '2024-01-01');
+        SELECT customer_hk, name, ldts, rsrc FROM staging.customers
+        WHERE ldts BETWEEN @start_dt AND @end_dt
+    """,
+    "models/phones.sql": """
+        MODEL (name vault.sat_phone, start '2024-01-01',
+          kind MULTI_ACTIVE_SATELLITE (key customer_hk, set_key phone));
+        SELECT customer_hk, phone, ldts, rsrc FROM staging.customers
+        WHERE ldts BETWEEN @start_dt AND @end_dt
+    """,
+    "models/seen.sql": """
+        MODEL (name vault.seen_customer, start '2024-01-01',
+          kind RECORD_TRACKING (key customer_hk));
+        SELECT customer_hk, ldts, rsrc FROM staging.customers
+        WHERE ldts BETWEEN @start_dt AND @end_dt
+    """,
+    "models/pit.sql": """
+        MODEL (name vault.pit_customer, kind FULL);
+        @PIT(vault.hub_customer, customer_hk, crm.days, vault.sat_name, vault.sat_phone)
+    """,
+    "models/bridge.sql": """
+        MODEL (name vault.bridge_customer, kind FULL);
+        @BRIDGE(vault.hub_customer, customer_hk, crm.days,
+          (vault.phone_times, customer_hk, phone, end_ldts))
+    """,
+    "models/ends.sql": "MODEL (name vault.name_ends); @END_DATED(vault.sat_name, customer_hk)",
+    "models/times.sql": """
+        MODEL (name vault.phone_times);
+        @EFFECTIVITY(vault.sat_phone, customer_hk, phone)
+    """,
+    "models/ghost.sql": "MODEL (name vault.names); @WITH_GHOST(vault.sat_name, customer_hk)",
+    "models/last.sql": """
+        MODEL (name vault.customers);
+        @LAST_SEEN(vault.hub_customer, vault.seen_customer, customer_hk)
+    """,
+}
+GENERATED = {
+    "pit_customer": [
+        "as_of",
+        "customer_hk",
+        "sat_name_customer_hk",
+        "sat_name_ldts",
+        "sat_phone_customer_hk",
+        "sat_phone_ldts",
+    ],
+    "bridge_customer": ["as_of", "customer_hk", "phone"],
+    "name_ends": ["customer_hk", "name", "ldts", "rsrc", "end_ldts"],
+    "phone_times": ["customer_hk", "phone", "ldts", "rsrc", "end_ldts"],
+    "names": ["customer_hk", "name", "ldts", "rsrc"],
+    "customers": ["customer_hk", "id", "ldts", "rsrc", "last_seen"],
+}
+
+
+def _snapshots(folder: ProjectFolder) -> dict[str, Snapshot]:
+    made = build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
+    return {one.name.name: one for one in made.values()}
+
+
+def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, VAULT)
+    before = _snapshots(folder)
+    for name, columns in GENERATED.items():
+        assert [column.name for column in before[name].columns] == columns
+        assert before[name].version.opaque is None, name
+    read = {(one.parent, one.column) for one in before["pit_customer"].reads}
+    assert ("vault.sat_name", "ldts") in read
+    assert ("vault.sat_name", "name") not in read
+
+    # An attribute of a satellite is read where it is shown, and nowhere else.
+    folder.edit("models/names.sql", "name, ldts", "UPPER(name) AS name, ldts")
+    after = _snapshots(folder)
+    changed = {name for name in GENERATED if before[name].id != after[name].id}
+    assert changed >= {"name_ends", "names"}
+    assert not changed & {"phone_times", "customers"}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("@PIT(vault.hub_customer, customer_hk, crm.days)", "@PIT has no satellite"),
+        ("@PIT(vault.hub, hk, crm.days, a.sat, b.sat)", "@PIT has two satellites 'sat'"),
+        ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE walks from one key"),
+        ("@STAGE(crm.customers, derived := (UPPER(name)))", "in 'derived' has no name"),
+        ("@STAGE(crm.nothing)", "the columns of crm.nothing are not known"),
+    ],
+)
+def test_a_wrong_call_gives_file_line_and_hint(tmp_path: Path, query: str, message: str) -> None:
+    folder = ProjectFolder(tmp_path, VAULT)
+    folder.write("models/pit.sql", f"MODEL (name vault.pit_customer, kind FULL);\n{query}")
+    with pytest.raises(ProjectError, match=message) as raised:
+        load_project(folder.root)
+    assert raised.value.location is not None
+    assert (raised.value.location.path.name, raised.value.location.line) == ("pit.sql", 2)
+    assert raised.value.hint
