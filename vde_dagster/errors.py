@@ -39,6 +39,55 @@ class SourceLocation:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """A stretch of a file and what is to stand there instead.
+
+    Args:
+        old: What stands there; nothing may have changed it. Quotes around it stay.
+        at: Where it begins; where the mistake is, by default.
+    """
+
+    old: str
+    new: str
+    at: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What mends a mistake, as edits of the project's files; in a few words as a title.
+
+    Args:
+        sure: Whether it may be made unasked; otherwise somebody has to choose it.
+    """
+
+    title: str
+    edits: tuple[Replacement, ...]
+    sure: bool = True
+
+    @classmethod
+    def writing(cls, old: str, new: str, *, sure: bool = True) -> Fix:
+        """Write another word where the mistake is."""
+        return cls(f"Write {new}", (Replacement(old, new),), sure)
+
+
+class Hint(str):
+    """A hint that can be followed by edits: by one of its fixes."""
+
+    fixes: tuple[Fix, ...]
+
+    def __new__(cls, text: str, *fixes: Fix) -> Hint:
+        """Make one of its text and the fixes that there are."""
+        made = super().__new__(cls, text)
+        made.fixes = fixes
+        return made
+
+
+def fixes_of(hint: str | None) -> tuple[Fix, ...]:
+    """Return the fixes that a hint has."""
+    return hint.fixes if isinstance(hint, Hint) else ()
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """A name in a project's file that nobody defines."""
 
@@ -72,11 +121,17 @@ class VdeError(Exception):
     ) -> None:
         if self._quotes:
             message = shortened(message, _MOST_OF_MESSAGE)
-            hint = shortened(hint, _MOST_OF_HINT) if hint else hint
+            fixes = fixes_of(hint)
+            hint = Hint(shortened(hint, _MOST_OF_HINT), *fixes) if hint else hint
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.location = location
+
+    @property
+    def fixes(self) -> tuple[Fix, ...]:
+        """Edits that mend it, one of which is to be chosen."""
+        return fixes_of(self.hint)
 
     def __str__(self) -> str:
         return self.text(" Hint: ")

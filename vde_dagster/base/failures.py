@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation
 
 SHOWN_ROWS = 5
 """Failing rows of an audit that a report shows; the state store keeps up to twenty."""
@@ -78,19 +78,27 @@ class Problem:
 
     Args:
         certain: Whether it cannot be meant so; otherwise it is a warning, which stops nothing.
+        fixes: Edits that mend it, one of which is to be chosen; by default its hint's.
     """
 
     message: str
     hint: str | None
     location: SourceLocation
     certain: bool = True
+    fixes: tuple[Fix, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.hint, Hint):  # Memory keeps plain texts.
+            object.__setattr__(self, "fixes", self.fixes or self.hint.fixes)
+            object.__setattr__(self, "hint", str(self.hint))
 
     def __str__(self) -> str:
         return str(self.error())
 
     def error(self) -> ProjectError:
         """Return the error of a certain mistake."""
-        return ProjectError(self.message, hint=self.hint, location=self.location)
+        hint = Hint(self.hint, *self.fixes) if self.hint else None
+        return ProjectError(self.message, hint=hint, location=self.location)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from vde_dagster.errors import Fix, Hint
+
 
 def count(number: int, noun: str) -> str:
     """Write a number with its noun: `1 day`, `2 days`."""
@@ -54,10 +56,16 @@ def _alike(one: str, other: str) -> int:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
+def meant(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
+    """Write a hint at a misspelt name: which one is meant, that it can be written, and `more`."""
+    sure = one_letter_away(name.casefold(), [match.casefold()]) is not None
+    return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
+
+
 def suggest(name: str, known: Iterable[str], what: str = "known names") -> str:
     """Write a hint: the closest known name, else the list of them."""
     options = sorted(set(known))
     match = closest(name, options)
     if match is not None:
-        return f"did you mean '{match}'?"
+        return meant(name, match)
     return f"{what}: {', '.join(options)}" if options else f"there are no {what}"

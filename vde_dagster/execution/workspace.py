@@ -214,7 +214,7 @@ class Workspace:
 
         project = load_project(self.root, strict=False, parsed=self.parsed)
         if project.problems:
-            raise _all_mistakes(project, self.parsed)
+            raise all_mistakes(project, self.parsed)
         if not project.models:
             raise no_models(project.settings)
         return project
@@ -397,7 +397,7 @@ class Workspace:
         self.close()
 
 
-def _all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
+def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     """Return one error with the mistakes of a project's files, and those in what can be read."""
     from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order

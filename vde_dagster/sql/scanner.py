@@ -108,6 +108,17 @@ class SourceText:
         column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
         return SourceLocation(self.path, line, column)
 
+    def stretch(self, location: SourceLocation) -> tuple[int, int]:
+        """Return the offsets from a place to the end of its line; of the whole text without one."""
+        if location.line is None:
+            return 0, len(self.text)
+        start = 0
+        for _ in range(location.line - 1):
+            start = self.text.find("\n", start) + 1 or len(self.text)
+        end = self.text.find("\n", start)
+        end = len(self.text) if end < 0 else end
+        return min(start + (location.column or 1) - 1, end), end
+
     def error(
         self,
         message: str,

@@ -246,3 +246,48 @@ def test_a_rule_is_either_an_error_or_a_warning(shop: ProjectFolder, vde: Vde) -
     ended = vde("lint", "--project", shop.root, "--json")
     assert ended.code == 2
     assert "both in rules and in warn_rules: noselectstar" in ended.json["error"]["message"]
+
+
+RULE = """
+from sqlmesh.core.linter.rule import Fix, Position, Range, Rule, TextEdit
+
+class NoShout(Rule):
+    "Names are not shouted."
+
+    def check_model(self, model):
+        if "SELECT ID" not in model.source:
+            return None
+        where = Range(Position(1, 7), Position(1, 9))
+        edit = TextEdit(path=None, range=where, new_text="id")
+        return self.violation(violation_range=where, fixes=[Fix("Write it small", [edit])])
+"""
+
+
+def test_fixes_of_rules_and_of_mistakes_are_made_and_the_rest_is_said(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    _rules(shop, rules=["noselectstar", "noshout"])
+    shop.write("linter/rules.py", RULE)
+    star = "MODEL (name shop.star, kind FULL);\n"
+    few = f"{star}WITH k AS (SELECT * FROM raw.known) SELECT * FROM k\n".replace("star,", "few,")
+    two = f"{star}SELECT a.*, b.id AS other FROM raw.known AS a, raw.known AS b\n"
+    files = {
+        "star": f"{star}SELECT * FROM raw.known WHERE nmae > 'a'\n",
+        "few": few,
+        "two": two.replace("shop.star", "shop.two"),
+        "loud": "MODEL (name shop.loud, kind FULL);\nSELECT ID FROM raw.known\n",
+    }
+    for name, text in files.items():
+        shop.write(f"models/{name}.sql", text)
+    done = vde("lint", "--fix", "--project", shop.root)
+    assert done.code == 2, "one star stands among other columns"
+    assert "models/two.sql" in done.out
+    mended = f"{star}SELECT id, name FROM raw.known WHERE name > 'a'\n"
+    assert (shop.root / "models/star.sql").read_text() == mended
+    named = few.replace("SELECT * FROM k\n", "SELECT id, name FROM k\n")
+    assert (shop.root / "models/few.sql").read_text() == named
+    assert (shop.root / "models/two.sql").read_text() == files["two"]
+    assert "SELECT id FROM raw.known" in (shop.root / "models/loud.sql").read_text()
+    again = vde("lint", "--fix", "--project", shop.root)
+    assert "models/two.sql" in again.out
+    assert (shop.root / "models/star.sql").read_text() == mended

@@ -270,5 +270,8 @@ def test_words_are_answered_for(shop: ProjectFolder) -> None:
             lsp.CodeActionParams(document, place, asked)
         )
         assert fix.title == "Write amount"
+        ((uri, (edit,)),) = fix.edit.changes.items()
+        assert (uri, edit.new_text) == (editor.uri(CUSTOMERS), "amount")
+        assert edit.range == place
 
     scenario(test, shop.root)

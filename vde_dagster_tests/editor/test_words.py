@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.linting.fixing import edits_of
 from vde_dagster.plugins.editor.completion import completions
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.hover import hover
@@ -57,6 +58,13 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
             assert found[0] == expected
         else:
             assert set(expected) <= set(found)
+    if "fixes" in case:
+        fixes = {fix.title: (fix, one.location) for one in reading.said for fix in one.fixes}
+        assert sorted(fixes) == sorted(case["fixes"])
+        for title, mended in case["fixes"].items():
+            edits = edits_of(*fixes[title], reading.text)
+            assert edits is not None
+            assert {f: apply_edits(reading.text(f), edits[f]) for f in edits} == {path: mended}
     if "told" in case:
         told = hover(symbols, path, offset)
         assert told is not None

@@ -2,7 +2,8 @@
 
 A case is a file of `fixtures/mistakes/`: sections `=== path` with the project's files, beside those
 of `shop.files`, then `=== finds` with the messages, one a line, that `vde plan` gives, and where it
-makes sense `=== right path` with the same files as they were meant, which give no message.
+makes sense `=== right path` with the same files as they were meant, which give no message, and
+`=== mended path` with what `vde lint --fix` makes of a file.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.execution.linting.fixing import mend
 from vde_dagster.execution.workspace import Workspace
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mistakes"
 CASES = sorted(FIXTURES.glob("*.case"))
-RIGHT = "right "
+RIGHT, MENDED = "right ", "mended "
 
 
 def sections(path: Path) -> dict[str, str]:
@@ -80,7 +82,7 @@ def shop(planned: Path, tmp_path: Path) -> Path:
 def test_a_typical_mistake_is_found_when_planning(path: Path, shop: Path) -> None:
     case = sections(path)
     expected = case.pop("finds").splitlines()
-    write(shop, {name: text for name, text in case.items() if not name.startswith(RIGHT)})
+    write(shop, {name: text for name, text in case.items() if not name.startswith((RIGHT, MENDED))})
     assert plan_of(shop) == expected
     assert expected
     for line in expected:
@@ -96,6 +98,26 @@ def test_what_was_meant_gives_no_message(path: Path, shop: Path) -> None:
     case = sections(path)
     write(shop, {n.removeprefix(RIGHT): t for n, t in case.items() if n.startswith(RIGHT)})
     assert plan_of(shop) == []
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in CASES if not p.stem.startswith("setting_")], ids=lambda path: path.stem
+)
+def test_fixes_are_made_and_make_no_other_mistakes(path: Path, shop: Path) -> None:
+    case = sections(path)
+    del case["finds"]
+    mended = {n.removeprefix(MENDED): case[n] for n in case if n.startswith(MENDED)}
+    files = {name: text for name, text in case.items() if not name.startswith((RIGHT, MENDED))}
+    write(shop, files)
+    before = {re.sub(r":[\d:]+", "", line) for line in plan_of(shop)}
+    with Workspace.open(shop) as workspace:
+        made = mend(workspace)
+    assert made.texts == mended
+    for name, text in {**files, **mended}.items():
+        assert (shop / name).read_text() == text
+    after = {re.sub(r":[\d:]+", "", line) for line in plan_of(shop)}
+    assert {line for line in after - before if line.startswith("error")} == set()
+    assert bool(before - after) == bool(mended)
 
 
 def test_there_are_fifty_typical_mistakes() -> None:

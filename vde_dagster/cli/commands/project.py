@@ -103,22 +103,46 @@ Rules = Annotated[
 ]
 
 
+Fixed = Annotated[
+    bool,
+    typer.Option(
+        "--fix", help="First mend the files where it is sure how; mistakes that a plan finds, too."
+    ),
+]
+
+
 @on_project
-def lint(workspace: Workspace, output: Output, models: Models = None, rule: Rules = None) -> None:
+def lint(
+    workspace: Workspace,
+    output: Output,
+    models: Models = None,
+    rule: Rules = None,
+    fix: Fixed = False,
+) -> None:
     """Look at models by the rules of the linter; the exit code is 2 when one is broken.
 
     Which are errors and which warnings is said under [tool.vde.linter], or in SQLMesh's
-    configuration. Examples: vde lint; vde lint sales.orders+; vde lint --rule noselectstar
+    configuration. Examples: vde lint; vde lint sales.orders+; vde lint --rule noselectstar --fix
     """
     from vde_dagster.execution.linting.linter import Linter
 
-    linter = Linter(workspace.project, rule or ())
     among = None
     if models:
         from vde_dagster.project.selection import select
 
         changed = workspace.changed_files
         among = select(workspace.project.models, models, changed)
+    if fix:
+        from rich.markup import escape
+
+        from vde_dagster.execution.linting.fixing import mend
+
+        mended = mend(workspace, rule or (), among)
+        for place, one in mended.done:
+            output.note(f"{place}: {escape(one.title)}")
+        for place, one in mended.left:
+            output.note(f"{place}: not done, as another mistake comes of it: {escape(one.title)}")
+    linter = Linter(workspace.project, rule or ())
     findings, looked_at = [], 0
     if not linter.is_idle:
         findings = linter.findings(workspace.snapshots(), among)

@@ -22,6 +22,7 @@ from vde_dagster.execution.linting.rules import (
     Rule,
     RuleViolation,
     Violation,
+    violation_of,
 )
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.planning.build_snapshots import definition_texts
@@ -50,9 +51,9 @@ class Finding:
     @property
     def problem(self) -> Problem:
         """The same as a plan says it."""
-        message, location = self.violation
+        message, location, fixes = self.violation
         hint = f"correct it, or write ignored_rules ({self.rule}) in its header"
-        return Problem(f"{message} (rule {self.rule})", hint, location, self.certain)
+        return Problem(f"{message} (rule {self.rule})", hint, location, self.certain, fixes)
 
 
 class Linter:
@@ -249,7 +250,7 @@ class Linter:
                     hint="return self.violation('…'), a list of them, or None",
                     location=SourceLocation(Path(path)),
                 )
-        found = (Violation(f"{model.name}: {one.violation_msg}", model.location) for one in given)
+        found = (violation_of(one, f"{model.name}: {one.violation_msg}", model) for one in given)
         return tuple(found), context.asked == before
 
 

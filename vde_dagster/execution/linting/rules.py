@@ -12,12 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.errors import SourceLocation
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import Fix, Replacement, SourceLocation
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.python.annotations import Context, Model
 from vde_dagster.project.settings import Settings
+from vde_dagster.sql.scanner import SourceText, Token, tokens_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -28,10 +29,16 @@ class Violation(NamedTuple):
 
     message: str
     location: SourceLocation
+    fixes: tuple[Fix, ...] = ()
 
 
 class RuleViolation:
-    """A violation of a rule; SQLMesh's editors want its range and fixes, which are not used."""
+    """A violation of a rule, at a range of the model's file or its beginning, with its fixes.
+
+    Args:
+        violation_range: Has `start` and `end`, each with `line` and `character` from 0.
+        fixes: Each has a `title` and `edits`, with a `range`, the `new_text` and perhaps a `path`.
+    """
 
     def __init__(
         self,
@@ -235,7 +242,29 @@ class ContextView(Context):
         return None
 
 
-LINT_VERSION = "1"
+def violation_of(said: RuleViolation, message: str, model: Any) -> Violation:
+    """Return what a rule of the project said, with those fixes that edit the model's own file."""
+    path, lines = model.location.path, SourceText(model.location.path, model.source)
+
+    def place(position: Any) -> SourceLocation:
+        return SourceLocation(path, position.line + 1, position.character + 1)
+
+    def edit(one: Any) -> Replacement:
+        start, end = place(one.range.start), place(one.range.end)
+        old = model.source[lines.stretch(start)[0] : lines.stretch(end)[0]]
+        return Replacement(old, one.new_text, start)
+
+    fixes = tuple(
+        Fix(one.title, tuple(map(edit, one.edits)))
+        for one in said.fixes
+        if not getattr(one, "create_files", ())
+        and all(Path(own.path or path).as_posix().endswith(path.as_posix()) for own in one.edits)
+    )
+    where = said.violation_range
+    return Violation(message, place(where.start) if where else model.location, fixes)
+
+
+LINT_VERSION = "2"
 """Raised whenever rules find more, or less: what is remembered of models is looked at again."""
 
 
@@ -357,7 +386,30 @@ def nomissingunittest(linted: ModelView) -> Iterator[Violation]:
 def noselectstar(linted: ModelView) -> Iterator[Violation]:
     """Find a star among the outermost columns of a query."""
     if any(column.is_star for column in outermost(linted.tree)):
-        yield linted.violation("selects * instead of naming its columns")
+        found = linted.violation("selects * instead of naming its columns")
+        yield found._replace(fixes=tuple(_named(linted)))
+
+
+def _named(linted: ModelView) -> Iterator[Fix]:
+    """Yield the columns in place of a star that is all that a query selects."""
+    model = linted.snapshot.model
+    tokens = tokens_of(model.query or "")
+    stars = [at for at, token in enumerate(tokens) if token.text == "*"]
+    columns = [_written(column.name) for column in linted.snapshot.columns]
+    selects = [at for at in stars if at and tokens[at - 1].is_word("SELECT", "DISTINCT")]
+    first = next((at for at in selects if _depth(tokens[:at]) == 0), None)
+    alone = len(outermost(linted.tree)) == 1 and len(first_side(linted.tree)) == 1
+    if first is not None and alone and columns and tokens[first + 1].is_word("FROM"):
+        place = model.place(tokens[first].start)
+        yield Fix("Name the columns", (Replacement("*", ", ".join(columns), place),))
+
+
+def _written(name: str) -> str:
+    return name if name.isidentifier() else quote(name)
+
+
+def _depth(tokens: Sequence[Token]) -> int:
+    return sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
 
 
 RULES: Mapping[str, Callable[[ModelView], Iterator[Violation]]] = {

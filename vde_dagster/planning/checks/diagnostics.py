@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import Fix, Hint, ProjectError, Replacement, SourceLocation
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.model import Model
@@ -86,7 +86,11 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
                 what = f"{token.text} would be a name by {_SETTING}, which is not supported"
             yield Problem(
                 f"{model.name}: {what}",
-                f"write '{text}' for the text, `{text}` for the column",
+                Hint(
+                    f"write '{text}' for the text, `{text}` for the column",
+                    Fix.writing(token.text, f"'{text}'"),
+                    Fix.writing(token.text, f"`{text}`"),
+                ),
                 model.place(token.start),
                 certain=names,
             )
@@ -105,6 +109,30 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
                 found, start = header[i], i + 1
                 break
     return model.location if found is None else _source(model).location(found.start)
+
+
+def without_property(model: Model, name: str, text: str) -> Hint:
+    """Return a hint that a property is to be removed: the first of its name in a SQL header."""
+    header = _header(model.source, model.location.line or 1) if model.python is None else []
+    depth = 0
+    for at, (before, token) in enumerate(pairwise(header), start=1):
+        depth += {"(": 1, ")": -1}.get(before.text, 0)
+        if before.text not in ("(", ",") or token.text.casefold() != name or depth not in (1, 2):
+            continue
+        end, inner = at, 0
+        while end < len(header) and inner >= 0 and (inner or header[end].text != ","):
+            inner += {"(": 1, ")": -1}.get(header[end].text, 0)
+            end += inner >= 0
+        if end < len(header) and header[end].text == ",":
+            start, stop = token.start, header[end + 1].start
+        elif before.text == ",":
+            start, stop = before.start, header[end - 1].end
+        else:
+            break
+        place = _source(model).location(start)
+        edit = Replacement(model.source[start:stop], "", place)
+        return Hint(text, Fix(f"Remove {name}", (edit,)))
+    return Hint(text)
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import suggest
+from vde_dagster.base.texts import meant, suggest
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
     Known,
@@ -18,6 +18,7 @@ from vde_dagster.planning.checks.diagnostics import (
     place_in_header,
     properties_in_header,
     repeated_properties,
+    without_property,
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
@@ -214,7 +215,7 @@ def absent_tables(
     """Say of each table that is read and absent which of ours is likely to be meant."""
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
-        meant = _meant(name, own)
+        near = _meant(name, own)
         file = name.namespace.lower() in _FILES
         readers = [
             str(one) for one, m in models.items() if name in (*m.depends_on, *m.audited_against)
@@ -229,9 +230,10 @@ def absent_tables(
                 "read them in a Python model, context.spark.read.format("
                 f"'{name.namespace}').load('{name.name}'); a small CSV file is a SEED model"
             )
-        elif meant is not None:
-            hint = f"did you mean '{meant}'? Else {hint}"
-        yield Problem(what, hint, models[name].location, certain=file or meant is not None)
+        elif near is not None:
+            written = name.name if name.namespace == _NO_NAMESPACE else str(name)
+            hint = meant(written, str(near), f" Else {hint}")
+        yield Problem(what, hint, models[name].location, certain=file or near is not None)
 
 
 def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
@@ -293,7 +295,8 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
     for name in repeated_properties(model):
         message = f"property '{name}' is given twice; the last one counts"
         place = place_in_header(model, name, name)
-        yield Problem(message, "remove the other one", place, certain=False)
+        hint = without_property(model, name, "remove the other one")
+        yield Problem(message, hint, place, certain=False)
     lacking = ({} if kind.owns_table else _OF_TABLES) | ({} if kind.is_shown else _OF_VIEWS)
     for name, why in lacking.items():
         if name in given:
@@ -345,4 +348,5 @@ def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def _idle(model: Model, name: str, message: str) -> Problem:
-    return Problem(message, f"remove '{name}'", place_in_header(model, name), certain=False)
+    hint = without_property(model, name, f"remove '{name}'")
+    return Problem(message, hint, place_in_header(model, name), certain=False)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 from lsprotocol.types import Diagnostic, DiagnosticSeverity, DiagnosticTag
 from pygls.workspace import PositionCodec
 
-from vde_dagster.base.failures import Problem
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading
 
 SOURCE = "vde"
-_UNUSED = ("is never read", "is never used", "nobody reads")
 
 
 def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[Diagnostic]]:
@@ -24,33 +21,20 @@ def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[Diagno
     A mistake in no file is one of `pyproject.toml`.
     """
     found: defaultdict[str, list[Diagnostic]] = defaultdict(list)
-    for location, message, hint, severity in _said(reading):
+    for said in reading.said:
+        location = said.location or SourceLocation(Path("pyproject.toml"))
         path = location.path.as_posix()
         lines = lines_of(reading.text(path))
         start, end = lines.token(location)
+        error = isinstance(said, ProjectError)
+        idle = any(not edit.new for fix in said.fixes for edit in fix.edits)
         found[path].append(
             Diagnostic(
                 range=lines.range(start, end, codec),
-                message=f"{message}\n{hint}" if hint else message,
-                severity=severity,
+                message=f"{said.message}\n{said.hint}" if said.hint else said.message,
+                severity=DiagnosticSeverity.Error if error else DiagnosticSeverity.Warning,
                 source=SOURCE,
-                tags=[DiagnosticTag.Unnecessary] if message.endswith(_UNUSED) else None,
-                data={"hint": hint} if hint else None,
+                tags=[DiagnosticTag.Unnecessary] if idle else None,
             )
         )
     return dict(found)
-
-
-_Said = tuple[SourceLocation, str, str | None, DiagnosticSeverity]
-
-
-def _said(reading: Reading) -> Iterator[_Said]:
-    for mistake in reading.mistakes:
-        yield _one(mistake, DiagnosticSeverity.Error)
-    for warning in reading.warnings:
-        yield _one(warning, DiagnosticSeverity.Warning)
-
-
-def _one(said: ProjectError | Problem, severity: DiagnosticSeverity) -> _Said:
-    location = said.location or SourceLocation(Path("pyproject.toml"))
-    return location, said.message, said.hint, severity

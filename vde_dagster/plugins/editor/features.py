@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.workspace import PositionCodec
 
 from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.execution.linting.fixing import edits_of
 from vde_dagster.plugins.editor.completion import Completion, completions
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.hover import hover
@@ -19,6 +19,7 @@ from vde_dagster.plugins.editor.navigation import definitions, references, renam
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading, Span
 from vde_dagster.plugins.editor.server import VdeServer
+from vde_dagster.sql.edits import Edit
 
 T = TypeVar("T")
 
@@ -33,7 +34,6 @@ _KINDS = {
     "property": lsp.CompletionItemKind.Property,
     "value": lsp.CompletionItemKind.EnumMember,
 }
-_MEANT = re.compile(r"[Dd]id you mean (?:the table )?'([^']+)'")
 _REFUSED = -32803
 """LSP's RequestFailed: what was asked for cannot be done, and that is no fault of the server's."""
 _Positioned = (
@@ -118,14 +118,8 @@ def add_features(server: VdeServer) -> None:
     async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         def ask(desk: Desk, path: str, offset: int) -> lsp.WorkspaceEdit | None:
             symbols = desk.symbols()
-            codec = server.workspace.position_codec
-            changes: dict[str, list[lsp.TextEdit]] = {}
-            for file, edits in rename(desk, symbols, path, offset, params.new_name).items():
-                lines = lines_of(symbols.reading.text(file))
-                changes[server.uri_of(file)] = [
-                    lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in edits
-                ]
-            return lsp.WorkspaceEdit(changes=changes)
+            edits = rename(desk, symbols, path, offset, params.new_name)
+            return _workspace_edit(server, symbols.reading, edits)
 
         return await at(params, ask, None)
 
@@ -146,7 +140,13 @@ def add_features(server: VdeServer) -> None:
         lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
     )
     async def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        return list(_fixes(server, params))
+        path = server.path_of(params.text_document.uri)
+        if path is None:
+            return []
+        try:
+            return await server.ask(lambda desk: list(_fixes(server, desk.read(), path, params)))
+        except ProjectError:
+            return []  # The settings are wrong: diagnostics say so.
 
 
 def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
@@ -179,19 +179,42 @@ def _item(
     )
 
 
-def _fixes(server: VdeServer, params: lsp.CodeActionParams) -> Iterable[lsp.CodeAction]:
-    """Yield an edit for each mistake whose hint names what was meant."""
-    uri = params.text_document.uri
-    for diagnostic in params.context.diagnostics:
-        meant = _MEANT.search(diagnostic.message)
-        start, end = diagnostic.range.start, diagnostic.range.end
-        if diagnostic.source != "vde" or meant is None or start == end:
+def _workspace_edit(
+    server: VdeServer, reading: Reading, edits: Mapping[str, Iterable[Edit]]
+) -> lsp.WorkspaceEdit:
+    """Return edits of files as clients know them."""
+    codec = server.workspace.position_codec
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    for path, given in edits.items():
+        lines = lines_of(reading.text(path))
+        changes[server.uri_of(path)] = [
+            lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in given
+        ]
+    return lsp.WorkspaceEdit(changes=changes)
+
+
+def _fixes(
+    server: VdeServer, reading: Reading, path: str, params: lsp.CodeActionParams
+) -> Iterable[lsp.CodeAction]:
+    """Yield the fixes of the mistakes and warnings in a range of a document."""
+    codec = server.workspace.position_codec
+    lines = lines_of(reading.text(path))
+    begin = lines.offset_at(params.range.start, codec)
+    stop = lines.offset_at(params.range.end, codec)
+    for said in reading.said:
+        if said.location is None or said.location.path.as_posix() != path:
             continue
-        edit = lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(diagnostic.range, meant[1])]})
-        yield lsp.CodeAction(
-            f"Write {meant[1]}",
-            kind=lsp.CodeActionKind.QuickFix,
-            diagnostics=[diagnostic],
-            edit=edit,
-            is_preferred=True,
-        )
+        start, end = lines.token(said.location)
+        if end < begin or stop < start:
+            continue
+        place = lines.range(start, end, codec)
+        for fix in said.fixes:
+            edits = edits_of(fix, said.location, reading.text)
+            if edits is not None:
+                yield lsp.CodeAction(
+                    fix.title,
+                    kind=lsp.CodeActionKind.QuickFix,
+                    diagnostics=[one for one in params.context.diagnostics if one.range == place],
+                    edit=_workspace_edit(server, reading, edits),
+                    is_preferred=len(said.fixes) == 1,
+                )

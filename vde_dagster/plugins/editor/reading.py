@@ -52,6 +52,11 @@ class Reading:
     buffers: Mapping[str, str] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
 
+    @property
+    def said(self) -> tuple[ProjectError | Problem, ...]:
+        """Mistakes, and then warnings."""
+        return (*self.mistakes, *self.warnings)
+
     def text(self, path: str) -> str:
         """Return what a file says now: the editor's text, or the folder's; '' without a file."""
         known = self.buffers.get(path)

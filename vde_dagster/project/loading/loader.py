@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import closest
+from vde_dagster.base.texts import closest, meant
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
@@ -139,11 +139,11 @@ def _add_externals(
                 )
             elif parent not in names and parent.namespace in namespaces and complete:
                 near = closest(str(parent), [str(known) for known in names if known != name])
-                hint = f"did you mean '{near}'? " if near else ""
+                declare = "declare tables that others write in external_models.yaml"
                 what = "neither a model nor a declared external table"
                 yield ProjectError(
                     f"{name} reads {parent}, which is {what}",
-                    hint=f"{hint}declare tables that others write in external_models.yaml",
+                    hint=meant(str(parent), near, f" {declare}") if near else declare,
                     location=location,
                     models=(name,),
                 )
@@ -174,7 +174,7 @@ def _unknown_tests(
             near = closest(str(test.model), [str(name) for name in models])
             yield ProjectError(
                 f"test '{test.name}' is of {test.model}, which is no model",
-                hint=f"did you mean '{near}'?" if near else "name a model of the project",
+                hint=meant(str(test.model), near) if near else "name a model of the project",
                 location=test.location,
             )
 

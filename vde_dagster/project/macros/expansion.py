@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.texts import closest
+from vde_dagster.base.texts import closest, meant
 from vde_dagster.errors import ProjectError, Unknown, UsageError
 from vde_dagster.project.macros.conditions import (
     CLAUSES,
@@ -348,7 +348,7 @@ class Expander:
         from vde_dagster.project.macros.functions import LISTS
 
         near = closest(key, {*self.scope.variables, *_PARAMETERS})
-        hint = f"did you mean '{near}'?" if near else f"set {name} under [tool.vde.variables]"
+        hint = meant(name, near) if near else f"set {name} under [tool.vde.variables]"
         if key in BUILTINS or key in LISTS or self.macro(key) is not None:
             hint = f"call the macro with parentheses: @{name}()"
         if key == KIND_NAME:
@@ -379,7 +379,7 @@ class Expander:
             known = {*self.scope.macros, *self.scope.functions}
             known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES, *PLUGINS.names())}
             near = closest(name, known)
-            hint = f"did you mean '{near}'?" if near else _NO_MACRO
+            hint = meant(name, near) if near else _NO_MACRO
             raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
         return builtin(self, given)
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.runtime import Context
 
-from vde_dagster.base.texts import closest
+from vde_dagster.base.texts import closest, meant
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.expansion import Expander
@@ -192,7 +192,7 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
         name = missed[2]
         near = closest(name, names)
         message = f"Jinja: unknown name '{name}'"
-        hint = f"did you mean '{near}'?" if near else _HINTS.get(name, _HINT)
+        hint = meant(name, near) if near else _HINTS.get(name, _HINT)
         unknown = Unknown("macro", name)
     else:
         hint = _PRINT_ONLY if isinstance(error, UnknownUntilRun) else None

@@ -43,4 +43,4 @@ Range = namedtuple("Range", "start end")
 TextEdit = namedtuple("TextEdit", "path range new_text")
 CreateFile = namedtuple("CreateFile", "path text")
 Fix = namedtuple("Fix", "title edits create_files", defaults=((), ()))
-"""What would mend a violation: shown by SQLMesh's editors, not used here."""
+"""What mends a violation; one that creates files is not made."""

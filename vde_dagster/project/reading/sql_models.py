@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import closest, suggest
+from vde_dagster.base.texts import closest, meant, suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.macros.expansion import Expander, MacroScope
@@ -184,7 +184,7 @@ def _classify(
         else:
             where = parts[-1][0].start
             near = closest(parts[-1][0].first, ("SELECT", "WITH"))
-            hint = f"did you mean '{near}'?" if near else "end the file with a SELECT"
+            hint = meant(parts[-1][0].first, near) if near else "end the file with a SELECT"
         raise source.error("the model has no query", where, hint)
     if len(found) > 1:
         raise source.error(

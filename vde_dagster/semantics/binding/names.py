@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values
-from vde_dagster.base.texts import closest
+from vde_dagster.base.texts import closest, meant
+from vde_dagster.errors import Fix, Hint
 from vde_dagster.semantics.algebra.nodes import Correlation, Derived, FullJoin, Leaf, Node, Terms
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
@@ -254,7 +255,10 @@ def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> Seman
         e,
         f"Column '{'.'.join(parts)}' is ambiguous: it may come from "
         f"{' or '.join(dict.fromkeys(error.tables))}.",
-        f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
+        Hint(
+            f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
+            *(Fix.writing(parts[-1], f"{one}.{parts[-1]}") for one in dict.fromkeys(error.tables)),
+        ),
     )
 
 
@@ -271,14 +275,14 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
             visible += names
             tables.append(".".join(entry.parts))
         outer = outer.parent
-    hint = None
+    hint: str | None = None
     names = [table.split(".")[-1] for table in tables]
     if len(parts) > 1 and parts[0] not in names:
         near = closest(parts[0], names)
-        hint = f"Did you mean the table '{near}'?" if near else None
+        hint = meant(parts[0], near, ask="Did you mean the table") if near else None
     if hint is None:
         close = closest(parts[-1], visible)
-        hint = f"Did you mean '{close}'?" if close else None
+        hint = meant(parts[-1], close, ask="Did you mean") if close else None
     if hint is None and visible:
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"The columns there are: {shown}."

@@ -1,0 +1,194 @@
+"""Fixes made: the edits of a mistake's fix, and those of all mistakes and violations of a project.
+
+A fix counts only where the file still says what it is to replace, and is taken only where the
+project read with it has no mistake that it had not before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vde_dagster.base.failures import Problem
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import Fix, ProjectError, Replacement, SourceLocation
+from vde_dagster.execution.linting.linter import Linter
+from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
+from vde_dagster.execution.workspace import Workspace, all_mistakes
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import decoded, replacing
+from vde_dagster.project.loading.loader import Project, load_project
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.trees import ParsedQueries
+
+MOST_ROUNDS = 5
+"""How often the project is looked at again, as one mistake may hide others."""
+
+Texts = Callable[[str], str]
+"""From a path from the project's root to what the file says."""
+
+
+def edits_of(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
+    """Return a fix's edits by path; None where a file does not say what is to be replaced.
+
+    Args:
+        place: Of the mistake.
+    """
+    found: defaultdict[str, list[Edit]] = defaultdict(list)
+    for one in fix.edits:
+        at = one.at or place
+        stretch = _stretch(text(at.path.as_posix()), one, at) if at is not None else None
+        if at is None or stretch is None:
+            return None
+        found[at.path.as_posix()].append(Edit(*stretch, one.new))
+    return dict(found)
+
+
+_QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
+"""What may stand before a name, at the place of a mistake in it."""
+
+
+def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
+    """Find what is replaced: at its place or, where that is a line, the only time it is there."""
+    start, end = SourceText(at.path, text).stretch(at)
+    if not one.old:
+        return start, start
+    word = rf"({re.escape(one.old)})(?!\w)" if one.old[-1].isalnum() else f"({re.escape(one.old)})"
+    if at.column is None:
+        behind = re.compile(rf"(?<!\w){word}", re.IGNORECASE)
+        there = [found.span(1) for found in behind.finditer(text, start, end)]
+        return there[0] if len(there) == 1 else None
+    found = re.compile(_QUALIFIER + word, re.IGNORECASE).match(text, start)
+    return None if found is None else found.span(1)
+
+
+@dataclass(slots=True)
+class Mended:
+    """What was made of a project's files.
+
+    Args:
+        texts: New texts by path.
+        done: The fixes, with the places of their mistakes.
+        left: Those that would have made another mistake.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    done: list[tuple[SourceLocation, Fix]] = field(default_factory=list)
+    left: list[tuple[SourceLocation, Fix]] = field(default_factory=list)
+
+
+def mend(
+    workspace: Workspace, rules: Collection[str] = (), among: Collection[ModelName] | None = None
+) -> Mended:
+    """Write the files anew with the one sure fix of each mistake and violation that has it.
+
+    Args:
+        rules: Of the linter, instead of those of the settings.
+        among: Models whose violations count; all by default.
+    """
+    mended = Mended()
+    for _ in range(MOST_ROUNDS):
+        project, snapshots, mistakes = _read(workspace, mended.texts)
+        said: list[ProjectError | Problem] = list(mistakes)
+        if not mistakes:
+            said += [one.problem for one in Linter(project, rules).findings(snapshots, among)]
+        chosen = [
+            (one.location, one.fixes[0])
+            for one in said
+            if one.location is not None and len(one.fixes) == 1 and one.fixes[0].sure
+        ]
+        chosen = [one for one in dict.fromkeys(chosen) if one not in mended.left]
+        if not _take(workspace, mended, chosen, mistakes):
+            break
+    for path, text in mended.texts.items():
+        with replacing(workspace.root / path) as file:
+            file.write(text.encode())
+    if mended.texts:
+        workspace.reload()
+    return mended
+
+
+def _read(
+    workspace: Workspace, texts: Mapping[str, str]
+) -> tuple[Project, Mapping[ModelName, Snapshot], tuple[ProjectError, ...]]:
+    """Return the project with other texts, and its snapshots or else its mistakes."""
+    parsed = ParsedQueries()
+    instead = {path: text.encode() for path, text in texts.items()}
+    project = load_project(workspace.root, strict=False, parsed=parsed, instead=instead)
+    if project.problems:
+        return project, {}, all_mistakes(project, parsed).mistakes
+
+    def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+        yield from mistakes_in_tests(project.tests, project.models, known)
+
+    try:
+        return project, workspace.snapshots_of(project.models, parsed, [], more), ()
+    except ProjectError as error:
+        return project, {}, error.mistakes
+
+
+def _take(
+    workspace: Workspace,
+    mended: Mended,
+    chosen: list[tuple[SourceLocation, Fix]],
+    before: Iterable[ProjectError],
+) -> bool:
+    """Take fixes together or, where another mistake would come of that, those without one."""
+    known = {_what(mistake) for mistake in before}
+
+    def is_right(texts: Mapping[str, str]) -> bool:
+        return all(_what(one) in known for one in _read(workspace, texts)[2])
+
+    texts, done = _edited(workspace, mended.texts, chosen)
+    if not done:
+        return False
+    if not is_right(texts):
+        texts, kept = dict(mended.texts), list[tuple[SourceLocation, Fix]]()
+        for one in done:
+            tried, took = _edited(workspace, mended.texts, [*kept, one])
+            if len(took) > len(kept) and is_right(tried):
+                texts, kept = tried, took
+            else:
+                mended.left.append(one)
+        done = kept
+    mended.texts = texts
+    mended.done += done
+    return bool(done)
+
+
+def _what(mistake: ProjectError) -> tuple[str, str]:
+    """What a mistake is, wherever in its file it stands."""
+    path = mistake.location.path.as_posix() if mistake.location is not None else ""
+    return path, mistake.message
+
+
+def _edited(
+    workspace: Workspace, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
+) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
+    """Return texts with the edits of fixes, and the fixes; of two in one place the first."""
+
+    def text(path: str) -> str:
+        if path in texts:
+            return texts[path]
+        file = workspace.root / path
+        return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+
+    edits: defaultdict[str, list[Edit]] = defaultdict(list)
+    done: list[tuple[SourceLocation, Fix]] = []
+    for place, fix in chosen:
+        own = edits_of(fix, place, text)
+        if own and not any(
+            (one.start < other.end and other.start < one.end) or one.start == other.start
+            for path, given in own.items()
+            for one in given
+            for other in edits[path]
+        ):
+            done.append((place, fix))
+            for path, given in own.items():
+                edits[path] += given
+    made = {path: apply_edits(text(path), given) for path, given in edits.items() if given}
+    return {**texts, **made}, done
