@@ -87,7 +87,7 @@ class Editor:
     async def lenses(self, path: str) -> list[str]:
         params = lsp.CodeLensParams(self.document(path))
         found = await self.client.text_document_code_lens_async(params)
-        return [lens.command.title for lens in found or []]
+        return [one.command.title for one in found or [] if one.command.command == "vde.plan"]
 
     async def run(self, command: str, *arguments: Any) -> Any:
         params = lsp.ExecuteCommandParams(command, list(arguments))

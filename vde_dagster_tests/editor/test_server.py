@@ -8,6 +8,9 @@ import pytest
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark import SessionSettings
+from vde_dagster.spark.session.warm import stop_engines
 from vde_dagster_tests.editor.client import Editor, scenario
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -275,3 +278,49 @@ def test_words_are_answered_for(shop: ProjectFolder) -> None:
         assert edit.range == place
 
     scenario(test, shop.root)
+
+
+@pytest.mark.spark
+def test_what_stands_at_the_cursor_is_run_as_it_is_typed(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    text = (
+        "MODEL (name marts.customers, kind FULL);\n"
+        "WITH few AS (SELECT id AS customer, id * 1.5D AS revenue FROM range(3) AS r (id)),\n"
+        "  most AS (SELECT max(revenue) AS most, 'a|b' AS text FROM few)\n"
+        "SELECT few.customer, few.revenue FROM few, most WHERE revenue = most\n"
+    )
+
+    async def test(editor: Editor) -> None:
+        await editor.open(CUSTOMERS)
+        editor.type(CUSTOMERS, text)
+        params = lsp.CodeLensParams(editor.document(CUSTOMERS))
+        lenses = await editor.client.text_document_code_lens_async(params)
+        runs = [one.command for one in lenses if one.command.command == "vde.run"]
+        assert [one.title for one in runs] == [
+            "run marts.customers",
+            "run few of marts.customers",
+            "run most of marts.customers",
+        ]
+        whole, few, most = [await editor.run("vde.run", *one.arguments) for one in runs]
+        assert whole.splitlines()[2:5] == ["| customer | revenue |", "| --- | --- |", "| 2 | 3 |"]
+        assert few.splitlines()[4:7] == ["| 0 | 0 |", "| 1 | 1.5 |", "| 2 | 3 |"]
+        assert "| 3 | a\\|b |" in most
+        short = await editor.run("vde.run", *runs[1].arguments, 2)
+        assert "2 rows of `prod`; there may be more" in short
+        editor.type(CUSTOMERS, text.replace("WITH few", "WITH (few"))
+        with pytest.raises(JsonRpcException, match="mistake"):
+            await editor.run("vde.run", editor.uri(CUSTOMERS), 1, 20)
+        editor.type(CUSTOMERS, text.replace("id * 1.5D", "raise_error('no')"))
+        with pytest.raises(JsonRpcException, match="no"):
+            await editor.run("vde.run", editor.uri(CUSTOMERS), 1, 20)
+
+    state = (shop.root / ".vde" / "vde.db").read_bytes()
+    try:
+        scenario(test, shop.root)
+    finally:
+        with Workspace.open(shop.root) as workspace:
+            warm = SessionSettings.of(workspace.settings).warm
+        assert warm is not None
+        stop_engines(warm.folder)
+    assert (shop.root / ".vde" / "vde.db").read_bytes() == state, "an editor stores nothing"

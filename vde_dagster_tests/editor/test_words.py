@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.linting.fixing import edits_of
+from vde_dagster.execution.fixing import edits_of
 from vde_dagster.plugins.editor.completion import completions
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.hover import hover
 from vde_dagster.plugins.editor.navigation import definitions, references, rename
 from vde_dagster.plugins.editor.reading import Reading, Span
+from vde_dagster.plugins.editor.running import at_cursor, runnable
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -65,6 +66,11 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
             edits = edits_of(*fixes[title], reading.text)
             assert edits is not None
             assert {f: apply_edits(reading.text(f), edits[f]) for f in edits} == {path: mended}
+    if "runs" in case:
+        what = at_cursor(reading, path, offset)
+        assert (what.title, what.query) == (case["runs"], case.get("query"))
+        if what.query is not None:
+            assert what in [one for _, one in runnable(reading, path)]
     if "told" in case:
         told = hover(symbols, path, offset)
         assert told is not None

@@ -19,6 +19,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("vde.restart", restart),
     vscode.commands.registerCommand("vde.showPlan", () => ask("vde.plan", "Plan")),
     vscode.commands.registerCommand("vde.showLineage", () => ask("vde.lineage", "Lineage")),
+    vscode.commands.registerCommand("vde.runHere", runHere),
     vscode.workspace.onDidChangeWorkspaceFolders(async (event) => {
       await Promise.all(event.removed.map(stop));
       await Promise.all(event.added.map(start));
@@ -84,7 +85,7 @@ function program(folder: vscode.WorkspaceFolder): string {
 }
 
 /** Ask the server of the file that is looked at; its answer is shown. */
-async function ask(command: string, title: string): Promise<void> {
+async function ask(command: string, title: string, ...more: number[]): Promise<void> {
   const document = vscode.window.activeTextEditor?.document;
   const folder = document && vscode.workspace.getWorkspaceFolder(document.uri);
   const client = folder && clients.get(folder.uri.toString());
@@ -92,8 +93,14 @@ async function ask(command: string, title: string): Promise<void> {
     void vscode.window.showInformationMessage("Open a file of a vde project first.");
     return;
   }
-  const params = { command, arguments: [document.uri.toString()] };
+  const params = { command, arguments: [document.uri.toString(), ...more] };
   await show(title, await client.sendRequest("workspace/executeCommand", params));
+}
+
+/** Run the query that the cursor stands in. */
+async function runHere(): Promise<void> {
+  const at = vscode.window.activeTextEditor?.selection.active;
+  await ask("vde.run", "Rows", at?.line ?? 0, at?.character ?? 0);
 }
 
 /** Show a command's result: a picture (SVG) or Markdown beside the editor; others pass through. */

@@ -135,7 +135,7 @@ def lint(
     if fix:
         from rich.markup import escape
 
-        from vde_dagster.execution.linting.fixing import mend
+        from vde_dagster.execution.fixing import mend
 
         mended = mend(workspace, rule or (), among)
         for place, one in mended.done:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,7 @@ class Models:
         start: datetime | None = None,
         end: datetime | None = None,
         limit: int = 100,
+        query: str | None = None,
     ) -> Evaluated:
         """Run a model's query, or code, over an environment's tables; writes nothing.
 
@@ -90,6 +91,7 @@ class Models:
             start: First instant of the range (UTC); by default that of the latest slot.
             end: Its end.
             limit: The most rows.
+            query: A part of its query to run instead of it.
 
         Raises:
             UsageError: There is no such model, it has neither, or a parent has no table yet.
@@ -110,7 +112,8 @@ class Models:
             self.workspace.settings.catalog,
         )
         if definition.query is not None:
-            sql = render_query(definition, resolver, catalog, interval, now)
+            part = definition if query is None else replace(definition, query=query)
+            sql = render_query(part, resolver, catalog, interval, now)
             columns, rows = engine().query(sql, limit)
         else:
             sources = {

@@ -11,14 +11,14 @@ from pygls.exceptions import JsonRpcException
 from pygls.workspace import PositionCodec
 
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.execution.linting.fixing import edits_of
+from vde_dagster.execution.fixing import edits_of
 from vde_dagster.plugins.editor.completion import Completion, completions
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.hover import hover
 from vde_dagster.plugins.editor.navigation import definitions, references, rename, word_at
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading, Span
-from vde_dagster.plugins.editor.server import VdeServer
+from vde_dagster.plugins.editor.server import REFUSED, VdeServer
 from vde_dagster.sql.edits import Edit
 
 T = TypeVar("T")
@@ -34,8 +34,6 @@ _KINDS = {
     "property": lsp.CompletionItemKind.Property,
     "value": lsp.CompletionItemKind.EnumMember,
 }
-_REFUSED = -32803
-"""LSP's RequestFailed: what was asked for cannot be done, and that is no fault of the server's."""
 _Positioned = (
     lsp.DefinitionParams | lsp.ReferenceParams | lsp.HoverParams | lsp.RenameParams
     | lsp.CompletionParams | lsp.DocumentHighlightParams | lsp.PrepareRenameParams
@@ -61,7 +59,7 @@ def add_features(server: VdeServer) -> None:
         except ProjectError:
             return none  # The settings are wrong: diagnostics say so.
         except UsageError as error:
-            raise JsonRpcException(error.text(". "), _REFUSED) from error
+            raise JsonRpcException(error.text(". "), REFUSED) from error
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     async def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:

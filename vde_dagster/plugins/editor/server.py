@@ -11,15 +11,17 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
 from vde_dagster.execution.format_files import laid_out
 from vde_dagster.plugins.editor.desk import Desk, plan_text
 from vde_dagster.plugins.editor.diagnostics import SOURCE, diagnostics
@@ -27,11 +29,14 @@ from vde_dagster.plugins.editor.lenses import lenses
 from vde_dagster.plugins.editor.picture import lineage_picture
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.plugins.editor.running import MOST_ROWS, Runner, at_cursor, runnable
 from vde_dagster.project.files import decoded
 
 T = TypeVar("T")
 KIND = lsp.SymbolKind.Class
 MOST_SYMBOLS = 200
+REFUSED = -32803
+"""LSP's RequestFailed: what was asked for cannot be done, and that is no fault of the server's."""
 
 QUIET_SECONDS = 0.08
 """How long nobody types before the texts are looked at."""
@@ -44,13 +49,16 @@ class VdeServer(LanguageServer):
     def __init__(self, root: Path | None) -> None:
         super().__init__("vde", version("vde-dagster"))
         self.desk = Desk(root or Path())
+        self.runner = Runner(self.desk.root)
         self._one = ThreadPoolExecutor(1, "desk")
+        self._spark = ThreadPoolExecutor(1, "spark")
         self._reported: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
 
     def begin(self, root: Path, environment: str) -> None:
         """Sit down at a project."""
         self.desk = Desk(root, environment)
+        self.runner = Runner(self.desk.root)
 
     # -- files -----------------------------------------------------------------------------
 
@@ -164,16 +172,33 @@ class VdeServer(LanguageServer):
         if path is None:
             return []
         try:
-            found = await self.ask(lambda desk: lenses(desk.read(), desk.outlook(), path))
+            reading, found = await self.ask(
+                lambda desk: (desk.read(), lenses(desk.read(), desk.outlook(), path))
+            )
         except ProjectError:
             return []
-        return [
-            lsp.CodeLens(
-                lsp.Range(lsp.Position(lens.line - 1, 0), lsp.Position(lens.line - 1, 0)),
-                lsp.Command(lens.text, "vde.plan", arguments=[uri]),
-            )
-            for lens in found
+        lines, codec = lines_of(reading.text(path)), self.workspace.position_codec
+        told: list[tuple[lsp.Position, str, str, list[Any]]] = [
+            (lsp.Position(one.line - 1, 0), one.text, "vde.plan", [uri]) for one in found
         ]
+        for offset, one in runnable(reading, path):
+            at = lines.position(offset, codec)
+            told.append((at, f"run {one.title}", "vde.run", [uri, at.line, at.character]))
+        return [
+            lsp.CodeLens(lsp.Range(at, at), lsp.Command(title, command, arguments=arguments))
+            for at, title, command, arguments in told
+        ]
+
+    async def run(self, uri: str, line: int, character: int, limit: int = MOST_ROWS) -> str:
+        """Return the rows of what stands at a position; see `Runner.run`."""
+        path = self.path_of(uri)
+        if path is None:
+            raise UsageError("the file is not one of the project's")
+        reading = await self.ask(Desk.read)
+        position, codec = lsp.Position(line, character), self.workspace.position_codec
+        what = at_cursor(reading, path, lines_of(reading.text(path)).offset_at(position, codec))
+        work = partial(self.runner.run, reading, self.desk.environment, what, limit)
+        return await asyncio.get_running_loop().run_in_executor(self._spark, work)
 
     async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
         """Return a document laid out as `vde format` does; None where it is left alone."""
@@ -194,7 +219,9 @@ class VdeServer(LanguageServer):
     def close(self) -> None:
         """End the desk's thread, and what it has open."""
         self._one.submit(self.desk.close)
-        self._one.shutdown(wait=True, cancel_futures=False)
+        self._spark.submit(self.runner.close)
+        for threads in (self._one, self._spark):
+            threads.shutdown(wait=True, cancel_futures=False)
 
 
 def make_server(root: Path | None = None) -> VdeServer:
@@ -290,5 +317,12 @@ def make_server(root: Path | None = None) -> VdeServer:
     async def lineage(uri: str) -> str:
         path = server.path_of(uri)
         return await server.ask(lambda desk: lineage_picture(desk.read(), path or ""))
+
+    @server.command("vde.run")
+    async def run(uri: str, line: int, character: int, *most: int) -> str:
+        try:
+            return await server.run(uri, line, character, *most)
+        except VdeError as error:
+            raise JsonRpcException(error.text(". "), REFUSED) from error
 
     return server

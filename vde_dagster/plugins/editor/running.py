@@ -1,0 +1,214 @@
+"""Rows of what stands at the cursor: of a common table expression, with those that it reads, or of
+a whole model, over the environment's tables. Nothing is written.
+
+It runs on a thread and a workspace of its own, so that no question about words waits for Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from vde_dagster.base.texts import count
+from vde_dagster.cli.shapes import text_value
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.render_model import Evaluated
+from vde_dagster.execution.published_version import require_environment
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.editor.desk import EditorMemo
+from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.project.model import Model
+from vde_dagster.sql.edits import place_in
+from vde_dagster.sql.scanner import Token, tokens_of
+
+MOST_ROWS = 100
+_BEGINS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+
+
+class Cte(NamedTuple):
+    """A common table expression of a query's text.
+
+    Args:
+        start: Where its name begins.
+        end: Behind its closing bracket.
+        around: Where the brackets begin that it stands in, from the outside.
+    """
+
+    name: str
+    start: int
+    end: int
+    around: tuple[int, ...] = ()
+
+
+class Runnable(NamedTuple):
+    """A query that can be run by itself.
+
+    Args:
+        title: What it is, for people.
+        query: None for a model's own.
+    """
+
+    model: Model
+    title: str
+    query: str | None = None
+
+
+def ctes(query: str) -> list[Cte]:
+    """Return the common table expressions of a query's text, in their order."""
+    tokens = tokens_of(query)
+    around: list[int] = []
+    names: dict[int, Token] = {}
+    found: list[Cte] = []
+    for at, token in enumerate(tokens):
+        if token.text == "(":
+            name = _named(tokens, at)
+            if name is not None:
+                names[token.start] = name
+            around.append(token.start)
+        elif token.text == ")" and around:
+            opened = around.pop()
+            if opened in names:
+                name = names[opened]
+                text = name.text.strip("`")
+                found.append(Cte(text, name.start, token.end, tuple(around)))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _named(tokens: Sequence[Token], at: int) -> Token | None:
+    """Return the name of the common table expression whose bracket is opened, if it is one."""
+    if at < 3 or not tokens[at - 1].is_word("AS") or at + 1 >= len(tokens):
+        return None
+    if not (tokens[at + 1].is_word(*_BEGINS) or tokens[at + 1].text == "("):
+        return None
+    name = at - 2
+    if tokens[name].text == ")":  # Its columns are named.
+        while name > 1 and tokens[name].text != "(":
+            name -= 1
+        name -= 1
+    before = tokens[name - 1] if name else tokens[0]
+    begins = before.is_word("WITH", "RECURSIVE") or before.text == ","
+    return tokens[name] if begins and tokens[name].kind in ("word", "quoted") else None
+
+
+def up_to(query: str, chosen: Cte) -> str:
+    """Return the query of a common table expression's rows, with those that it may read.
+
+    >>> query = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT * FROM b"
+    >>> up_to(query, ctes(query)[0])
+    'WITH a AS (SELECT 1 AS x) SELECT * FROM `a`'
+    """
+    known = [
+        one
+        for one in ctes(query)
+        if one.end <= chosen.start and one.around == chosen.around[: len(one.around)]
+    ]
+    texts = [query[one.start : one.end] for one in (*known, chosen)]
+    recursive = any(token.is_word("RECURSIVE") for token in tokens_of(query))
+    word = "WITH RECURSIVE" if recursive else "WITH"
+    return f"{word} {', '.join(texts)} SELECT * FROM `{chosen.name}`"
+
+
+def runnable(reading: Reading, path: str) -> list[tuple[int, Runnable]]:
+    """Return what can be run of a file, with the offsets where each begins."""
+    found: list[tuple[int, Runnable]] = []
+    if path in reading.broken:
+        return []
+    lines = lines_of(reading.text(path))
+    for model in reading.models_of(path):
+        if model.kind.is_read and (model.query is not None or model.python is not None):
+            found.append((lines.token(model.location)[0], Runnable(model, str(model.name))))
+        if model.query is not None and model.origins:
+            for one in ctes(model.query):
+                place = place_in(model.origins, one.start)
+                if place >= 0:
+                    query = up_to(model.query, one)
+                    found.append((place, Runnable(model, f"{one.name} of {model.name}", query)))
+    return found
+
+
+def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
+    """Return what a cursor stands in: the innermost common table expression, or else the model.
+
+    Raises:
+        UsageError: It stands in nothing that has rows, or the file cannot be read.
+    """
+    if path in reading.broken:
+        raise UsageError("the file has a mistake, so that it cannot be run", hint="correct it")
+    models = [m for m in reading.models_of(path) if m.query is not None or m.python is not None]
+    lines = lines_of(reading.text(path))
+    before = [m for m in models if lines.token(m.location)[0] <= offset] or models[:1]
+    if not before:
+        raise UsageError("there is no query here", hint="run a model's query, or a part of it")
+    model = before[-1]
+    inside: list[Cte] = []
+    if model.query is not None and model.origins:
+        for one in ctes(model.query):
+            start, last = (place_in(model.origins, at) for at in (one.start, one.end - 1))
+            if 0 <= start <= offset <= last + 1:
+                inside.append(one)
+    if not inside:
+        return Runnable(model, str(model.name))
+    chosen = inside[-1]
+    return Runnable(model, f"{chosen.name} of {model.name}", up_to(model.query or "", chosen))
+
+
+class Runner:
+    """Runs queries of readings; one thread at a time may ask."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @cached_property
+    def _workspace(self) -> Workspace:
+        return Workspace.open(self.root)
+
+    def run(self, reading: Reading, environment: str, what: Runnable, limit: int) -> str:
+        """Return a query's rows as a table of Markdown.
+
+        Args:
+            reading: Has the texts whose query it is.
+            limit: The most rows.
+
+        Raises:
+            VdeError: A table that it reads is not there, or Spark refuses it.
+        """
+        settings = reading.project.settings
+        url = settings.resolved_state_url
+        if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+            raise UsageError(
+                "nothing is published yet that could be read", hint=f"vde apply {environment}"
+            )
+        memo = EditorMemo(settings.work_dir / "cache" / "snapshots")
+        self._workspace.look_at(reading.project, memo)
+        shown = require_environment(self._workspace.store, environment)
+        found = self._workspace.models.evaluate(
+            str(what.model.name), shown, limit=limit, query=what.query
+        )
+        return _table(what, environment, found, limit)
+
+    def close(self) -> None:
+        """End the session, and close the state."""
+        if "_workspace" in self.__dict__:
+            self._workspace.close()
+
+
+def _table(what: Runnable, environment: str, found: Evaluated, limit: int) -> str:
+    rows = [[_cell(text_value(value)) for value in row] for row in found.rows]
+    table = [[_cell(name) for name, _ in found.columns], ["---"] * len(found.columns), *rows]
+    told = [f"{count(len(rows), 'row')} of `{environment}`"]
+    if len(rows) == limit:
+        told.append("there may be more")
+    if what.model.kind.by_intervals:
+        told.append(f"of the interval {found.interval}")
+    if found.left_out:
+        told.append(f"not run: {count(found.left_out, 'statement')} before the query")
+    lines = [f"| {' | '.join(row)} |" for row in table]
+    return "\n".join([f"# {what.title}", "", *lines, "", "; ".join(told), ""])
+
+
+def _cell(text: str) -> str:
+    """Write a text into a table's cell."""
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split()) or " "
