@@ -98,6 +98,8 @@ def _unmarked(code: int, text: memoryview) -> Any:
 def _encoded(value: Any) -> str:
     if isinstance(value, PurePath):
         return value.as_posix()
+    if isinstance(value, str):  # a Hint, of which the text is kept
+        return str(value)
     raise NotImplementedError(f"{type(value).__name__} has no stored form")
 
 

@@ -251,8 +251,8 @@ def test_an_isolated_load_reports_the_same_problems(root: Path) -> None:
 
     isolated = load_project_isolated(root, strict=False)
 
-    assert [str(p) for p in isolated.problems] == [
-        str(p) for p in load_project(root, strict=False).problems
+    assert [(str(p), p.fixes) for p in isolated.problems] == [
+        (str(p), p.fixes) for p in load_project(root, strict=False).problems
     ]
     with pytest.raises(ProjectError, match="unknown kind"):
         load_project_isolated(root)

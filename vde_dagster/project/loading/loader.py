@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest, meant
-from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
+from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
 from vde_dagster.project.loading.load import ProjectLoad
@@ -253,13 +253,17 @@ class _ToldError(NamedTuple):
     location: SourceLocation | None
     unknown: Unknown | None
     models: tuple[ModelName, ...]
+    fixes: tuple[Fix, ...]
 
     @classmethod
     def of(cls, error: ProjectError) -> _ToldError:
-        return cls(error.message, error.hint, error.location, error.unknown, error.models)
+        told = error.message, error.hint, error.location, error.unknown, error.models
+        return cls(*told, error.fixes)
 
     def error(self) -> ProjectError:
         said = self._asdict()
+        fixes = said.pop("fixes")
+        said["hint"] = Hint(self.hint, *fixes) if self.hint else None
         return ProjectError(said.pop("message"), **said)
 
 
