@@ -45,7 +45,11 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
         for rows in loads:
             run(database, f"CREATE OR REPLACE TABLE came AS {table.values(rows)}")
             run(database, f"CREATE OR REPLACE TABLE one AS {states.one('came', 't')}")
-            run(database, states.merge("t", "came", "one"))
+            gaps = "gaps" if kind.deletes else None
+            if gaps is not None:
+                run(database, f"CREATE OR REPLACE TABLE gaps AS {states.gaps('one')}")
+            run(database, f"CREATE OR REPLACE TABLE made AS {states.states('one', gaps)}")
+            run(database, states.merge("t", "came", "made"))
         return sorted(run(database, f"SELECT {shown} FROM t"), key=repr)
 
 

@@ -61,8 +61,11 @@ VAULT = {
         WHERE ldts BETWEEN @start_dt AND @end_dt
     """,
     "models/pit.sql": """
-        MODEL (name vault.pit_customer, kind FULL);
-        @PIT(vault.hub_customer, customer_hk, crm.days, vault.sat_name, vault.sat_phone)
+        MODEL (name vault.pit_customer, start '2024-01-01',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column as_of));
+        @PIT(vault.hub_customer, customer_hk,
+          (SELECT as_of FROM crm.days WHERE as_of BETWEEN @start_date AND @end_date),
+          vault.sat_name, vault.sat_phone)
     """,
     "models/bridge.sql": """
         MODEL (name vault.bridge_customer, kind FULL);

@@ -19,7 +19,7 @@ FILES = {
     """,
     "models/hub.sql": """
         MODEL (name vault.hub_customer, start '2024-01-01', end '2024-01-03',
-          kind HUB (key customer_hk, batch_size 1));
+          kind HUB (key customer_hk, batch_size 2));
         SELECT @HASH_KEY(id) AS customer_hk, id, ldts, rsrc
         FROM staging.customers WHERE ldts BETWEEN @start_date AND @end_date
     """,

@@ -6,8 +6,10 @@ kept, but its time is, beside the state's first row: a late row between the two 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
@@ -23,6 +25,9 @@ from vde_dagster.spark.strategies.base import (
     write_staged,
 )
 from vde_dagster.spark.tables.columns import sortable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,38 @@ class States:
             f"FROM ({rows}) vde_came) vde_ranked WHERE vde_row_number = 1"
         )
 
-    def states(self, one: str) -> str:
+    def gaps(self, one: str) -> str:
+        """Return the query of the times at which keys are gone: there just before, and not then.
+
+        Args:
+            one: The name of the rows that `one` returns.
+        """
+        key, time = _names(self.key), quote(self.time)
+        steps = {
+            "vde_keys": f"SELECT DISTINCT {key}, {time} FROM {one}",
+            "vde_deliveries": (
+                f"SELECT {time}, ROW_NUMBER() OVER (ORDER BY {time}) AS vde_number "
+                f"FROM (SELECT DISTINCT {time} FROM {one}) vde_times"
+            ),
+            "vde_numbered": (
+                f"SELECT {_names(self.key, 'k.')}, d.vde_number, LEAD(d.vde_number) OVER "
+                f"(PARTITION BY {_names(self.key, 'k.')} ORDER BY d.vde_number) AS vde_next "
+                f"FROM vde_keys k JOIN vde_deliveries d ON k.{time} = d.{time}"
+            ),
+        }
+        return _with(
+            steps,
+            f"SELECT {_names(self.key, 'n.')}, d.{time} FROM vde_numbered n "
+            "JOIN vde_deliveries d ON d.vde_number = n.vde_number + 1 "
+            "WHERE n.vde_next IS NULL OR n.vde_next > n.vde_number + 1",
+        )
+
+    def states(self, one: str, gaps: str | None = None) -> str:
         """Return the query of the table's rows of the keys that rows came of.
 
         Args:
             one: The name of the rows that `one` returns.
+            gaps: The name of those that `gaps` returns, where absence deletes.
         """
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
@@ -127,11 +159,15 @@ class States:
                 f"{gone.get(n) or f'CAST(NULL AS {type_})'} AS {quote(n)}"
                 for n, type_ in self.types.items()
             )
-            query += f" UNION ALL SELECT {', '.join(columns)} FROM vde_gaps"
-        return f"WITH {self._steps(one)} {query}"
+            query += f" UNION ALL SELECT {', '.join(columns)} FROM {gaps}"
+        return _with(self._runs(one, gaps), query)
 
-    def merge(self, target: str, new: str, one: str) -> str:
-        """Return the statement that brings a table the states that came, and takes old ones."""
+    def merge(self, target: str, new: str, states: str) -> str:
+        """Return the statement that brings a table the states that came, and takes old ones.
+
+        Args:
+            states: The name of the rows that `states` returns.
+        """
         others = [name for name in self.types if name not in self.identity]
         on = " AND ".join(f"f.{quote(c)} <=> o.{quote(c)}" for c in self.identity)
         made = [f"COALESCE(f.{quote(c)}, o.{quote(c)}) AS {quote(c)}" for c in self.identity]
@@ -144,7 +180,7 @@ class States:
         old = f"SELECT *, TRUE AS vde_there FROM ({self._affected(target, new)}) vde_affected"
         rows = (
             f"SELECT {', '.join(made)}, f.vde_there IS NULL AS vde_gone "
-            f"FROM (SELECT *, TRUE AS vde_there FROM ({self.states(one)}) vde_states) f "
+            f"FROM (SELECT *, TRUE AS vde_there FROM {states}) f "
             f"FULL OUTER JOIN ({old}) o ON {on} "
             f"WHERE f.vde_there IS NULL OR o.vde_there IS NULL OR NOT ({same})"
         )
@@ -158,64 +194,48 @@ class States:
             f"VALUES ({_names(self.types, 'source.')})"
         )
 
-    def deletions(self, new: str, one: str) -> str:
+    def deletions(self, new: str, one: str, gaps: str) -> str:
         """Return the query of how many keys each time that came deletes, and how many there were.
 
         Its rows are the time, the keys that are gone then, and those of the time just before.
         """
         time = quote(self.time)
         return (
-            f"WITH {self._steps(one)} "
-            f"SELECT d.{time}, g.vde_gone, p.vde_present FROM vde_deliveries d "
-            f"JOIN (SELECT {time}, COUNT(*) AS vde_gone FROM vde_gaps GROUP BY {time}) g "
+            f"SELECT d.{time}, g.vde_gone, d.vde_present FROM (SELECT {time}, LAG(COUNT(*)) OVER "
+            f"(ORDER BY {time}) AS vde_present FROM (SELECT DISTINCT {_names(self.key)}, {time} "
+            f"FROM {one}) vde_keys GROUP BY {time}) d "
+            f"JOIN (SELECT {time}, COUNT(*) AS vde_gone FROM {gaps} GROUP BY {time}) g "
             f"ON g.{time} = d.{time} "
-            "JOIN (SELECT vde_number, COUNT(*) AS vde_present FROM vde_numbered "
-            "GROUP BY vde_number) p ON p.vde_number = d.vde_number - 1 "
             f"WHERE d.{time} IN (SELECT {time} FROM {new}) ORDER BY d.{time}"
         )
 
-    def _steps(self, one: str) -> str:
+    def _runs(self, one: str, gaps: str | None) -> dict[str, str]:
         """Write what comes before: the states of each time, and where they change."""
         key, time = _names(self.key), quote(self.time)
-        steps = {}
         signature = ", ".join(
             sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
         )
-        steps["vde_groups"] = (
+        groups = (
             f"SELECT {key}, {time}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
             f"AS vde_state FROM {one} GROUP BY {key}, {time}"
         )
-        groups = f"SELECT {key}, {time}, vde_state FROM vde_groups"
-        if self.deleted is not None:
-            steps["vde_deliveries"] = (
-                f"SELECT {time}, ROW_NUMBER() OVER (ORDER BY {time}) AS vde_number "
-                f"FROM (SELECT DISTINCT {time} FROM vde_groups) vde_times"
-            )
-            steps["vde_numbered"] = (
-                f"SELECT {_names(self.key, 'g.')}, d.vde_number, LEAD(d.vde_number) OVER "
-                f"(PARTITION BY {_names(self.key, 'g.')} ORDER BY d.vde_number) AS vde_next "
-                f"FROM vde_groups g JOIN vde_deliveries d ON g.{time} = d.{time}"
-            )
-            steps["vde_gaps"] = (
-                f"SELECT {_names(self.key, 'n.')}, d.{time} FROM vde_numbered n "
-                "JOIN vde_deliveries d ON d.vde_number = n.vde_number + 1 "
-                "WHERE n.vde_next IS NULL OR n.vde_next > n.vde_number + 1"
-            )
-            groups += f" UNION ALL SELECT {key}, {time}, NULL AS vde_state FROM vde_gaps"
+        if gaps is not None:
+            groups += f" UNION ALL SELECT {key}, {time}, NULL AS vde_state FROM {gaps}"
         over = f"OVER (PARTITION BY {key} ORDER BY {time})"
-        steps["vde_marks"] = (
-            f"SELECT {key}, {time}, CASE WHEN LAG({time}) {over} IS NULL "
-            f"OR NOT (vde_state <=> LAG(vde_state) {over}) THEN 1 ELSE 0 END AS vde_changed "
-            f"FROM ({groups}) vde_all"
-        )
-        steps["vde_numbers"] = (
-            f"SELECT {key}, {time}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
-        )
-        steps["vde_runs"] = (
-            f"SELECT {key}, {time}, vde_run, "
-            f"MIN({time}) OVER (PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
-        )
-        return ", ".join(f"{name} AS ({text})" for name, text in steps.items())
+        return {
+            "vde_marks": (
+                f"SELECT {key}, {time}, CASE WHEN LAG({time}) {over} IS NULL "
+                f"OR NOT (vde_state <=> LAG(vde_state) {over}) THEN 1 ELSE 0 END AS vde_changed "
+                f"FROM ({groups}) vde_all"
+            ),
+            "vde_numbers": (
+                f"SELECT {key}, {time}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
+            ),
+            "vde_runs": (
+                f"SELECT {key}, {time}, vde_run, "
+                f"MIN({time}) OVER (PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
+            ),
+        }
 
     def _affected(self, old: str, new: str) -> str:
         """Return the query of the table's rows of keys that rows came of, or of all."""
@@ -230,6 +250,10 @@ class States:
 
 def _names(names: Sequence[str] | Mapping[str, str], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{quote(name)}" for name in names)
+
+
+def _with(steps: Mapping[str, str], query: str) -> str:
+    return f"WITH {', '.join(f'{name} AS ({text})' for name, text in steps.items())} {query}"
 
 
 def _same(names: Sequence[str], one: str, other: str) -> str:
@@ -295,42 +319,50 @@ class ChangesWriter(Strategy):
         check_time(write, kind.time)
         states = states_of(kind, write.types, write.physical)
         # Rows are asked for several times, and a query may not return the same ones twice.
-        came = write.frame.select(*map(quote, states.data)).persist()
-        held = replace(write, frame=came)
-        try:
-            with held.source() as source, write.committing(), in_utc(write.session):
-                _check_nulls(held, kind, states)
-                write_staged(
-                    write, lambda staging: _write(write, kind, states, source, staging), "merged"
-                )
-        finally:
-            came.unpersist()
+        came = write.frame.select(*map(quote, states.data))
+        with _kept(write, came) as source, write.committing(), in_utc(write.session):
+            _check_nulls(write, kind, states, source)
+            write_staged(
+                write, lambda staging: _write(write, kind, states, source, staging), "merged"
+            )
 
 
-def _check_nulls(write: Write, kind: Changes, states: States) -> None:
+@contextmanager
+def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
+    """Lend a view of rows that are computed once."""
+    held = rows.persist()
+    try:
+        with replace(write, frame=held).source() as name:
+            yield name
+    finally:
+        held.unpersist()
+
+
+def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
     """Refuse rows that have no place in the table."""
     checked = (*kind.key, kind.time, *kind.set_key)
-    for name, column in zip(checked, states.identity, strict=True):
-        if write.frame.where(f"{quote(column)} IS NULL").take(1):
+    nulls = ", ".join(f"BOOL_OR({quote(column)} IS NULL)" for column in states.identity)
+    (found,) = write.session.sql(f"SELECT {nulls} FROM {source}").collect()
+    for name, is_null in zip(checked, found, strict=True):
+        if is_null:
             raise refusal(write, name)
 
 
 def _write(write: Write, kind: Changes, states: States, source: str, staging: str) -> None:
     first = write.task.anew or not write.table.was_filled(staging)
     target = write.target(staging)
-    rows = write.session.sql(states.one(source, None if first else target)).persist()
-    try:
-        with replace(write, frame=rows).source() as one:
-            if kind.deletes:
-                _check_deletions(write, kind, states.deletions(source, one))
-            if first:
-                write.writer(write.session.sql(states.states(one)), staging).overwrite(
-                    condition("true")
-                )
-            else:
-                write.session.sql(states.merge(target, source, one))
-    finally:
-        rows.unpersist()
+    sql = write.session.sql
+    with ExitStack() as kept:
+        one = kept.enter_context(_kept(write, sql(states.one(source, None if first else target))))
+        gaps = None
+        if kind.deletes:
+            gaps = kept.enter_context(_kept(write, sql(states.gaps(one))))
+            _check_deletions(write, kind, states.deletions(source, one, gaps))
+        rows = sql(states.states(one, gaps))
+        if first:
+            write.writer(rows, staging).overwrite(condition("true"))
+        else:
+            sql(states.merge(target, source, kept.enter_context(_kept(write, rows))))
 
 
 def _check_deletions(write: Write, kind: Changes, query: str) -> None:
