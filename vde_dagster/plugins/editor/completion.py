@@ -16,6 +16,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.plugins.editor.symbols import columns_of
+from vde_dagster.plugins.editor.yaml_words import is_yaml, words_in_yaml
 from vde_dagster.project.files import find_files
 from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
 from vde_dagster.project.properties.model_properties import model_schema
@@ -62,7 +63,10 @@ class At(NamedTuple):
 
 
 def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
-    """Return what may stand at an offset of a SQL file, the likeliest kinds first."""
+    """Return what may stand at an offset of a SQL or YAML file, the likeliest kinds first."""
+    if is_yaml(path):
+        word, said = words_in_yaml(reading, path, offset)
+        return [Completion(*one) for one in said if one[0].lower().startswith(word.lower())]
     if not path.endswith(".sql"):
         return []
     at = _at(path, reading.text(path), offset)

@@ -65,6 +65,12 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
             "a model's name is what readers of the environment ask for: it is not renamed here",
             hint="write another name in its header; the plan says who reads it",
         )
+    model = symbols.reading.project.models.get(chosen.symbol.model)
+    if chosen.symbol.kind == "column" and model is not None and model.kind.is_external:
+        raise UsageError(
+            f"{model.name} is a table of others, whose columns are not renamed here",
+            hint="rename the column where it is written, and then in external_models.yaml",
+        )
     # A bare name in SELECT reads one column and names another: what it names is meant.
     return next((one for one in found if one.defines), chosen)
 

@@ -7,8 +7,10 @@ wrong one.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -92,6 +94,7 @@ class Symbols:
         self.reading = reading
         self._remembered = {} if remembered is None else remembered
         self._children = children(reading.project.models)
+        self._in_yaml: dict[str, list[Mention]] = {}
 
     def at(self, path: str, offset: int) -> list[Mention]:
         """Return the mentions at an offset: the narrowest first."""
@@ -101,6 +104,9 @@ class Symbols:
             for mention in self.of(model).mentions
             if mention.span.start <= offset <= mention.span.end
         ]
+        if not found and path in self._tests:
+            tests = self.of_yaml(path)
+            found = [one for one in tests if one.span.start <= offset <= one.span.end]
         return sorted(found, key=lambda one: (one.span.end - one.span.start, one.defines))
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
@@ -130,10 +136,42 @@ class Symbols:
                 behind = [outer for outer, inner in known.links.items() if inner == one]
                 waiting += [outer for outer in behind if outer not in seen]
                 seen.update(behind)
+            for path, names in self._tests.items():
+                if one.model in names:
+                    found += [mention for mention in self.of_yaml(path) if mention.symbol == one]
         return found
+
+    @cached_property
+    def _tests(self) -> Mapping[str, set[ModelName]]:
+        """The files of unit tests, with the models that each names."""
+        found: defaultdict[str, set[ModelName]] = defaultdict(set)
+        for test in self.reading.project.tests:
+            found[test.location.path.as_posix()] |= {test.model, *(name for name, _ in test.inputs)}
+        return found
+
+    def of_yaml(self, path: str) -> list[Mention]:
+        """Return the words of a file of unit tests or external models."""
+        from vde_dagster.plugins.editor.yaml_words import mentions
+
+        if path not in self._in_yaml:
+            self._in_yaml[path] = mentions(self.reading, path, self._ctes)
+        return self._in_yaml[path]
+
+    def _ctes(self, name: ModelName) -> Mapping[str, int]:
+        model = self.reading.project.models.get(name)
+        known = self.of(model).mentions if model is not None else ()
+        return {
+            one.symbol.name: one.symbol.scope
+            for one in known
+            if one.symbol.kind == "cte" and one.defines
+        }
 
     def of(self, model: Model) -> FileSymbols:
         """Return the symbols of a model's text."""
+        path = model.location.path.as_posix()
+        if path.endswith((".yaml", ".yml")):
+            own = [one for one in self.of_yaml(path) if one.symbol.model == model.name]
+            return FileSymbols(own)
         snapshot = self.reading.snapshots.get(model.name)
         key = (snapshot.id if snapshot is not None else "", f"{model.name}\0{model.source}")
         known = self._remembered.get(key)

@@ -18,7 +18,7 @@ from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.project.reading.audits import AuditCall, AuditContext, read_audits
 from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
 
-_KEYS = (
+KEYS = (
     *("name", "columns", "description", "column_descriptions"),
     *("owner", "tags", "start", "audits"),
 )
@@ -43,8 +43,8 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
         if not isinstance(entry, dict) or "name" not in entry:
             raise fail("an external model has no name", "write - name: schema.table")
         for key in entry:
-            if key not in _KEYS and key not in _IGNORED:
-                raise fail(f"unknown key '{key}' of an external model", suggest(str(key), _KEYS))
+            if key not in KEYS and key not in _IGNORED:
+                raise fail(f"unknown key '{key}' of an external model", suggest(str(key), KEYS))
         try:
             entry = _expanded(entry, scope, location)
             name = names.read(str(entry["name"]))

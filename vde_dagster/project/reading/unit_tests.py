@@ -20,9 +20,9 @@ from vde_dagster.project.properties.times import not_a_date
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_rendered_yaml, load_yaml
 
-_KEYS = ("model", "description", "inputs", "outputs", "vars", "gateway", "schema")
-_TIMES = ("start", "end", "execution_time")
-_TABLE_KEYS = ("rows", "columns", "partial", "query", "format", "path", "csv_settings")
+TEST_KEYS = ("model", "description", "inputs", "outputs", "vars", "gateway", "schema")
+TIMES = ("start", "end", "execution_time")
+TABLE_KEYS = ("rows", "columns", "partial", "query", "format", "path", "csv_settings")
 
 
 def load_unit_tests(
@@ -69,7 +69,7 @@ def _is_rows(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 
-_OUTPUT_KEYS = ("query", "ctes", "partial", "columns")
+OUTPUT_KEYS = ("query", "ctes", "partial", "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ class _Reader:
 
     def test(self, name: str, body: Any) -> UnitTest:
         keys: KeyPath = (name,)
-        self._table(keys, body, _KEYS, "a test", needed=("model", "outputs"))
+        self._table(keys, body, TEST_KEYS, "a test", needed=("model", "outputs"))
         variables = dict(self._part(keys, body, "vars"))
-        times = {key: self._time((*keys, "vars", key), variables.pop(key, None)) for key in _TIMES}
+        times = {key: self._time((*keys, "vars", key), variables.pop(key, None)) for key in TIMES}
         inputs = self._part(keys, body, "inputs")
         below = (*keys, "outputs")
-        outputs = self._table(below, body["outputs"], _OUTPUT_KEYS, "outputs")
+        outputs = self._table(below, body["outputs"], OUTPUT_KEYS, "outputs")
         partial = bool(outputs.get("partial", False))
         ctes = self._part(below, outputs, "ctes")
         expected = None
@@ -125,7 +125,7 @@ class _Reader:
     def _rows(self, keys: KeyPath, body: Any, partial: bool = False) -> TestTable:
         if isinstance(body, list):
             body = {"rows": body}
-        self._table(keys, body, _TABLE_KEYS, "a table of rows")
+        self._table(keys, body, TABLE_KEYS, "a table of rows")
         types = self._part(keys, body, "columns")
         rows = self._given_rows(keys, body)
         if isinstance(rows, dict):
