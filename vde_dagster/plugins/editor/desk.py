@@ -30,7 +30,7 @@ from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_orde
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.plugins.editor.reading import Reading
-from vde_dagster.plugins.editor.symbols import Remembered, Symbols
+from vde_dagster.plugins.editor.words.symbols import Remembered, Symbols
 from vde_dagster.project.files import decoded
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model

@@ -1,10 +1,13 @@
-"""The project as the editor has it: files of the folder, and texts that are not saved yet."""
+"""The project as the editor has it: files of the folder, texts that are not saved yet, and what
+their words stand for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
@@ -28,6 +31,38 @@ class Span:
     path: str
     start: int
     end: int
+
+
+class Symbol(NamedTuple):
+    """What a word stands for.
+
+    Args:
+        kind: `model`, `column` of a model, `inner` column of a query in a query, `cte`, or `alias`
+            of a table.
+        model: The model that it is, or in whose text it lies.
+        name: The column's or the table's name in lower case.
+        scope: Which query of the model's has it, for what is known inside of it alone.
+    """
+
+    kind: str
+    model: ModelName
+    name: str = ""
+    scope: int = -1
+
+
+class Mention(NamedTuple):
+    """A word of a file with what it stands for.
+
+    Args:
+        defines: Whether it is made or named here.
+        output: Whether the word also names an output column, which keeps its name when the word is
+            exchanged only if it is said behind it.
+    """
+
+    span: Span
+    symbol: Symbol
+    defines: bool = False
+    output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

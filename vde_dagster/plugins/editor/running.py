@@ -6,7 +6,6 @@ It runs on a thread and a workspace of its own, so that no question about words 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -20,27 +19,11 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.editor.desk import EditorMemo
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.plugins.editor.words.ctes import Cte, ctes, up_to
 from vde_dagster.project.model import Model
 from vde_dagster.sql.edits import place_in
-from vde_dagster.sql.scanner import Token, tokens_of
 
 MOST_ROWS = 100
-_BEGINS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
-
-
-class Cte(NamedTuple):
-    """A common table expression of a query's text.
-
-    Args:
-        start: Where its name begins.
-        end: Behind its closing bracket.
-        around: Where the brackets begin that it stands in, from the outside.
-    """
-
-    name: str
-    start: int
-    end: int
-    around: tuple[int, ...] = ()
 
 
 class Runnable(NamedTuple):
@@ -54,61 +37,6 @@ class Runnable(NamedTuple):
     model: Model
     title: str
     query: str | None = None
-
-
-def ctes(query: str) -> list[Cte]:
-    """Return the common table expressions of a query's text, in their order."""
-    tokens = tokens_of(query)
-    around: list[int] = []
-    names: dict[int, Token] = {}
-    found: list[Cte] = []
-    for at, token in enumerate(tokens):
-        if token.text == "(":
-            name = _named(tokens, at)
-            if name is not None:
-                names[token.start] = name
-            around.append(token.start)
-        elif token.text == ")" and around:
-            opened = around.pop()
-            if opened in names:
-                name = names[opened]
-                text = name.text.strip("`")
-                found.append(Cte(text, name.start, token.end, tuple(around)))
-    return sorted(found, key=lambda one: one.start)
-
-
-def _named(tokens: Sequence[Token], at: int) -> Token | None:
-    """Return the name of the common table expression whose bracket is opened, if it is one."""
-    if at < 3 or not tokens[at - 1].is_word("AS") or at + 1 >= len(tokens):
-        return None
-    if not (tokens[at + 1].is_word(*_BEGINS) or tokens[at + 1].text == "("):
-        return None
-    name = at - 2
-    if tokens[name].text == ")":  # Its columns are named.
-        while name > 1 and tokens[name].text != "(":
-            name -= 1
-        name -= 1
-    before = tokens[name - 1] if name else tokens[0]
-    begins = before.is_word("WITH", "RECURSIVE") or before.text == ","
-    return tokens[name] if begins and tokens[name].kind in ("word", "quoted") else None
-
-
-def up_to(query: str, chosen: Cte) -> str:
-    """Return the query of a common table expression's rows, with those that it may read.
-
-    >>> query = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT * FROM b"
-    >>> up_to(query, ctes(query)[0])
-    'WITH a AS (SELECT 1 AS x) SELECT * FROM `a`'
-    """
-    known = [
-        one
-        for one in ctes(query)
-        if one.end <= chosen.start and one.around == chosen.around[: len(one.around)]
-    ]
-    texts = [query[one.start : one.end] for one in (*known, chosen)]
-    recursive = any(token.is_word("RECURSIVE") for token in tokens_of(query))
-    word = "WITH RECURSIVE" if recursive else "WITH"
-    return f"{word} {', '.join(texts)} SELECT * FROM `{chosen.name}`"
 
 
 def runnable(reading: Reading, path: str) -> list[tuple[int, Runnable]]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.reading import Reading, Span
-from vde_dagster.plugins.editor.symbols import Mention, Symbol, Symbols
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
+from vde_dagster.plugins.editor.words.symbols import Symbols
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.edits import Edit, apply_edits
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from vde_dagster.base.texts import listed
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
-from vde_dagster.plugins.editor.reading import Reading, Span
-from vde_dagster.plugins.editor.symbols import Symbol, Symbols
+from vde_dagster.plugins.editor.reading import Reading, Span, Symbol
+from vde_dagster.plugins.editor.words.symbols import Symbols
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
 

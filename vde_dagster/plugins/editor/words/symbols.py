@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -20,7 +20,8 @@ from sqlglot.optimizer import scope as scopes
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.plugins.editor.reading import Reading, Span
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
+from vde_dagster.plugins.editor.words.in_yaml import is_yaml, mentions
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
 from vde_dagster.semantics._sqlglot import parse
@@ -32,38 +33,6 @@ WITH_COLUMNS = frozenset(
     | {"clustered_by", "columns", "column_descriptions", "audits"}
 )
 """Properties of a header whose values name columns."""
-
-
-class Symbol(NamedTuple):
-    """What a word stands for.
-
-    Args:
-        kind: `model`, `column` of a model, `inner` column of a query in a query, `cte`, or `alias`
-            of a table.
-        model: The model that it is, or in whose text it lies.
-        name: The column's or the table's name in lower case.
-        scope: Which query of the model's has it, for what is known inside of it alone.
-    """
-
-    kind: str
-    model: ModelName
-    name: str = ""
-    scope: int = -1
-
-
-class Mention(NamedTuple):
-    """A word of a file with what it stands for.
-
-    Args:
-        defines: Whether it is made or named here.
-        output: Whether the word also names an output column, which keeps its name when the word is
-            exchanged only if it is said behind it.
-    """
-
-    span: Span
-    symbol: Symbol
-    defines: bool = False
-    output: bool = False
 
 
 @dataclass(slots=True)
@@ -151,8 +120,6 @@ class Symbols:
 
     def of_yaml(self, path: str) -> list[Mention]:
         """Return the words of a file of unit tests or external models."""
-        from vde_dagster.plugins.editor.yaml_words import mentions
-
         if path not in self._in_yaml:
             self._in_yaml[path] = mentions(self.reading, path, self._ctes)
         return self._in_yaml[path]
@@ -169,7 +136,7 @@ class Symbols:
     def of(self, model: Model) -> FileSymbols:
         """Return the symbols of a model's text."""
         path = model.location.path.as_posix()
-        if path.endswith((".yaml", ".yml")):
+        if is_yaml(path):
             own = [one for one in self.of_yaml(path) if one.symbol.model == model.name]
             return FileSymbols(own)
         snapshot = self.reading.snapshots.get(model.name)

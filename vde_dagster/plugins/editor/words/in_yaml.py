@@ -12,9 +12,8 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation, UsageError
-from vde_dagster.plugins.editor.reading import Reading, Span
-from vde_dagster.plugins.editor.running import ctes
-from vde_dagster.plugins.editor.symbols import Mention, Symbol
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
+from vde_dagster.plugins.editor.words.ctes import ctes
 from vde_dagster.project.files import find_files
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading import external_models, unit_tests
