@@ -18,8 +18,8 @@ from benchmarks.planning_scale import publish_without_rows, write_project
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.lenses import lenses
+from vde_dagster.plugins.editor.navigation import references
 from vde_dagster.plugins.editor.words.completion import completions
-from vde_dagster.plugins.editor.words.navigation import references
 from vde_dagster.project.dag import descendants
 from vde_dagster.sql.trees import collect_rarely
 

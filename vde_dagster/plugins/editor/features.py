@@ -13,12 +13,12 @@ from pygls.workspace import PositionCodec
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.fixing import edits_of
 from vde_dagster.plugins.editor.desk import Desk
+from vde_dagster.plugins.editor.navigation import definitions, references, rename, word_at
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading, Span
 from vde_dagster.plugins.editor.server import REFUSED, VdeServer
 from vde_dagster.plugins.editor.words.completion import Completion, completions
 from vde_dagster.plugins.editor.words.hover import hover
-from vde_dagster.plugins.editor.words.navigation import definitions, references, rename, word_at
 from vde_dagster.sql.edits import Edit
 
 T = TypeVar("T")

@@ -147,7 +147,8 @@ _WORD = re.compile(r"[\w.`]*$")
 def place_in_yaml(text: str, offset: int) -> YamlPlace:
     """Return where a cursor stands, by the indentation of the lines before it.
 
-    >>> place_in_yaml("t:\\n  inputs:\\n    a.b:\\n      rows: [{id: 1, na", 43)
+    >>> text = "t:\\n  inputs:\\n    a.b:\\n      rows: [{id: 1, na"
+    >>> place_in_yaml(text, len(text))
     YamlPlace(keys=('t', 'inputs', 'a.b', 'rows'), is_value=False, word='na')
     """
     lines = text[:offset].split("\n")
