@@ -442,6 +442,16 @@ def arguments_text(name: str) -> str:
     return {"0": "none"}.get(counts, counts.replace("-", " to ").replace("+", " or more"))
 
 
+def argument_counts(name: str) -> tuple[int, int | None]:
+    """The least and the most arguments that a function takes; None where there is no most."""
+    counts = _counts(ALIASES.get(name, name))
+    ends = [one.partition("-") for one in counts]
+    least = min(int(first.rstrip("+")) for first, _, _ in ends)
+    if any(one.endswith("+") for one in counts):
+        return least, None
+    return least, max(int(last or first) for first, _, last in ends)
+
+
 def _counts(name: str) -> list[str]:
     return ARGUMENTS.get(name, "1").split(",")
 

@@ -18,6 +18,7 @@ from vde_dagster.plugins.editor.reading import Reading, Span
 from vde_dagster.plugins.editor.running import at_cursor, runnable
 from vde_dagster.plugins.editor.words.completion import completions
 from vde_dagster.plugins.editor.words.hover import hover
+from vde_dagster.plugins.editor.words.signatures import signature
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -66,6 +67,11 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
             edits = edits_of(*fixes[title], reading.text)
             assert edits is not None
             assert {f: apply_edits(reading.text(f), edits[f]) for f in edits} == {path: mended}
+    if "signature" in case:
+        call = signature(desk.glance(), path, offset)
+        assert call is not None
+        assert call.label == case["signature"]
+        assert call.parameters[call.active] == case["active"]
     if "runs" in case:
         what = at_cursor(reading, path, offset)
         assert (what.title, what.query) == (case["runs"], case.get("query"))

@@ -19,6 +19,7 @@ from vde_dagster.plugins.editor.reading import Reading, Span
 from vde_dagster.plugins.editor.server import REFUSED, VdeServer
 from vde_dagster.plugins.editor.words.completion import Completion, completions
 from vde_dagster.plugins.editor.words.hover import hover
+from vde_dagster.plugins.editor.words.signatures import signature
 from vde_dagster.sql.edits import Edit
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ _KINDS = {
 _Positioned = (
     lsp.DefinitionParams | lsp.ReferenceParams | lsp.HoverParams | lsp.RenameParams
     | lsp.CompletionParams | lsp.DocumentHighlightParams | lsp.PrepareRenameParams
+    | lsp.SignatureHelpParams
 )  # fmt: skip
 
 
@@ -132,6 +134,20 @@ def add_features(server: VdeServer) -> None:
             return [item(number, one) for number, one in enumerate(found)]
 
         return await at(params, ask, [])
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","])
+    )
+    async def call(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.SignatureHelp | None:
+            found = signature(desk.glance(), path, offset)
+            if found is None:
+                return None
+            parameters = [lsp.ParameterInformation(one) for one in found.parameters]
+            shown = lsp.SignatureInformation(found.label, found.told, parameters, found.active)
+            return lsp.SignatureHelp([shown], 0, found.active)
+
+        return await at(params, ask, None)
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION,

@@ -16,6 +16,7 @@ from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
 from vde_dagster.project.kinds.base import kind_schema
 from vde_dagster.project.model import Column
+from vde_dagster.project.properties.declared import DECLARED
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.times import read_times
 from vde_dagster.project.settings import Settings
@@ -102,16 +103,7 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
         raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))
 
 
-READ = frozenset(
-    (
-        *("name", "kind", "cron", "cron_tz", "interval_unit", "allow_partials", "start", "end"),
-        *("owner", "description", "tags", "columns", "column_descriptions", "audits", "signals"),
-        *("partitioned_by", "clustered_by", "table_properties", "physical_properties"),
-        *("virtual_properties", "grain", "grains", "stamp", "physical_version", "ignored_rules"),
-        *("depends_on", "dialect", "enabled", "skip_unchanged", "table_format"),
-        *("storage_format", "formatting"),
-    )
-)
+READ = frozenset(DECLARED)
 
 OWN_PROPERTIES = ("vde.", "spark.query-column-names")
 """How the properties of views begin that nobody sets but the publication."""
@@ -400,9 +392,9 @@ def model_schema() -> dict[str, Any]:
         "title": "A model's properties",
         "type": "object",
         "properties": {
-            "name": {"type": "string"},
-            "kind": kind_schema(),
-            **{name: {} for name in plain},
+            "name": DECLARED["name"],
+            "kind": {**DECLARED["kind"], **kind_schema()},
+            **{name: DECLARED.get(name, {}) for name in plain},
         },
         "required": ["name"],
         "additionalProperties": False,

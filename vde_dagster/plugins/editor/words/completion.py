@@ -70,9 +70,9 @@ def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
     if not path.endswith(".sql"):
         return []
     at = _at(path, reading.text(path), offset)
-    header = _header(at.before)
+    header = header_before(at.before)
     if header is not None:
-        found = list(_in_header(reading, header, at))
+        found = list(_inheader_before(reading, header, at))
     elif at.word.startswith("@"):
         found = list(_macros(reading))
     elif _names_table(at.before):
@@ -94,6 +94,11 @@ def _at(path: str, text: str, offset: int) -> At:
         qualifier = ".".join(names[-2:]) if dotted else names[-1] if names else ""
         before = before[:-4] if dotted else before[:-2]
     return At(before, behind, word.group() if word else "", qualifier.replace("`", "").lower())
+
+
+def tokens_before(path: str, text: str, offset: int) -> list[Token]:
+    """Return the tokens of a text up to an offset, as far as they can be told."""
+    return _tokens(text[:offset])
 
 
 def _tokens(text: str) -> list[Token]:
@@ -121,7 +126,7 @@ _NOWHERE = Path("query.sql")
 # -- the header --------------------------------------------------------------------------------
 
 
-def _header(before: Sequence[Token]) -> list[Token] | None:
+def header_before(before: Sequence[Token]) -> list[Token] | None:
     """Return the tokens of the header that the cursor is in; None in a query."""
     start = next((i for i in range(len(before) - 1, -1, -1) if before[i].text == ";"), -1) + 1
     statement = list(before[start:])
@@ -131,7 +136,7 @@ def _header(before: Sequence[Token]) -> list[Token] | None:
     return statement[1:] if depth > 0 else None
 
 
-def _in_header(reading: Reading, header: list[Token], at: At) -> Iterator[Completion]:
+def _inheader_before(reading: Reading, header: list[Token], at: At) -> Iterator[Completion]:
     schema = model_schema()
     depth, name = 0, ""
     for before, token in zip([None, *header], header, strict=False):
@@ -157,7 +162,7 @@ def _in_header(reading: Reading, header: list[Token], at: At) -> Iterator[Comple
         yield from (Completion(one, "value") for one in sorted(known))
     else:
         described = schema["properties"].get(name, {})
-        yield from (Completion(str(one), "value") for one in described.get("enum", ()))
+        yield from (Completion(str(one), "value") for one in described.get("examples", ()))
         if described.get("type") == "boolean":
             yield from (Completion(one, "value") for one in ("true", "false"))
     if name not in ("", "name", "kind", "cron", "owner", "tags") or depth > 2 or name == "kind":

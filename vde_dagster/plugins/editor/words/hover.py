@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from vde_dagster.base.texts import listed
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.plugins.editor.reading import Reading, Span, Symbol
+from vde_dagster.plugins.editor.words.completion import header_before, tokens_before
 from vde_dagster.plugins.editor.words.symbols import Symbols
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
+from vde_dagster.project.properties.model_properties import model_schema
 
 MOST_NAMES = 12
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 def hover(symbols: Symbols, path: str, offset: int) -> tuple[Span, str] | None:
@@ -20,7 +25,52 @@ def hover(symbols: Symbols, path: str, offset: int) -> tuple[Span, str] | None:
         said = "\n\n".join(_about(symbols.reading, mention.symbol))
         if said:
             return mention.span, said
-    return None
+    return _in_header(symbols.reading, path, offset)
+
+
+def _in_header(reading: Reading, path: str, offset: int) -> tuple[Span, str] | None:
+    """Return what a property of a SQL header, or of its kind, means, and which values it has."""
+    text = reading.text(path)
+    word = next((m for m in _WORD.finditer(text) if m.start() <= offset <= m.end()), None)
+    if word is None or not path.endswith(".sql"):
+        return None
+    header = header_before(tokens_before(path, text, word.end()))
+    if header is None or len(header) < 2:
+        return None
+    depth = sum({"(": 1, ")": -1}.get(token.text, 0) for token in header)
+    name, before = word[0].lower(), header[-2].text
+    schema = model_schema()["properties"]
+    kinds = {one["properties"]["name"]["const"]: one for one in schema["kind"]["anyOf"][1:]}
+    told: dict[str, Any] | None = None
+    if depth == 1 and before in "(,":
+        told = schema.get(name)
+    elif depth == 1 and before.lower() == "kind" and word[0].upper() in kinds:
+        told = {"description": kinds[word[0].upper()]["description"]}
+    elif depth == 2 and before in "(,":
+        chosen = [kinds[one.text.upper()] for one in header if one.text.upper() in kinds]
+        own = chosen[-1] if chosen else {"properties": {}}
+        told = own["properties"].get(name)
+        if told is not None and name in own["required"]:
+            told = {**told, "needed": True}
+    if told is None:
+        return None
+    return Span(path, *word.span()), "\n\n".join(_property(word[0], told))
+
+
+def _property(name: str, told: Mapping[str, Any]) -> Iterator[str]:
+    """Say what JSON Schema says of a property."""
+    yield f"**{name}** {'needed' if told.get('needed') else ''}".rstrip()
+    if "description" in told:
+        yield str(told["description"])
+    choices = [str(one) for one in told.get("enum", told.get("examples", ()))]
+    types = told.get("type", ())
+    types = [types] if isinstance(types, str) else types
+    if choices:
+        yield f"one of {', '.join(f'`{one}`' for one in choices)}"
+    elif types:
+        yield "`true` or `false`" if types == ["boolean"] else f"type: {' or '.join(types)}"
+    if "default" in told:
+        yield f"by default `{told['default']}`"
 
 
 def _about(reading: Reading, symbol: Symbol) -> Iterator[str]:
