@@ -29,6 +29,7 @@ SEAMS = {
     "kind_meanings": "meaning of a kind",
     "kind_writers": "writer of a kind",
     "sources": "source",
+    "model_files": "form of model files",
     "macros": "macro",
     "audits": "audit",
     "catalogs": "catalog",

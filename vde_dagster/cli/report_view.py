@@ -48,7 +48,8 @@ def report_text(report: Report, width: int) -> str:
     from rich.console import Console
 
     printed = StringIO()
-    show_report(Console(file=printed, width=width, color_system=None), report)
+    # In a notebook's kernel, Rich would show what is written to any file.
+    show_report(Console(file=printed, width=width, color_system=None, force_jupyter=False), report)
     return printed.getvalue().rstrip()
 
 

@@ -70,6 +70,12 @@ class FillTask:
     completes: bool = True
 
 
+def page_of(plan_id: str, table_id: str, interval: Interval) -> str:
+    """Return where in a project's folder a fill may leave its page: a notebook that was run."""
+    ends = (f"{end:%Y%m%dT%H%M%S}" for end in (interval.start, interval.end))
+    return f".vde/pages/{plan_id}/{'_'.join((table_id, *ends))}.ipynb"
+
+
 @dataclass(frozen=True, slots=True)
 class FillResult:
     """The result of a fill.

@@ -53,6 +53,7 @@ class FoundFiles:
     materializations: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     linter: tuple[str, ...] = ()
+    notebooks: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
@@ -114,6 +115,8 @@ def _group(path: str, folder: str, settings: Settings) -> str:
         return own.get(folder, "" if folder in (tests, seeds, audits) else "python")
     if ending == "sql":
         return {settings.macros_dir: "templates", tests: ""}.get(folder, "sql")
+    if ending == "ipynb":
+        return "" if folder in (tests, seeds, audits, settings.macros_dir) else "notebooks"
     return "data" if ending == "csv" else ""
 
 

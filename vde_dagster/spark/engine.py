@@ -334,7 +334,9 @@ class SparkEngine:
             self._sessions.private(reuse=False) as session,
         ):
             _run_statements(session, before)
-            context = model_context(session, snapshot, sources, interval, execution_time)
+            context = model_context(
+                session, snapshot, sources, interval, execution_time, self._root
+            )
             frame = run_python_model(snapshot, context, columns, self._root)
             return _collected(frame.selectExpr(*map(quote, columns)))
 

@@ -61,3 +61,19 @@ def test_the_tour_shows_what_its_texts_say(project: ProjectFolder) -> None:
         "SELECT date_format(order_date, 'E') AS weekday, sum(revenue) AS revenue\n"
         "FROM marts.daily_revenue\nGROUP BY date_format(order_date, 'E')\n"
     )
+
+
+def test_the_documented_step_is_a_model_and_runs_by_hand(project: ProjectFolder) -> None:
+    path = "models/marts/customers.ipynb"
+    (project.root / path).write_bytes((TOUR.parent / "customers.ipynb").read_bytes())
+    with Workspace.open(project.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        rows = workspace.queries.read("prod", "marts.customers", order_by=["-share"]).to_pylist()
+        customers = workspace.query("prod", "SELECT DISTINCT customer FROM staging.orders").rows
+    assert {row["customer"] for row in rows} == {name for (name,) in customers}
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    cells = [cell.source for cell in nbformat.read(TOUR.parent / "customers.ipynb", 4).cells]
+    *_, yielded = _run(
+        [cell for cell in cells[2:] if not cell.startswith("Rows are")], project.root
+    )
+    assert f"{len(rows)} rows of the model" in _told(yielded)

@@ -21,6 +21,7 @@ from vde_dagster.orchestration.models.catalog import partition_keys, time_unit, 
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, known_facts
 from vde_dagster.orchestration.pages.preview import preview
+from vde_dagster.planning.engine_tasks import page_of
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.intervals.time_column import TimeColumn
@@ -119,7 +120,14 @@ def fill_events(
                 own |= preview(
                     context.workspace, context.log, snapshot, served.table, commit, ranges
                 )
+            own |= _page(context, fill)
         yield filled_event(context, served, filled, inputs, metadata={**said, **own}, tags=tags)
+
+
+def _page(context: ProjectionContext, fill: FillRecord) -> dict[str, Any]:
+    """Return the link to the notebook that a fill ran; Dagster shows it as a page."""
+    page = context.workspace.root / page_of(fill.plan_id, fill.table_id, fill.interval)
+    return {"vde/page": dg.MetadataValue.notebook(str(page))} if page.is_file() else {}
 
 
 def filled_event(

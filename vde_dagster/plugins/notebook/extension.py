@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,6 +13,7 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.plugins.notebook.magics import VdeMagics
 from vde_dagster.plugins.notebook.results import plan_as_html, plan_as_text
+from vde_dagster.plugins.notebook.step_workspace import STEP, StepWorkspace
 from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
 
 _HANDLERS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
@@ -28,6 +31,8 @@ def load_ipython_extension(shell: Any) -> None:
     Raises:
         UsageError: There is none.
     """
+    if isinstance(shell.user_ns.get("workspace"), StepWorkspace):
+        return  # A notebook that is a step has what it needs from its first cell on.
     unload_ipython_extension(shell)
     workspace = NotebookWorkspace.open(_project(Path.cwd()))
     shell.push({"workspace": workspace})
@@ -39,6 +44,14 @@ def load_ipython_extension(shell: Any) -> None:
     formatters["text/plain"].for_type(
         Plan, lambda plan, printer, cycle: printer.text(plan_as_text(workspace, plan))
     )
+
+
+def begin_step(shell: Any) -> None:
+    """Give the kernel of a step its variable `workspace`, and the modules that cells import."""
+    workspace = StepWorkspace(os.environ.pop(STEP))
+    sys.path.insert(0, workspace.modules)
+    shell.push({"workspace": workspace})
+    shell.register_magics(VdeMagics)
 
 
 def unload_ipython_extension(shell: Any) -> None:

@@ -13,6 +13,7 @@ from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.notebook.parameters import with_values
+from vde_dagster.plugins.notebook.step_workspace import StepWorkspace
 from vde_dagster.plugins.notebook.workspace import NotebookWorkspace, of_notebook
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class VdeMagics(Magics):
         return found
 
     @property
-    def _workspace(self) -> NotebookWorkspace:
+    def _workspace(self) -> NotebookWorkspace | StepWorkspace:
         return of_notebook(self._variables.get("workspace"))
 
     @line_cell_magic
@@ -97,8 +98,11 @@ class VdeMagics(Magics):
         words.add_argument("--environment", default="dev")
         words.add_argument("--replace", action="store_true")
         said = words.read(line)
+        workspace = self._workspace
+        if isinstance(workspace, StepWorkspace):
+            words.error("a step makes no models; tag the cell `skip-execution`")
         path, plan = _write_model(
-            *(self._workspace, said.name, said.kind, cell, said.environment), replace=said.replace
+            *(workspace, said.name, said.kind, cell, said.environment), replace=said.replace
         )
         print(f"wrote {path}")
         return plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -25,9 +25,22 @@ def with_values(sql: str, variables: Mapping[str, Any]) -> str:
     Raises:
         UsageError: There is no such variable, or its value has no literal.
     """
+    return _replaced(sql, lambda name: _value(name, variables))
+
+
+def without_parameters(sql: str) -> str:
+    """Write NULL in the places of `:name`, for reading which tables a query names.
+
+    >>> without_parameters("SELECT a FROM t WHERE b IN :names")
+    'SELECT a FROM t WHERE b IN (NULL)'
+    """
+    return _replaced(sql, lambda name: "(NULL)")
+
+
+def _replaced(sql: str, value: Callable[[str], str]) -> str:
     tokens = [None, *tokens_of(SourceText(Path("query"), sql))]
     edits = [
-        Edit(colon.start, word.end, _value(word.text, variables))
+        Edit(colon.start, word.end, value(word.text))
         for before, colon, word in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if colon is not None
         and word is not None

@@ -13,6 +13,7 @@ from vde_dagster.base.texts import count
 from vde_dagster.cli.applying import previous_snapshots
 from vde_dagster.cli.report_view import report_text
 from vde_dagster.cli.shapes import show_rows, text_value
+from vde_dagster.errors import UsageError
 from vde_dagster.execution.query.read_rows import rows_of
 from vde_dagster.plugins.notebook.report_html import report_html
 from vde_dagster.reports.plan import plan_report
@@ -84,7 +85,8 @@ class Rows:
     def __repr__(self) -> str:
         printed = StringIO()
         columns = [(field.name, str(field.type)) for field in self.arrow.schema]
-        console = Console(file=printed, width=_WIDTH, color_system=None)
+        # In a kernel, Rich would show what is written to any file.
+        console = Console(file=printed, width=_WIDTH, color_system=None, force_jupyter=False)
         show_rows(console, columns, rows_of(self.arrow.slice(0, SHOWN_ROWS)))
         return f"{printed.getvalue().rstrip()}\n{self._told()}"
 
@@ -95,6 +97,26 @@ class Rows:
         if self.read_live:
             told += f"; read as they are now: {', '.join(self.read_live)}"
         return told
+
+
+def as_arrow(rows: Any) -> pa.Table:
+    """Return an Arrow table of rows as the libraries have them that know Arrow.
+
+    Raises:
+        UsageError: They are of something else.
+    """
+    import pandas
+    import pyarrow as pa
+
+    if isinstance(rows, pandas.DataFrame):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if not hasattr(rows, "__arrow_c_stream__"):
+        raise UsageError(
+            f"a {type(rows).__name__} is no table of rows",
+            hint="give rows of workspace.read(…), an Arrow table, or a DataFrame of pandas, "
+            "Polars or DuckDB",
+        )
+    return pa.table(rows)
 
 
 def plan_as_text(workspace: Workspace, plan: Plan) -> str:

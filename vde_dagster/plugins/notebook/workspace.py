@@ -9,7 +9,8 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import named_environment, published_version
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.environment import environment_name
-from vde_dagster.plugins.notebook.results import Rows
+from vde_dagster.plugins.notebook.results import Rows, as_arrow
+from vde_dagster.plugins.notebook.step_workspace import StepWorkspace
 
 if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
@@ -75,6 +76,14 @@ class NotebookWorkspace(Workspace):
         answer = self.queries.run_arrow(shown, sql, limit)
         return Rows(answer.value, shown, answer.read_live)
 
+    def yields(self, rows: Any) -> Rows:
+        """Show rows that are the table of the model where the notebook runs as a step.
+
+        Raises:
+            UsageError: They are not of Arrow, pandas, Polars or who else knows Arrow.
+        """
+        return Rows(as_arrow(rows), "the model, once the notebook runs as a step")
+
     def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
         """Plan what the files say now for an environment; see `Workspace.plan`."""
         self.reload()
@@ -89,13 +98,13 @@ class NotebookWorkspace(Workspace):
         return done
 
 
-def of_notebook(value: object) -> NotebookWorkspace:
-    """Return a notebook's variable `workspace`.
+def of_notebook(value: object) -> NotebookWorkspace | StepWorkspace:
+    """Return a notebook's variable `workspace`; as a step it has another one.
 
     Raises:
         UsageError: It is something else.
     """
-    if not isinstance(value, NotebookWorkspace):
+    if not isinstance(value, NotebookWorkspace | StepWorkspace):
         raise UsageError(
             "the variable 'workspace' is no workspace of the notebook's any more",
             hint="`%reload_ext vde_dagster` makes one",

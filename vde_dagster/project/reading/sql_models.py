@@ -113,11 +113,11 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     else:
         before, after = _statements_around(block, properties.kind, expander)
     if properties.kind.has_query or properties.kind.owns_table:
-        before = (*_default_statements("pre_statements", expander, context), *before)
-        after = (*_default_statements("post_statements", expander, context), *after)
+        before = (*default_statements_in("pre_statements", expander, context), *before)
+        after = (*default_statements_in("post_statements", expander, context), *after)
     later = _on_virtual_update(source, block, properties, scope)
     if properties.kind.is_shown:
-        later = (*_default_statements("on_virtual_update", expander, context), *later)
+        later = (*default_statements_in("on_virtual_update", expander, context), *later)
     audits, audit_reads = read_audits(
         map(read_call, properties.audits), context.audit_context(scope)
     )
@@ -137,7 +137,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     return LoadedModel(model, {**audit_reads, **reads})
 
 
-def _default_statements(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
+def default_statements_in(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
     """Read the statements that the settings have for every model."""
     write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []

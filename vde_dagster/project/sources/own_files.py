@@ -1,4 +1,4 @@
-"""The product's own files: models in SQL and Python, external tables and unit tests in YAML.
+"""The product's own files: models in SQL, Python and notebooks, and YAML files.
 
 What they share are the macros, the audits, and some of the settings. Seeds lie in CSV files that
 models name.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import split_identifier
-from vde_dagster.base.plugins import plugin_files
+from vde_dagster.base.plugins import Seam, plugin_files
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import FoundFiles, find_files
 from vde_dagster.project.model import LoadedFile, PythonSource
@@ -37,6 +37,9 @@ _FOLLOWING = ("macro", "audit", "signal", "materialization")
 _STANDALONE = "standalone"
 
 Reader = Callable[[Path, str], LoadedFile]
+
+_FORMS: Seam[Callable[[Folder, Path, str, FileContext], LoadedFile]] = Seam("model_files")
+"""Read files of models that are neither SQL nor Python, by their endings."""
 
 
 def own_files(folder: Folder) -> OwnFiles:
@@ -135,6 +138,7 @@ class OwnFiles:
         readers: dict[str, Reader] = {p: self._sql for p in found.sql if p not in audits}
         readers |= dict.fromkeys(self._standalone_files, self._standalone)
         readers |= dict.fromkeys(found.python, self._python)
+        readers |= dict.fromkeys(found.notebooks, self._notebook)
         readers |= dict.fromkeys(found.externals, self._externals)
         return readers | dict.fromkeys(found.tests, self._tests)
 
@@ -345,6 +349,9 @@ class OwnFiles:
 
         folder = self._folder
         return load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
+
+    def _notebook(self, path: Path, text: str) -> LoadedFile:
+        return _FORMS.require("ipynb")(self._folder, path, text, self.context)
 
     def _externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models

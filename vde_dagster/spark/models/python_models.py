@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.engine_tasks import FillTask
+from vde_dagster.planning.engine_tasks import FillTask, page_of
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.spark.strategies import find_strategy
@@ -35,6 +35,9 @@ class ModelContext:
         interval: The half-open UTC range to compute.
         execution_time: The instant that the run calls now (UTC).
         dialect: SQLGlot dialect of the texts that its methods get.
+        files: The texts of the model's code, by path relative to the project's folder.
+        root: The project's folder, where there is one.
+        page: Where the code may leave a notebook for people to read, which Dagster then shows.
     """
 
     spark: SparkSession
@@ -46,6 +49,14 @@ class ModelContext:
     _sources: Mapping[ModelName, str] = field(repr=False)
     _variables: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    root: Path | None = None
+    page: Path | None = None
+
+    @property
+    def reads(self) -> tuple[ModelName, ...]:
+        """The models that the code may read."""
+        return tuple(self._sources)
 
     @property
     def end(self) -> datetime:
@@ -192,8 +203,15 @@ def model_context(
     sources: Mapping[ModelName, str],
     interval: Interval,
     execution_time: datetime,
+    root: Path | None = None,
+    page: Path | None = None,
 ) -> ModelContext:
-    """Return the context of one call of a Python model."""
+    """Return the context of one call of a Python model.
+
+    Args:
+        root: The project's folder.
+        page: Where the code may leave a page.
+    """
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
     assert python is not None
@@ -208,6 +226,9 @@ def model_context(
         sources,
         python.variables,
         python.settings,
+        python.files,
+        root,
+        page,
     )
 
 
@@ -224,7 +245,7 @@ def run_python_model(
 
     Raises:
         ExecutionError: The function failed, returned something else than a pandas or Spark
-            DataFrame (or a generator of them), or left a declared column out.
+            DataFrame or rows in Arrow (or a generator of them), or left a declared column out.
     """
     from vde_dagster.project.python.files import run_source
 
@@ -282,29 +303,38 @@ def _as_spark(
     snapshot: Snapshot, spark: SparkSession, parts: list[Any], columns: Mapping[str, str]
 ) -> DataFrame:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    frame_type = DataFrame if parts and isinstance(parts[0], DataFrame) else pd.DataFrame
+    parts = [_arrow(part) for part in parts]
+    types = (DataFrame, pa.Table)
+    frame_type = next((one for one in types if parts and isinstance(parts[0], one)), pd.DataFrame)
     for part in parts:
         if not isinstance(part, frame_type):
             raise ExecutionError(
                 f"the Python model {snapshot.name} returned {type(part).__name__}",
-                hint="return a pandas or a Spark DataFrame, or yield frames of one of the two",
+                hint="return a pandas or a Spark DataFrame or an Arrow table, or yield several",
                 location=snapshot.model.location,
             )
-        present = {str(name).lower() for name in part.columns}
+        given = list(map(str, part.column_names if frame_type is pa.Table else part.columns))
+        present = {name.lower() for name in given}
         missing = [name for name in columns if name.lower() not in present]
         if missing:
             raise ExecutionError(
                 f"the Python model {snapshot.name} returned no column "
                 + ", ".join(f"'{name}'" for name in missing),
-                hint=f"it returned {', '.join(map(str, part.columns))}; "
-                f"declared are {', '.join(columns)}",
+                hint=f"it returned {', '.join(given)}; declared are {', '.join(columns)}",
                 location=snapshot.model.location,
             )
     if frame_type is DataFrame:
         return reduce(lambda whole, part: whole.unionByName(part), parts)
     names = {column.lower(): column for column in columns}
+    if frame_type is pa.Table:
+        renamed = [
+            part.rename_columns([names.get(name.lower(), name) for name in part.column_names])
+            for part in parts
+        ]
+        return spark.createDataFrame(pa.concat_tables(one.select(list(columns)) for one in renamed))
     frames = [
         part.rename(columns={c: names.get(str(c).lower(), c) for c in part.columns})[list(columns)]
         for part in parts
@@ -312,6 +342,17 @@ def _as_spark(
     rows: Any = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     schema = ", ".join(f"{quote(name)} {type_}" for name, type_ in columns.items())
     return spark.createDataFrame([] if rows.empty else rows, schema)
+
+
+def _arrow(part: Any) -> Any:
+    """Return an Arrow table for what Polars, DuckDB and others give; pandas and Spark stay."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    if isinstance(part, pd.DataFrame | DataFrame) or not hasattr(part, "__arrow_c_stream__"):
+        return part
+    return pa.table(part)
 
 
 def source_frame(
@@ -344,8 +385,11 @@ def _rows(
             return prepared
         return session.sql(task.query)
     if model.python is not None:
+        page = page_of(task.plan_id, task.table.id, task.interval)
         context = model_context(
-            session, task.snapshot, task.sources, task.interval, task.execution_time
+            *(session, task.snapshot, task.sources, task.interval, task.execution_time),
+            root=project_root,
+            page=None if project_root is None else project_root / page,
         )
         return run_python_model(task.snapshot, context, outputs, project_root)
     return find_strategy(task.snapshot).rows(session, task, project_root)

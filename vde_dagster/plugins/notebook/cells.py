@@ -1,0 +1,186 @@
+"""A notebook's file as values: its cells, their code as Python, and the texts made of both.
+
+Format: https://nbformat.readthedocs.io/en/latest/format_description.html
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+
+PARAMETERS = "parameters"
+"""The tag of the cell whose variables a step sets, as papermill has it."""
+_SKIPPED = "skip-execution"
+"""The tag of cells that nbclient does not run."""
+_HEADER = re.compile(r"\s*MODEL\s*\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell.
+
+    Args:
+        kind: `code`, `markdown` or `raw`.
+        number: Its place among all cells, from 1.
+    """
+
+    kind: str
+    source: str
+    tags: tuple[str, ...]
+    number: int
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a step executes it."""
+        return self.kind == "code" and _SKIPPED not in self.tags
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook without its outputs.
+
+    Args:
+        path: Relative to the project's folder.
+        kernel: The metadata that names its kernel and language.
+    """
+
+    path: Path
+    cells: tuple[Cell, ...]
+    kernel: Mapping[str, Any]
+
+    @property
+    def header(self) -> str | None:
+        """The `MODEL (…)` header in its first cell; None for one that is no model.
+
+        Raises:
+            ProjectError: It stands in a cell of code, which no kernel could run.
+        """
+        first = self.cells[0] if self.cells else None
+        if first is None or not _HEADER.match(first.source):
+            return None
+        if first.kind == "code":
+            raise ProjectError(
+                "the header MODEL (…) stands in a cell of code",
+                hint="make the first cell a raw cell",
+                location=SourceLocation(self.path),
+            )
+        return first.source
+
+    @property
+    def stored(self) -> str:
+        """The notebook as a file that has what it is made of: no outputs, counts and ids."""
+        cells: list[dict[str, Any]] = [
+            {
+                "cell_type": cell.kind,
+                "metadata": {"tags": list(cell.tags)} if cell.tags else {},
+                "source": cell.source,
+                **({"outputs": [], "execution_count": None} if cell.kind == "code" else {}),
+            }
+            for cell in self.cells
+        ]
+        made = {"cells": cells, "metadata": self.kernel, "nbformat": 4, "nbformat_minor": 4}
+        return json.dumps(made, ensure_ascii=False, sort_keys=True)
+
+    @property
+    def text(self) -> str:
+        """The notebook as a text for people, one that line by line tells what was edited."""
+        shown = []
+        for cell in self.cells:
+            lines = cell.source.strip("\n").split("\n")
+            if cell.kind == "code":
+                shown.append("\n".join(["# %%", *lines]))
+            elif cell.number == 1 and cell.kind == "raw":
+                shown.append(cell.source)
+            else:
+                commented = (f"# {line}".rstrip() for line in lines)
+                shown.append("\n".join([f"# %% [{cell.kind}]", *commented]))
+        return "\n\n".join(shown) + "\n"
+
+    def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
+        """Return the cells that are run with their statements; magics are calls of IPython's.
+
+        Raises:
+            ProjectError: A cell is no Python.
+        """
+        return [(cell, _parsed(cell, self.path)) for cell in self.cells if cell.is_run]
+
+
+def read_notebook(path: Path, text: str) -> Notebook:
+    """Read a notebook's file.
+
+    Raises:
+        ProjectError: It is none, of an old format, or in another language than Python.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        line, column = getattr(error, "lineno", 1), getattr(error, "colno", None)
+        raise ProjectError(
+            f"the notebook is no JSON: {getattr(error, 'msg', error)}",
+            hint="open it in Jupyter and save it again",
+            location=SourceLocation(path, line, column),
+        ) from None
+    place = SourceLocation(path)
+    if not isinstance(document, dict) or document.get("nbformat") != 4:
+        raise ProjectError(
+            "the file is no notebook of format 4",
+            hint="open it in Jupyter and save it again, or `jupyter nbconvert --to notebook`",
+            location=place,
+        )
+    try:
+        cells = tuple(_cell(one, number) for number, one in enumerate(document["cells"], 1))
+        metadata = document["metadata"]
+        kernel = {one: metadata[one] for one in ("kernelspec", "language_info") if one in metadata}
+        language = _language(kernel)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ProjectError(
+            f"the notebook has not the form of one: {error}",
+            hint="open it in Jupyter and save it again",
+            location=place,
+        ) from None
+    found = Notebook(path, cells, kernel)
+    if language.lower() not in ("python", "python3", "ipython") and found.header is not None:
+        raise ProjectError(
+            f"the notebook is in {language}, and a model's is in Python",
+            hint="run it outside of the project, or write it in Python",
+            location=place,
+        )
+    return found
+
+
+def _cell(written: Mapping[str, Any], number: int) -> Cell:
+    source: str | Sequence[str] = written["source"]
+    text = source if isinstance(source, str) else "".join(source)
+    tags = tuple(map(str, written.get("metadata", {}).get("tags", ())))
+    return Cell(str(written["cell_type"]), text, tags, number)
+
+
+def _language(kernel: Mapping[str, Any]) -> str:
+    named = kernel.get("language_info", {}).get("name")
+    return str(named or kernel.get("kernelspec", {}).get("language") or "python")
+
+
+def _parsed(cell: Cell, path: Path) -> list[ast.stmt]:
+    try:
+        return ast.parse(cell.source).body
+    except (SyntaxError, ValueError):
+        pass  # It may have magics.
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        return ast.parse(TransformerManager().transform_cell(cell.source)).body
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f", line {line}" if line else ""
+        raise ProjectError(
+            f"cell {cell.number}{where}: syntax error: {getattr(error, 'msg', error)}",
+            hint=f"look at: {(getattr(error, 'text', None) or '').strip()}",
+            location=SourceLocation(path),
+        ) from None

@@ -1,0 +1,133 @@
+"""Rows that a notebook's step reads by its model's context, and their way to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName, quote, string_literal
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from vde_dagster.lakehouse.rows.row_filters import Condition
+    from vde_dagster.spark.models.python_models import ModelContext
+
+
+def read(
+    context: ModelContext,
+    model: str,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    order_by: Sequence[str] = (),
+    limit: int | None = None,
+) -> pa.Table:
+    """Read rows of a model that the step's model reads; arguments as of `Queries.read`.
+
+    Raises:
+        UsageError: There is no such model or column, or the condition cannot be read.
+    """
+    from pyspark.sql import functions
+
+    from vde_dagster.lakehouse.rows.row_filters import parse_filter
+
+    name = ModelName.parse(model)
+    if name not in context.reads:
+        raise UsageError(
+            f"{context.model} reads {name}, which is not among what its header and cells name",
+            hint=f"add {name} to depends_on (…) of the notebook's header",
+        )
+    frame: DataFrame = context.table(str(name))
+    if where is not None:
+        frame = frame.where(functions.expr(spark_condition(parse_filter(where))))
+    keys = [key for text in order_by for key in _order(frame, name, text)]
+    shown = [_column(frame, name, column) for column in columns] or frame.columns
+    if keys:
+        frame = frame.orderBy(*keys)
+    if limit is not None:
+        frame = frame.limit(limit)
+    return frame.select(*map(quote, shown)).toArrow()
+
+
+def ask(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
+    """Run a query over the models that the step's model reads, and over nothing else.
+
+    Raises:
+        UsageError: The query cannot be read, or names something else.
+    """
+    from vde_dagster.execution.query.query_rules import check_query
+    from vde_dagster.project.table_names import TableNames
+
+    check_query(sql, context.reads, TableNames("", "default"))
+    frame = context.sql(sql.strip().rstrip(";"))
+    return (frame if limit is None else frame.limit(limit)).toArrow()
+
+
+def _column(frame: DataFrame, model: ModelName, column: str) -> str:
+    named: dict[str, str] = {one.lower(): one for one in frame.columns}
+    if column.lower() not in named:
+        hint = suggest(column, frame.columns, "columns")
+        raise UsageError(f"{model} has no column '{column}'", hint=hint)
+    return named[column.lower()]
+
+
+def _order(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
+    """Return keys by which NaN and then NULL come last, as for reads without Spark."""
+    from pyspark.sql import functions
+
+    name = _column(frame, model, text.removeprefix("-"))
+    column = functions.col(quote(name))
+    by_value = column.desc_nulls_last() if text.startswith("-") else column.asc_nulls_last()
+    if dict(frame.dtypes)[name] not in ("float", "double"):
+        return [by_value]
+    rank = functions.when(column.isNull(), 2).when(functions.isnan(column), 1).otherwise(0)
+    return [rank.asc(), by_value]
+
+
+def spark_condition(condition: Condition) -> str:
+    """Write a condition of `parse_filter` in Spark SQL."""
+    from vde_dagster.lakehouse.rows.row_filters import Always, Among, Both, Comparison, Is, Like
+
+    if isinstance(condition, Always):
+        return "TRUE" if condition.value else "FALSE"
+    if isinstance(condition, Both):
+        joint = " OR " if condition.either else " AND "
+        return joint.join(f"({spark_condition(part)})" for part in condition.parts)
+    if isinstance(condition, Comparison):
+        return f"{quote(*condition.column)} {condition.sign} {_literal(condition.value)}"
+    if isinstance(condition, Among):
+        return f"{quote(*condition.column)} IN ({', '.join(map(_literal, condition.values))})"
+    if isinstance(condition, Like):
+        return f"{quote(*condition.column)} LIKE {string_literal(condition.pattern)}"
+    if isinstance(condition, Is):
+        column = quote(*condition.column)
+        return f"isnan({column})" if condition.nan else f"{column} IS NULL"
+    return f"NOT ({spark_condition(condition.part)})"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return string_literal(value) if isinstance(value, str) else f"{value:f}"
+
+
+def sent(rows: pa.Table) -> memoryview:
+    """Return rows as bytes, in Arrow's format of streams."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return memoryview(sink.getvalue())
+
+
+def received(content: bytes) -> pa.Table:
+    """Return rows from bytes, see `sent`."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(content).read_all()
