@@ -280,6 +280,25 @@ def test_words_are_answered_for(shop: ProjectFolder) -> None:
     scenario(test, shop.root)
 
 
+def test_a_model_is_renamed_with_its_file(shop: ProjectFolder) -> None:
+    async def test(editor: Editor) -> None:
+        await editor.open(TOP)
+        line = (shop.root / TOP).read_text().splitlines()
+        row = next(n for n, text in enumerate(line) if "marts.customers" in text)
+        at = lsp.Position(row, line[row].index("marts.customers") + 8)
+        params = lsp.RenameParams(editor.document(TOP), at, "buyers")
+        edit = await editor.client.text_document_rename_async(params)
+        *texts, moved = edit.document_changes
+        assert (moved.old_uri, moved.new_uri) == (
+            editor.uri(CUSTOMERS),
+            editor.uri(CUSTOMERS.replace("customers", "buyers")),
+        )
+        written = {one.text_document.uri: [e.new_text for e in one.edits] for one in texts}
+        assert written == {editor.uri(p): ["marts.buyers"] for p in (CUSTOMERS, TOP)}
+
+    scenario(test, shop.root)
+
+
 @pytest.mark.spark
 def test_what_stands_at_the_cursor_is_run_as_it_is_typed(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:

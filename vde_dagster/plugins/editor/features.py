@@ -13,7 +13,14 @@ from pygls.workspace import PositionCodec
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.fixing import edits_of
 from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.navigation import definitions, references, rename, word_at
+from vde_dagster.plugins.editor.navigation import (
+    definitions,
+    moved_file,
+    new_model_name,
+    references,
+    rename,
+    word_at,
+)
 from vde_dagster.plugins.editor.positions import lines_of
 from vde_dagster.plugins.editor.reading import Reading, Span
 from vde_dagster.plugins.editor.server import REFUSED, VdeServer
@@ -118,8 +125,13 @@ def add_features(server: VdeServer) -> None:
     async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         def ask(desk: Desk, path: str, offset: int) -> lsp.WorkspaceEdit | None:
             symbols = desk.symbols()
+            symbol = word_at(symbols, path, offset).symbol
             edits = rename(desk, symbols, path, offset, params.new_name)
-            return _workspace_edit(server, symbols.reading, edits)
+            edit = _workspace_edit(server, symbols.reading, edits)
+            if symbol.kind == "model" and server.renames_files:
+                new = new_model_name(symbol.model, params.new_name)
+                _move(server, edit, moved_file(symbols, symbol.model, new))
+            return edit
 
         return await at(params, ask, None)
 
@@ -205,6 +217,25 @@ def _workspace_edit(
             lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in given
         ]
     return lsp.WorkspaceEdit(changes=changes)
+
+
+def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
+    """Let an edit rename a file, too, after what it changes in it."""
+    if moved is None:
+        return
+    known = server.workspace.text_documents
+    edit.document_changes = [
+        lsp.TextDocumentEdit(
+            lsp.OptionalVersionedTextDocumentIdentifier(
+                uri, known[uri].version if uri in known else None
+            ),
+            list(edits),
+        )
+        for uri, edits in (edit.changes or {}).items()
+    ]
+    edit.changes = None
+    old, new = map(server.uri_of, moved)
+    edit.document_changes.append(lsp.RenameFile(old_uri=old, new_uri=new))
 
 
 def _fixes(

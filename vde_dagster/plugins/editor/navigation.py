@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
+from vde_dagster.base.names import ModelName, split_identifier
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
@@ -60,23 +62,18 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
             hint="names that macros write, and names that may mean two things, are not renamed",
         )
     chosen = next((one for one in found if one.output or not one.defines), found[0])
-    if chosen.symbol.kind == "model":
-        raise UsageError(
-            "a model's name is what readers of the environment ask for: it is not renamed here",
-            hint="write another name in its header; the plan says who reads it",
-        )
     model = symbols.reading.project.models.get(chosen.symbol.model)
-    if chosen.symbol.kind == "column" and model is not None and model.kind.is_external:
+    if chosen.symbol.kind in ("model", "column") and model is not None and model.kind.is_external:
         raise UsageError(
-            f"{model.name} is a table of others, whose columns are not renamed here",
-            hint="rename the column where it is written, and then in external_models.yaml",
+            f"{model.name} is a table of others: neither it nor its columns are renamed here",
+            hint="rename it where it is written, and then in external_models.yaml",
         )
     # A bare name in SELECT reads one column and names another: what it names is meant.
     return next((one for one in found if one.defines), chosen)
 
 
 def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> dict[str, list[Edit]]:
-    """Return the edits that give a column, CTE or alias another name everywhere it is used.
+    """Return the edits that give a model, column, CTE or alias another name wherever it is used.
 
     What reads a renamed column and shows it under its old name goes on to: the old name is written
     behind the new one. The result is read before it is handed out: no mistake may come of it, and
@@ -86,16 +83,81 @@ def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> di
         UsageError: The name is taken or no name, a macro has a part in it, or something else would
             change.
     """
-    if not _NAME.fullmatch(new):
-        raise UsageError(f"'{new}' is no plain name", hint="use letters, digits and _")
     mention = word_at(symbols, path, offset)
     symbol, reading = mention.symbol, symbols.reading
+    if symbol.kind == "model":
+        return _model_renamed(desk, symbols, symbol, new)
+    if not _NAME.fullmatch(new):
+        raise UsageError(f"'{new}' is no plain name", hint="use letters, digits and _")
     edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
     for one in symbols.mentions(symbol):
         old = reading.text(one.span.path)[one.span.start : one.span.end]
         edits[one.span.path][one.span] = _edit(symbols, one, symbol, old, new)
     texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
     _require_same(desk, reading, symbol, new, texts)
+    return {file: sorted(found.values()) for file, found in edits.items()}
+
+
+def new_model_name(old: ModelName, new: str) -> ModelName:
+    """Return the name that a model is to get: a plain one stays in its namespace.
+
+    Raises:
+        UsageError: It is no name.
+    """
+    parts = new.strip().split(".")
+    if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise UsageError(f"'{new}' is no model's name", hint="write name, or schema.name")
+    return ModelName(parts[0].lower() if parts[1:] else old.namespace, parts[-1].lower())
+
+
+def moved_file(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, str] | None:
+    """Return the file that is named after a model, and its path under another name."""
+    model = symbols.reading.project.models[name]
+    path = model.location.path
+    to = path.with_name(f"{new.name}{path.suffix}")
+    taken = (symbols.reading.project.root / to).exists()
+    alone = len(symbols.reading.models_of(path.as_posix())) == 1
+    if path.stem.lower() != name.name or new.name == name.name or taken or not alone:
+        return None
+    return path.as_posix(), to.as_posix()
+
+
+def _model_renamed(
+    desk: Desk, symbols: Symbols, symbol: Symbol, said: str
+) -> dict[str, list[Edit]]:
+    reading, names = symbols.reading, symbols.reading.project.names
+    new = new_model_name(symbol.model, said)
+    if new in reading.project.models:
+        raise UsageError(f"there is a model {new}", hint="take another name")
+    known = symbols.mentions(symbol)
+    if not any(one.defines for one in known):
+        raise UsageError(
+            f"the name of {symbol.model} is not written in a SQL header",
+            hint="rename it where it is made, and let the mistakes show who reads it",
+        )
+    edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
+    for one in known:
+        span = one.span
+        old = reading.text(span.path)[span.start : span.end]
+        bare = one.qualifies and "." not in old
+        if not bare and names.model_name_or_none(split_identifier(old)) != symbol.model:
+            raise UsageError(
+                f"{span.path} writes {symbol.model} as {old}, which cannot be renamed",
+                hint="edit it by hand",
+            )
+        edits[span.path][span] = Edit(span.start, span.end, new.name if bare else str(new))
+    texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
+    after = _imagined(desk, reading, said, texts)
+    if symbol.model in after.project.models:
+        readers = [n for n, m in after.project.models.items() if symbol.model in m.depends_on]
+        raise UsageError(
+            f"named '{said}', {symbol.model} would still be read, by {listed(readers)}",
+            hint="rename it there by hand",
+        )
+    for name, snapshot in reading.snapshots.items():
+        now = after.snapshots.get(new if name == symbol.model else name)
+        if now is None or now.version.rows != snapshot.version.rows:
+            raise UsageError(f"named '{said}', {name} would have other rows", hint="edit by hand")
     return {file: sorted(found.values()) for file, found in edits.items()}
 
 
@@ -112,10 +174,8 @@ def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) ->
     return Edit(span.start, span.end, read if read == named else f"{read} AS {named}")
 
 
-def _require_same(
-    desk: Desk, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
-) -> None:
-    """Read the project with the new texts and compare: only the name may be another."""
+def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
+    """Read the project with new texts, which may bring no mistake."""
     after = desk.imagine(texts)
     known = {str(mistake) for mistake in before.mistakes}
     wrong = [mistake for mistake in after.mistakes if str(mistake) not in known]
@@ -124,6 +184,14 @@ def _require_same(
             f"named '{new}', the project would have a mistake: {wrong[0]}",
             hint="take a name that nothing else there has",
         )
+    return after
+
+
+def _require_same(
+    desk: Desk, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
+) -> None:
+    """Read the project with the new texts and compare: only the name may be another."""
+    after = _imagined(desk, before, new, texts)
     for name, old in before.snapshots.items():
         now = after.snapshots.get(name)
         if now is None or now.version.rows != old.version.rows:

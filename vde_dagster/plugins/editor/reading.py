@@ -57,12 +57,14 @@ class Mention(NamedTuple):
         defines: Whether it is made or named here.
         output: Whether the word also names an output column, which keeps its name when the word is
             exchanged only if it is said behind it.
+        qualifies: Whether it is a table's own name in front of a column's.
     """
 
     span: Span
     symbol: Symbol
     defines: bool = False
     output: bool = False
+    qualifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

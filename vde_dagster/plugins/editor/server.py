@@ -123,6 +123,14 @@ class VdeServer(LanguageServer):
         return bool(watched is not None and watched.dynamic_registration)
 
     @property
+    def renames_files(self) -> bool:
+        """Whether the client renames files as parts of edits."""
+        workspace = self.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace is not None else None
+        kinds = edit.resource_operations if edit is not None else None
+        return bool(kinds and lsp.ResourceOperationKind.Rename in kinds)
+
+    @property
     def _shows_lenses(self) -> bool:
         workspace = self.client_capabilities.workspace
         lens = workspace.code_lens if workspace is not None else None

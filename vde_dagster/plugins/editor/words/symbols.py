@@ -219,12 +219,24 @@ def _header(
                 start = found.mentions.pop().span.start
             span = Span(path, start, token.end)
             found.mentions.append(Mention(span, Symbol("model", model.name), True))
+        if name == "depends_on" and token.text != ".":
+            _dependency(path, tokens, token, found)
         word = token.text.strip("`").lower()
         if name in WITH_COLUMNS and word in columns and token.kind in ("word", "quoted"):
             behind = model.source[token.end : token.end + 4].lstrip()
             if not behind.startswith((":=", "=>")):
                 symbol = Symbol("column", model.name, word)
                 found.mentions.append(Mention(Span(path, token.start, token.end), symbol))
+
+
+def _dependency(path: str, tokens: list[Token], last: Token, found: FileSymbols) -> None:
+    """Find a table of two parts that a header says the query depends on, by its last part."""
+    at = tokens.index(last)
+    if at > 1 and tokens[at - 1].text == "." and tokens[at + 1].text in (",", ")"):
+        parts = [tokens[at - 2].text, last.text]
+        name = ModelName(*(part.strip("`").lower() for part in parts))
+        span = Span(path, tokens[at - 2].start, last.end)
+        found.mentions.append(Mention(span, Symbol("model", name)))
 
 
 class _Query:
@@ -414,6 +426,8 @@ class _Query:
         elif isinstance(source, scopes.Scope):
             cte = Symbol("cte", self.model.name, table.lower(), self._number(source))
             self._mention(cte, identifier)
+        elif (name := table_name(node)) is not None:
+            self._mention(Symbol("model", name), *column.parts[:-1], qualifies=True)
 
     def _unqualified(self, scope: Any, name: str, single: bool) -> Symbol | None:
         having: list[Any] = []
