@@ -281,13 +281,14 @@ class LoadedFile:
     """The models and unit tests of one file.
 
     Args:
-        path: Relative to the project's root.
+        path: Relative to the project's root; the name of a unit.
         uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
             macros opened), or would have been, had they been there.
         variables: Environment variables that were read on its behalf; `*` for all of them.
         catalogs: Other catalogs that it names, which no setting names.
         repeatable: Whether nothing else was asked, so that it need not be read again while
             these are as they were.
+        unread: What it says that has no meaning here, in words of which a warning is made.
     """
 
     path: Path
@@ -297,3 +298,4 @@ class LoadedFile:
     variables: tuple[str, ...] = ()
     catalogs: tuple[str, ...] = ()
     repeatable: bool = True
+    unread: tuple[str, ...] = ()

@@ -265,7 +265,11 @@ class Plans:
             among=models if part else None,
         )
         state = gather(snapshots)
-        about = (*config_warnings(workspace.settings), *(() if part else doubts(workspace)))
+        about = (
+            *config_warnings(workspace.settings),
+            *workspace.project.warnings,
+            *(() if part else doubts(workspace)),
+        )
         said = (*map(str, (*about, *warnings)), *damages(state, environment))
 
         def real_types(table: PhysicalTable) -> dict[str, str]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import hash_variables
@@ -33,7 +34,7 @@ from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources.own_files import own_files
-from vde_dagster.project.sources.source import Folder, Source, SourceFactory
+from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Warns
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 from vde_dagster.sql.trees import ParsedQueries
@@ -221,6 +222,15 @@ class ProjectLoad:
         self.save_stats()
         return loaded
 
+    def warnings(self, files: Sequence[LoadedFile]) -> tuple[Problem, ...]:
+        """Return what sources say of the files that were read, which stops nothing."""
+        found: list[Problem] = []
+        for source in self._sources:
+            if isinstance(source, Warns):
+                own = [file for file in files if self._files.get(file.path.as_posix()) is source]
+                found += source.warnings(own)
+        return tuple(found)
+
     def load_model(self, name: ModelName, path: str) -> Model | None:
         """Read one model anew, and other files only where its macros ask for their columns."""
         file = self._read_anew(path) if path in self._files else None
@@ -293,8 +303,16 @@ class ProjectLoad:
 SOURCES: tuple[SourceFactory, ...] = (own_files,)
 """Those that every project has. A file that several take belongs to the first of them."""
 _PLUGINS: Seam[SourceFactory] = Seam("sources")
+_OF_OTHER_TOOLS = {"dbt_project.yml": "dbt"}
+"""Files by which a folder is another tool's project, and the sources that read all of it."""
 
 
 def sources_of(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return the sources of a project: every project's, and those that its settings name."""
+    """Return the sources of a project: every project's, and those that its settings name.
+
+    Folders such as `models/` of another tool's project are that tool's alone.
+    """
+    for file, name in _OF_OTHER_TOOLS.items():
+        if (settings.root / file).is_file():
+            return tuple(_PLUGINS.require(one) for one in dict.fromkeys((name, *settings.sources)))
     return (*SOURCES, *(_PLUGINS.require(name) for name in settings.sources))

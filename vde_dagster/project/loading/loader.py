@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest, meant
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
@@ -186,6 +187,7 @@ class Project:
     Args:
         models: Parents before children, external ones included.
         problems: Mistakes of files that were left out; empty for strict loads.
+        warnings: What sources say of their files, which stops nothing.
     """
 
     root: Path
@@ -195,6 +197,7 @@ class Project:
     tests: tuple[UnitTest, ...]
     problems: tuple[ProjectError, ...]
     files_hash: str
+    warnings: tuple[Problem, ...] = ()
 
 
 def load_project(
@@ -323,7 +326,14 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     if strict and problems:
         raise ProjectError.of(problems)
     return Project(
-        load.root, load.settings, names, models, tests, tuple(problems), load.files_hash()
+        load.root,
+        load.settings,
+        names,
+        models,
+        tests,
+        tuple(problems),
+        load.files_hash(),
+        load.warnings(files),
     )
 
 

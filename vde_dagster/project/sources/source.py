@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from vde_dagster.base.failures import where_raised
+from vde_dagster.base.failures import Problem, where_raised
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.files import Hasher, decoded
 from vde_dagster.project.macros.relation_columns import KnownColumns
@@ -43,7 +43,10 @@ class Source(Protocol):
         """The resolution of table names in its files."""
 
     def files(self) -> Sequence[str]:
-        """Return the files that define something; each is read and remembered by itself."""
+        """Return the files that define something; each is read and remembered by itself.
+
+        Of a file that defines much, its units, which the folder was told of (`Folder.add_units`).
+        """
 
     def other_files(self) -> Sequence[str]:
         """Return the further files that make it what it is: what is shared, settings, data."""
@@ -68,6 +71,14 @@ class Source(Protocol):
         """Say whether a mistake in a file may only follow from those that `prepare` returned."""
 
 
+@runtime_checkable
+class Warns(Protocol):
+    """What a source has besides, that has something to say which stops nothing."""
+
+    def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
+        """Return its warnings; `files` are those of its files that could be read."""
+
+
 SourceFactory = Callable[["Folder"], Source | None]
 """Makes a source for a folder, or none when nothing of its make lies there."""
 
@@ -80,6 +91,7 @@ class Folder:
         parsed: Takes the trees of the queries that are read.
         memories: What sources keep, by their names.
         known_columns: Columns of the models that were read; who asks for others is put off.
+        units: Names of units, which are parts of files.
     """
 
     settings: Settings
@@ -87,6 +99,7 @@ class Folder:
     parsed: ParsedQueries
     memories: dict[str, dict[str, Any]] = field(default_factory=dict)
     known_columns: KnownColumns = field(default_factory=KnownColumns)
+    units: set[str] = field(default_factory=set)
 
     @property
     def root(self) -> Path:
@@ -97,8 +110,19 @@ class Folder:
         """Return a source's memory between processes, as plain JSON."""
         return self.memories.setdefault(source, {})
 
+    def add_units(self, hashes: Mapping[str, str]) -> None:
+        """Let units count as files of their own: each is read again when its hash is another.
+
+        Args:
+            hashes: Hashes over all that a unit is read from, by names unlike those of files.
+        """
+        self.hasher.hashes.update(hashes)
+        self.units.update(hashes)
+
     def text(self, path: str) -> str:
-        r"""Return a file's text; its lines end with `\n`."""
+        r"""Return a file's text; its lines end with `\n`. Units have none: their source knows."""
+        if path in self.units:
+            return ""
         return decoded(Path(path), self.hasher.content(path))
 
     @contextmanager

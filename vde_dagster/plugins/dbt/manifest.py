@@ -1,0 +1,289 @@
+"""dbt's manifest of version 12: the nodes that are read of it, divided into units.
+
+Source: https://schemas.getdbt.com/dbt/manifest/v12.json
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vde_dagster.base.hashing import content_digest
+from vde_dagster.base.texts import count
+from vde_dagster.errors import ProjectError, SourceLocation
+
+VERSION = 12
+_AGAIN = "run `dbt compile`"
+_MODELS = ("model", "seed", "snapshot")
+_NOT_READ = ("metrics", "semantic_models", "saved_queries", "unit_tests", "exposures", "functions")
+"""Parts of a manifest that are not read yet; a warning names them."""
+
+
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A column as a file of properties describes it."""
+
+    name: str
+    description: str | None = ""
+    data_type: str | None = None
+    constraints: list[dict[str, Any]] = []
+
+
+class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model's contract: whether its columns are all that the model has."""
+
+    enforced: bool = False
+
+
+class Checksum(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A hash of a file's text without the blanks around it."""
+
+    name: str = ""
+    checksum: str = ""
+
+
+class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An ephemeral model whose query dbt put into compiled code."""
+
+    id: str
+
+
+class TestMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The generic test that a test is made of, with its arguments."""
+
+    name: str
+    kwargs: dict[str, Any] = {}
+    namespace: str | None = None
+
+
+class DependsOn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Unique ids of what a node is made of."""
+
+    macros: list[str] = []
+    nodes: list[str] = []
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model, seed, snapshot, source or test.
+
+    Args:
+        config: Its configuration as dbt merged it, by names of dbt's.
+    """
+
+    unique_id: str
+    resource_type: str
+    package_name: str
+    original_file_path: str
+    name: str
+    database: str | None = None
+    schema: str | None = None
+    alias: str | None = None
+    identifier: str | None = None
+    relation_name: str | None = None
+    language: str = "sql"
+    raw_code: str = ""
+    compiled_code: str | None = None
+    compiled_path: str | None = None
+    config: dict[str, Any] = {}
+    description: str | None = ""
+    columns: dict[str, Column] = {}
+    tags: list[str] = []
+    group: str | None = None
+    meta: dict[str, Any] = {}
+    contract: Contract = Contract()
+    checksum: Checksum = Checksum()
+    extra_ctes: list[ExtraCte] = []
+    depends_on: DependsOn = DependsOn()
+    column_name: str | None = None
+    attached_node: str | None = None
+    test_metadata: TestMetadata | None = None
+    freshness: dict[str, Any] | None = None
+
+    @property
+    def materialized(self) -> str:
+        """How dbt makes its table; a source's is that of others."""
+        return str(self.config.get("materialized") or self.resource_type)
+
+    @property
+    def relation(self) -> tuple[str, ...]:
+        """Its table's name in parts: catalog, where dbt has one, schema and name."""
+        name = self.identifier or self.alias or self.name
+        return (*(part for part in (self.database, self.schema) if part), name)
+
+
+class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who made a manifest, and of which version."""
+
+    dbt_schema_version: str = ""
+    dbt_version: str = ""
+    adapter_type: str = ""
+    project_name: str | None = None
+
+
+class _Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    owner: dict[str, Any] = {}
+
+
+class _Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    package_name: str = ""
+    original_file_path: str = ""
+
+
+class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
+    metadata: Metadata
+
+
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is read of a manifest; dictionaries are by unique id."""
+
+    metadata: Metadata
+    nodes: dict[str, Node]
+    sources: dict[str, Node] = {}
+    groups: dict[str, _Group] = {}
+    disabled: dict[str, list[_Place]] | None = None
+    metrics: dict[str, msgspec.Raw] = {}
+    semantic_models: dict[str, msgspec.Raw] = {}
+    saved_queries: dict[str, msgspec.Raw] = {}
+    unit_tests: dict[str, msgspec.Raw] = {}
+    exposures: dict[str, msgspec.Raw] = {}
+    functions: dict[str, msgspec.Raw] = {}
+
+
+class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node and everything else that decides what its model is.
+
+    Args:
+        tests: Tests that look at its rows.
+        ephemeral: Names of the ephemeral models that are in its code or that of its tests, in
+            parts as `Node.relation`, by dbt's names of their queries.
+        owner: Who owns its group.
+    """
+
+    node: Node
+    tests: list[Node]
+    ephemeral: dict[str, tuple[str, ...]]
+    owner: str | None
+
+
+def read_manifest(path: Path, content: bytes) -> Manifest:
+    """Read a manifest.
+
+    Args:
+        path: The file, relative to the project's root.
+
+    Raises:
+        ProjectError: It is broken, of another version, or has no compiled code.
+    """
+    try:
+        metadata = msgspec.json.decode(content, type=_Head).metadata
+        version = re.search(r"/v(\d+)\.json$", metadata.dbt_schema_version)
+        if version is None or int(version[1]) != VERSION:
+            found = f"version {version[1]}" if version else "no version that is known"
+            raise ProjectError(
+                f"the manifest has {found}, made by dbt {metadata.dbt_version or '?'}; "
+                f"version {VERSION} is read",
+                hint=f"{_AGAIN} with dbt 1.8 or later",
+                location=SourceLocation(path),
+            )
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except msgspec.ValidationError as error:
+        message = f"this is no manifest of dbt's: {error}"
+        raise ProjectError(message, hint=_AGAIN, location=SourceLocation(path)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        place = re.search(r"\(byte (\d+)\)", str(error))
+        line = content.count(b"\n", 0, int(place[1])) + 1 if place else None
+        raise ProjectError(
+            f"the manifest is broken: {error}", hint=_AGAIN, location=SourceLocation(path, line)
+        ) from None
+    _require_compiled(path, manifest)
+    return manifest
+
+
+def _require_compiled(path: Path, manifest: Manifest) -> None:
+    kinds = ("model", "snapshot", "test")
+    coded = [n for n in manifest.nodes.values() if n.resource_type in kinds and n.language == "sql"]
+    lacking = [node.name for node in coded if node.compiled_code is None]
+    if lacking:
+        named = "" if len(lacking) == len(coded) else f" of {count(len(lacking), 'node')}"
+        first = f", such as '{lacking[0]}'" if named else ""
+        raise ProjectError(
+            f"the manifest has no compiled code{named}{first}",
+            hint=_AGAIN,
+            location=SourceLocation(path),
+        )
+
+
+def units_of(manifest: Manifest) -> dict[str, Unit]:
+    """Divide a manifest into units, by unique id."""
+    nodes = manifest.nodes
+    tests: dict[str, list[Node]] = {}
+    for test in nodes.values():
+        if test.resource_type == "test":
+            tests.setdefault(_audited(test, manifest), []).append(test)
+    owners = {group.name: _owner(group) for group in manifest.groups.values()}
+    read = (n for n in nodes.values() if n.resource_type in _MODELS)
+    return {
+        node.unique_id: Unit(
+            node,
+            own := tests.get(node.unique_id, []),
+            _ephemeral((node, *own), nodes),
+            owners.get(node.group or ""),
+        )
+        for node in (*read, *manifest.sources.values())
+    }
+
+
+def unit_hash(unit: Unit) -> str:
+    """Hash all that a unit says."""
+    return content_digest(msgspec.msgpack.encode(unit))
+
+
+def _owner(group: _Group) -> str | None:
+    return next((str(group.owner[key]) for key in ("email", "name") if group.owner.get(key)), None)
+
+
+def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tuple[str, ...]]:
+    found = (nodes[cte.id] for node in coded for cte in node.extra_ctes if cte.id in nodes)
+    return {f"__dbt__cte__{node.alias or node.name}": node.relation for node in found}
+
+
+def _audited(test: Node, manifest: Manifest) -> str:
+    """Return the node whose rows a test looks at: the last of those that it reads, of several.
+
+    An ephemeral model has no rows to look at before they are somebody's: that is what it reads.
+    """
+    seen: list[str] = []
+    waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]
+    while waiting:
+        one = waiting.pop(0)
+        node = manifest.nodes.get(one) or manifest.sources.get(one)
+        if node is None or one in seen:
+            continue
+        if node.materialized != "ephemeral":
+            return one
+        seen.append(one)
+        waiting += node.depends_on.nodes
+    return ""
+
+
+def not_read(manifest: Manifest) -> Iterator[str]:
+    """Yield what has no meaning here yet, once a node."""
+    for part in _NOT_READ:
+        noun = part.replace("_", " ")
+        yield from (noun for _ in getattr(manifest, part))
+    placed = {_audited(n, manifest) for n in manifest.nodes.values() if n.resource_type == "test"}
+    yield from ("tests that read no model" for one in placed if not one)
+    known = (*_MODELS, "test")
+    others = (n.resource_type for n in manifest.nodes.values() if n.resource_type not in known)
+    yield from others
+
+
+def own_database(manifest: Manifest) -> str:
+    """Return the database in which most of dbt's tables are; empty where it names none."""
+    databases = [n.database or "" for n in manifest.nodes.values() if n.resource_type in _MODELS]
+    return Counter(databases).most_common(1)[0][0] if databases else ""

@@ -1,0 +1,139 @@
+"""Names of tables in code that dbt compiled: ephemeral models as tables again, a test's own model.
+
+dbt puts the query of an ephemeral model before each of its readers' as `WITH __dbt__cte__x AS (…)`.
+Here the model is one of the graph, so readers name it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from vde_dagster.sql.edits import Edit, Expanded
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, matching, tokens_of
+
+_BEHIND = frozenset(
+    {"where", "join", "left", "right", "inner", "outer", "full", "cross", "natural", "on", "using"}
+    | {"group", "order", "having", "limit", "union", "except", "intersect", "minus", "qualify"}
+    | {"window", "lateral", "semi", "anti", "asof", "positional", "tablesample", "pivot"}
+    | {"unpivot", "fetch", "offset", "for", "cluster", "distribute", "sort"}
+)
+"""Words that may stand behind a table that has no alias."""
+_BACKTICKS = frozenset({"spark", "databricks", "bigquery", "mysql", "hive"})
+
+
+def quoted(parts: Sequence[str], dialect: str) -> str:
+    """Write a name in parts in a dialect."""
+    if dialect == "tsql" or dialect == "fabric":
+        return ".".join(f"[{part}]" for part in parts)
+    mark = "`" if dialect in _BACKTICKS else '"'
+    return ".".join(mark + part.replace(mark, mark * 2) + mark for part in parts)
+
+
+def without_ephemeral(
+    source: SourceText, ephemeral: Mapping[str, Sequence[str]], dialect: str
+) -> Expanded:
+    """Return compiled code in which ephemeral models are tables.
+
+    Args:
+        ephemeral: Names in parts, by the names of the common table expressions.
+
+    Raises:
+        ProjectError: A bracket, string or comment is not closed.
+    """
+    code = Expanded(source.text, ((0, 0),))
+    if not any(name in source.text for name in ephemeral):
+        return code
+    tokens = tokens_of(source, backslash=dialect in BACKSLASH_DIALECTS)
+    edits, inside = _definitions(source, tokens, ephemeral)
+    names = {name.lower(): name for name in ephemeral}
+    at = [
+        i
+        for i, token in enumerate(tokens)
+        if token.text.strip('`"[]').lower() in names
+        and not any(edit.start <= token.start < edit.end for edit in inside)
+    ]
+
+    def table(text: str) -> str:
+        return quoted(ephemeral[names[text.strip('`"[]').lower()]], dialect)
+
+    return code.edited([*edits, *_named(source.text, tokens, at, table)])
+
+
+def _definitions(
+    source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
+) -> tuple[list[Edit], list[Edit]]:
+    """Return edits that take the definitions out, with WITH if nothing is left behind it."""
+    first = 1
+    if not tokens or not tokens[0].is_word("WITH"):
+        return [], []
+    if len(tokens) > 1 and tokens[1].is_word("RECURSIVE"):
+        first = 2
+    known = {name.lower() for name in ephemeral}
+    index = first
+    while (
+        index + 2 < len(tokens)
+        and tokens[index].text.lower() in known
+        and tokens[index + 1].is_word("AS")
+        and tokens[index + 2].text == "("
+    ):
+        index = matching(source, tokens, index + 2) + 1
+        if index < len(tokens) and tokens[index].text == ",":
+            index += 1
+        else:
+            first = 0  # Nothing else is defined, so that WITH goes, too.
+            break
+    if index <= 1 or index == first:
+        return [], []
+    end = tokens[index].start if index < len(tokens) else len(source.text)
+    edit = Edit(tokens[first].start, end, "")
+    return [edit], [edit]
+
+
+def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -> Expanded:
+    """Return a test's code in which its model's table has another name.
+
+    Args:
+        relation: The table as dbt writes it.
+        this_model: What stands there instead.
+        name: The table's own name, by which columns may be called.
+    """
+    whole = re.compile(rf'(?<![\w.`"]){re.escape(relation)}(?![\w`"])')
+    called = re.compile(rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.', re.IGNORECASE)
+    needs_alias = bool(called.search(whole.sub("", code.text)))
+    return code.edited(
+        Edit(
+            found.start(),
+            found.end(),
+            this_model + (_alias(code.text[found.end() :], name) if needs_alias else ""),
+        )
+        for found in whole.finditer(code.text)
+    )
+
+
+def _named(
+    text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
+) -> list[Edit]:
+    """Return edits that write tables' names; an alias too, where columns are called by the old."""
+    called = {tokens[i].text.lower() for i in at if _text(tokens, i + 1) == "."}
+    edits = []
+    for i in at:
+        token = tokens[i]
+        if _text(tokens, i + 1) != ".":
+            alias = _alias(text[token.end :], token.text) if token.text.lower() in called else ""
+            edits.append(Edit(token.start, token.end, table(token.text) + alias))
+    return edits
+
+
+_NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
+
+
+def _alias(behind: str, name: str) -> str:
+    """Return ` AS name`, or nothing where a table has an alias."""
+    following = _NEXT.match(behind)
+    has_alias = following is not None and following[1].lower() not in _BEHIND
+    return "" if has_alias else f" AS {name}"
+
+
+def _text(tokens: Sequence[Token], index: int) -> str:
+    return tokens[index].text if index < len(tokens) else ""

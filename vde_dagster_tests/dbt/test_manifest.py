@@ -1,0 +1,211 @@
+"""What dbt's nodes become, and what is said of manifests that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.model import Model
+from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, DbtCopy
+
+FILES = Path(__file__).parent
+
+
+def described(model: Model) -> dict[str, Any]:
+    """Return what is compared of a model, without what is empty."""
+    every = {
+        "kind": model.kind.text,
+        "file": str(model.location),
+        "query": model.query,
+        "reads": [str(name) for name in model.depends_on],
+        "description": model.description,
+        "owner": model.owner,
+        "tags": list(model.tags),
+        "columns": {column.name: column.type for column in model.columns},
+        "described": dict(model.column_descriptions),
+        "audits": {
+            audit.name: f"{'' if audit.blocking else 'warns: '}{audit.query}"
+            for audit in model.audits
+        },
+    }
+    return {key: value for key, value in every.items() if value}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in PROJECTS.iterdir()))
+def test_nodes_become_models_of_the_same_names(shop: DbtCopy, name: str) -> None:
+    expected = yaml.safe_load((FILES / f"{name}.yaml").read_text())
+
+    project = shop.load()
+
+    assert {str(n): described(model) for n, model in project.models.items()} == expected["models"]
+    assert [problem.message for problem in project.warnings] == expected["warnings"]
+
+
+def test_an_unchanged_manifest_reads_no_node(shop: DbtCopy) -> None:
+    first = shop.load()
+    assert len(shop.read) == 13
+
+    second = shop.load()
+
+    assert shop.read == []
+    assert second == first
+
+
+def test_a_changed_node_alone_is_read(shop: DbtCopy) -> None:
+    shop.load()
+
+    def change(manifest: dict[str, Any]) -> None:
+        node = manifest["nodes"]["model.shop.customers"]
+        node["compiled_code"] = node["compiled_code"].replace("t.orders", "t.orders + 1 as orders")
+
+    shop.edit(change)
+    project = shop.load()
+
+    assert shop.read == ["model.shop.customers"]
+    assert "t.orders + 1 AS orders" in (project.models[ModelName("main", "customers")].query or "")
+
+
+def test_a_changed_test_reads_the_node_that_it_is_of(shop: DbtCopy) -> None:
+    shop.load()
+    shop.edit(lambda manifest: manifest["nodes"].pop("test.shop.no_free_orders"))
+
+    shop.load()
+
+    assert shop.read == ["model.shop.stg_orders"]
+
+
+def test_a_changed_seed_is_read_though_the_manifest_is_as_it_was(shop: DbtCopy) -> None:
+    shop.load()
+    with (shop.root / "seeds/raw_customers.csv").open("a") as file:
+        file.write("3;Edsger;2024-01-04\n")
+
+    shop.load()
+
+    assert shop.read == ["seed.shop.raw_customers"]
+
+
+def test_a_manifest_older_than_a_model_is_said(shop: DbtCopy) -> None:
+    shop.load()
+    with (shop.root / "models/marts/customers.sql").open("a") as file:
+        file.write("\nwhere true")
+
+    told = [str(problem) for problem in shop.load().warnings]
+
+    assert told[1:] == [
+        f"{MANIFEST}: the manifest is older than models/marts/customers.sql Hint: run `dbt compile`"
+    ]
+
+
+def _set(*path: str, value: object) -> Any:
+    def change(manifest: dict[str, Any]) -> None:
+        inner: Any = manifest
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+
+    return change
+
+
+CUSTOMERS = ("nodes", "model.shop.customers")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v9.json"),
+            f"{MANIFEST}: the manifest has version 9, made by dbt 1.11.16; version 12 is read",
+        ),
+        (
+            _set(*CUSTOMERS, "compiled_code", value=None),
+            f"{MANIFEST}: the manifest has no compiled code of 1 node, such as 'customers' "
+            "Hint: run `dbt compile`",
+        ),
+        (
+            lambda m: [node.update(compiled_code=None) for node in m["nodes"].values()],
+            f"{MANIFEST}: the manifest has no compiled code Hint: run `dbt compile`",
+        ),
+        (
+            _set(*CUSTOMERS, "alias", value="Visits"),
+            "model main.visits is defined twice: in models/marts/",
+        ),
+        (
+            _set(*CUSTOMERS, "compiled_code", value="select\n  a b c"),
+            "models/marts/customers.sql:2:7: syntax error in the query near 'c'",
+        ),
+        (
+            _set(*CUSTOMERS, "config", "materialized", value="materialized_view"),
+            "models/marts/customers.sql:1: 'customers' is materialized as 'materialized_view'",
+        ),
+        (
+            _set(*CUSTOMERS, "language", value="python"),
+            "models/marts/customers.sql:1: 'customers' is a model in Python",
+        ),
+        (
+            _set("metadata", "adapter_type", value="teradata"),
+            f"{MANIFEST}: the manifest is for the adapter 'teradata'",
+        ),
+        (
+            _set("nodes", "seed.shop.raw_orders", "package_name", value="other"),
+            "dbt_packages/other/seeds/raw_orders.csv: the file of the seed 'raw_orders' is not "
+            "there Hint: run `dbt deps`",
+        ),
+        (
+            _set("nodes", "snapshot.shop.order_history", "config", "strategy", value="other"),
+            "snapshots/customer_history.yml: the configuration of 'order_history' cannot be read: "
+            "strategy 'other' is neither timestamp nor check",
+        ),
+        (
+            _set(
+                *("nodes", "model.shop.order_facts", "compiled_code"),
+                value='select * from "shop"."main"."order_facts"',
+            ),
+            "models/marts/order_facts.sql:1: 'order_facts' was compiled for a table that exists",
+        ),
+    ],
+)
+def test_a_manifest_with_a_mistake_is_one_message(
+    shop: DbtCopy, change: Any, expected: str
+) -> None:
+    shop.edit(change)
+
+    with pytest.raises(ProjectError) as raised:
+        shop.load()
+
+    assert expected in str(raised.value)
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{\n "metadata": }', f"{MANIFEST}:2: the manifest is broken"),
+        ('{"metadata": 1}', f"{MANIFEST}: this is no manifest of dbt's"),
+        (None, f"dbt_project.yml: the dbt project has no {MANIFEST} Hint: run `dbt compile`"),
+    ],
+)
+def test_a_broken_or_missing_manifest_is_one_message(
+    shop: DbtCopy, text: str | None, expected: str
+) -> None:
+    path = shop.root / MANIFEST
+    path.unlink() if text is None else path.write_text(text)
+
+    with pytest.raises(ProjectError) as raised:
+        shop.load()
+
+    assert str(raised.value).startswith(expected)
+
+
+def test_a_project_that_was_broken_loads_once_it_is_not(shop: DbtCopy) -> None:
+    whole = (shop.root / MANIFEST).read_text()
+    (shop.root / MANIFEST).write_text(whole[:-10])
+    assert len(shop.load(strict=False).problems) == 1
+
+    (shop.root / MANIFEST).write_text(whole)
+
+    assert len(shop.load().models) == 13
