@@ -51,6 +51,7 @@ class Table:
         columns: Spark SQL type by column.
         shown: Of columns that the kind adds: those that are expected, too.
         alone: Whether a case's rows say something of another's, in one table.
+        once: Whether one fill is enough on Spark.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Table:
     cases: tuple[Case, ...]
     shown: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False
+    once: bool = False
 
     @property
     def all_shown(self) -> Table:
@@ -121,6 +123,7 @@ def read_tables(name: str) -> list[Table]:
             ),
             item.get("shown", {}),
             item.get("alone", False),
+            item.get("once", False),
         )
         for item in read_yaml(Path(__file__).with_name(name))
     ]

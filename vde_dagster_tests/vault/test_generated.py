@@ -57,8 +57,10 @@ VAULT = {
     "models/seen.sql": """
         MODEL (name vault.seen_customer, start '2024-01-01',
           kind RECORD_TRACKING (key customer_hk));
-        SELECT customer_hk, ldts, rsrc FROM staging.customers
-        WHERE ldts BETWEEN @start_dt AND @end_dt
+        SELECT * FROM (
+          @STAGE(crm.customers, columns := (), derived := (id AS id, at AS ldts, 'crm' AS rsrc),
+            hashed := (@HASH_KEY(id) AS customer_hk))
+        ) WHERE ldts BETWEEN @start_dt AND @end_dt
     """,
     "models/pit.sql": """
         MODEL (name vault.pit_customer, start '2024-01-01',
