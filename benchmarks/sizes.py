@@ -30,6 +30,7 @@ SIZES = {
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),
     "editor_speed": Size("--models 50"),
+    "editor_stdio": Size("--models 50 --times 2"),
     "environment_histories": Size("--seconds 10 --steps 5", "--seconds 900"),
     "equal_pairs": Size(needs="--file FILE, published pairs of queries"),
     "execution_batches": Size("--rows 100000 --seconds 0.2 --rounds 1 --cores 2", spark=True),
