@@ -41,6 +41,7 @@ os.environ.setdefault(
 
 # Sessions of tests are those of one JVM; what is said of an engine that stays, its tests say.
 os.environ.setdefault("VDE_SPARK__WARM", "false")
+os.environ.setdefault("VDE_SPARK__WARM_UP", "false")
 
 SMALL_SPARK = {
     "spark.driver.memory": "1500m",

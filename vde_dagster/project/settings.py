@@ -62,6 +62,7 @@ class SparkSettings:
         warm: Whether commands and runs share a Spark that stays in the background, where the
             master is a `local[…]` one, and PySpark's client of servers is installed.
         warm_minutes: For how long it stays when nothing is asked of it.
+        warm_up: Whether it makes itself fast while nothing is asked of it.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -72,6 +73,7 @@ class SparkSettings:
     batch_bytes: int | None = None
     warm: bool = True
     warm_minutes: float = 30.0
+    warm_up: bool = True
 
     def meaning(self) -> tuple[tuple[str, str], ...]:
         """Return the settings that may decide what a query means, sorted.

@@ -27,7 +27,7 @@ from xml.sax.saxutils import quoteattr
 
 import pyspark
 
-from vde_dagster.spark.session.session import find_java, major_version
+from vde_dagster.spark.jvm.java import find_java, major_version
 from vde_dagster_tests.orchestration.servers import free_port
 from vde_dagster_tests.processes import end
 

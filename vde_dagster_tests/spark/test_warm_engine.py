@@ -17,7 +17,13 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.session.settings import SessionSettings
-from vde_dagster.spark.session.warm import WarmEngine, find_engine, join_engine, stop_engines
+from vde_dagster.spark.session.warm import (
+    WarmEngine,
+    exercise_of,
+    find_engine,
+    join_engine,
+    stop_engines,
+)
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
@@ -378,3 +384,25 @@ def test_a_master_elsewhere_has_none(tmp_path: Path) -> None:
     folder.edit("pyproject.toml", "local[2]", "spark://127.0.0.1:1")
     told = _vde(folder, "engine", "start", code=2).stderr
     assert "so the project has no engine of its own" in told
+
+
+def test_an_idle_one_exercises_itself_and_answers_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDE_SPARK__WARM_UP", "true")
+    folder = _project(tmp_path)
+    _vde(folder, "engine", "start")
+    engine = _engine(folder)
+    place = folder.root / ".vde" / "engine"
+    tables = exercise_of(place, engine.pid)
+    try:
+        _until(tables.is_dir)
+        _vde(folder, "apply", "prod", "--yes")
+        assert _rows(folder, "SELECT total FROM m.sums") == [[12]]
+        _until(lambda: not tables.exists(), seconds=300)
+        assert _engine(folder) == engine
+        assert (place / "engine.log").read_text() == ""
+    finally:
+        _vde(folder, "engine", "stop")
+    _until(lambda: not any(map(_is_there, _pids(engine))))
+    assert not list(place.glob("exercise.*"))

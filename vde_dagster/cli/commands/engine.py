@@ -1,4 +1,4 @@
-"""`vde engine start`, `status` and `stop`: the Spark that stays in the background."""
+"""`vde engine start`, `status`, `stop` and `prepare`: the Spark that stays in the background."""
 
 from __future__ import annotations
 
@@ -63,6 +63,31 @@ def stop(workspace: Workspace, output: Output) -> None:
 
     found = stop_engines(_settings(workspace)[1].folder)
     output.result({"stopped": bool(found)}, "stopped" if found else "no engine ran")
+
+
+@engine.command("prepare")
+@on_project
+def prepare(workspace: Workspace, output: Output) -> None:
+    """Make Spark start in half the time on this machine, which an idle engine does by itself.
+
+    It takes about two minutes; meant for images and CI.
+
+    Example: vde engine prepare
+    """
+    from vde_dagster.spark.session.connect import require_client
+    from vde_dagster.spark.session.prepare import prepare_starts
+    from vde_dagster.spark.session.session import require_spark
+
+    settings = _settings(workspace)[0]
+    require_client(settings.master)
+    require_spark(settings)
+    output.note("looking at how Spark starts, and what it loads")
+    archive, made = prepare_starts(settings)
+    size = archive.stat().st_size
+    output.result(
+        {"archive": str(archive), "bytes": size, "made": made},
+        f"{archive} ({size / 1e6:.0f} MB) {'is made' if made else 'was there'}",
+    )
 
 
 def _settings(workspace: Workspace) -> tuple[SessionSettings, WarmSettings]:

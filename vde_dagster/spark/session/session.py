@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import NoSparkError, StoreError, UsageError
+from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.spark.jvm.java import check_java
 from vde_dagster.spark.session.connect import (
     check_master,
     connect,
@@ -27,13 +23,10 @@ from vde_dagster.spark.session.connect import (
     require_client,
     use_catalog,
 )
-from vde_dagster.spark.session.failures import hush_pyspark
-from vde_dagster.spark.session.jvm_failure import Launched, forget_ended, has_ended, remember
+from vde_dagster.spark.session.jvm_failure import forget_ended, has_ended, has_own_jvm
 from vde_dagster.spark.session.settings import (
     SessionSettings,
-    command_line_config,
     context_config,
-    is_local,
     memory_of,
     packages,
     session_config,
@@ -77,10 +70,9 @@ def require_spark(settings: SessionSettings) -> None:
         require_client(settings.master)
         check_master(settings.master)
         return
-    from pyspark import SparkContext
-
     check_master(context_config(settings)["spark.master"])
-    if SparkContext._gateway is None:
+    pyspark = sys.modules.get("pyspark")
+    if pyspark is None or pyspark.SparkContext._gateway is None:
         check_java()
 
 
@@ -95,8 +87,10 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
     """Configure a new session, with one warning for what only a new JVM could change."""
     from pyspark.errors import PySparkException
 
+    # A server answers each question by itself, Spark in this process all at once slower.
+    known = session.conf.getAll if is_remote(session) else None
     for key, value in session_config(settings).items():
-        if session.conf.get(key, None) == value:
+        if (known.get(key) if known is not None else session.conf.get(key, None)) == value:
             continue
         try:
             session.conf.set(key, value)
@@ -129,9 +123,6 @@ def stop_session(session: SparkSession) -> None:
 
 
 def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -> SparkSession:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
     global _started_here
     if settings.iceberg.database is not None:
         Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
@@ -152,9 +143,11 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
         if has_ended():
             forget_ended()
             _users.clear()
-        if SparkContext._active_spark_context is None:
+        if not has_own_jvm():
             _launch(settings)
             _started_here = True
+        from pyspark.sql import SparkSession
+
         root = SparkSession.builder.getOrCreate()
     _check_packages(root, settings)
     return new_session(root, settings)
@@ -164,40 +157,10 @@ def _launch(settings: SessionSettings) -> None:
     began, config = time.monotonic(), context_config(settings)
     logger.info("starting Spark (%s) with %s …", settings.master, memory_of(config))
     require_spark(settings)
+    from vde_dagster.spark.session.launch import launch
+
     launch(config, settings.log_file)
     logger.info("Spark started in %.1f s", time.monotonic() - began)
-
-
-def launch(config: dict[str, str], log_file: Path | None) -> None:
-    """Start the JVM with its streams in a file, by `launch_gateway`, as PySpark itself does."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    master = config["spark.master"]
-    conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
-    visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
-    gateway = SparkContext._gateway
-    if gateway is None:
-        if log_file is None:
-            handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
-            os.close(handle)
-            log_file = Path(name)
-            atexit.register(log_file.unlink, missing_ok=True)
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        with log_file.open("wb") as log:
-            try:
-                gateway = launch_gateway(visible, popen_kwargs={"stdout": log, "stderr": log})
-            except PySparkRuntimeError as error:
-                raise _launch_failure(log_file, master) from error
-        if gateway.proc is not None:
-            remember(Launched(gateway.proc, log_file, memory_of(config), is_local(master)))
-    hush_pyspark()
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-    SparkSession.builder.config(conf=conf).getOrCreate()
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:
@@ -239,23 +202,6 @@ def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
         ) from None
 
 
-def _launch_failure(log_file: Path, master: str) -> StoreError:
-    text = log_file.read_text(errors="replace")
-    missing = re.findall(r"unresolved dependency: ([^:\s]+[^:]*)", text)
-    if missing:
-        return StoreError(
-            "Spark's packages could not be fetched: " + ", ".join(sorted(set(missing))),
-            hint="check the network and the coordinates in spark.packages; "
-            "VDE_JAR_CACHE names a directory with jars fetched before",
-        )
-    found = re.search(r"^.*(?:Exception|Error).*(?:\n(?!\s*at ).+)?", text, re.M)
-    reason = " ".join(found.group().split())[:300] if found else "it ended without a message"
-    return StoreError(
-        f"Spark did not start: {reason}",
-        hint=f"the JVM's output is in {log_file}; the master is '{master}'",
-    )
-
-
 _SECRET = "password|secret|token|credential|key"
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
 _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
@@ -287,61 +233,3 @@ def _shown(key: str, value: str | None) -> str:
     if _SECRET_NAME.search(key.rpartition(".")[2]):
         return "another one"
     return "'{}'".format(_SECRET_PART.sub(r"\1…", value))
-
-
-OLDEST = 17
-_HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
-
-
-def check_java() -> int:
-    """Return the major version of the Java that Spark will start; raise where it is too old."""
-    java = find_java()
-    if java is None:
-        home = os.environ.get("JAVA_HOME")
-        where = f"JAVA_HOME is '{home}', which has no bin/java" if home else "there is none on PATH"
-        raise NoSparkError(f"Spark needs Java, and {where}", hint=_HINT)
-    version = _version_from_release(java) or _version_from_run(java)
-    if version is None:
-        raise NoSparkError(f"'{java}' does not run: it prints no version", hint=_HINT)
-    if version < OLDEST:
-        raise NoSparkError(f"Spark needs Java {OLDEST}, and '{java}' is Java {version}", hint=_HINT)
-    return version
-
-
-def find_java() -> Path | None:
-    """Return the `java` that Spark's scripts start: that of JAVA_HOME, else the one on PATH."""
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        java = Path(home) / "bin" / ("java.exe" if os.name == "nt" else "java")
-        return java if java.exists() else None
-    found = shutil.which("java")
-    return Path(found) if found else None
-
-
-def major_version(text: str) -> int | None:
-    """Read the major version of `17.0.15`, `1.8.0_412` or `openjdk version "21" …`."""
-    match = re.search(r"(?<![\d.])(\d+)(?:\.(\d+))?[\d._]*", text)
-    if match is None:
-        return None
-    first = int(match.group(1))
-    return int(match.group(2) or 0) if first == 1 else first
-
-
-def _version_from_release(java: Path) -> int | None:
-    """Read the `release` file beside a JDK's `bin`: a hundred times faster than starting it."""
-    release = java.resolve().parent.parent / "release"
-    if not release.is_file():
-        return None
-    match = re.search(r'^JAVA_VERSION="([^"]+)"', release.read_text(errors="replace"), re.M)
-    return major_version(match.group(1)) if match else None
-
-
-def _version_from_run(java: Path) -> int | None:
-    try:
-        done = subprocess.run(
-            [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoSparkError(f"'{java}' does not run: {error}", hint=_HINT) from error
-    match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
-    return major_version(match.group(1)) if match else None

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.lakehouse.catalogs.by_settings import other_catalog, spark_catalog
-from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
-from vde_dagster.project.settings import with_secrets
-from vde_dagster.state.db.effects import NoEffects
+from vde_dagster.spark.jvm.known_start import JAR_CACHE_VARIABLE
 
 if TYPE_CHECKING:
+    from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
     from vde_dagster.project.settings import Settings
 
 
@@ -41,9 +39,6 @@ _CONTAINER_LIMITS = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 
-JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
-"""Environment variable with the directory that downloaded jars are kept in."""
-
 
 @dataclass(frozen=True, slots=True)
 class WarmSettings:
@@ -53,11 +48,13 @@ class WarmSettings:
         folder: Where its record lies.
         by_itself: Whether whoever needs Spark starts it, or only `vde engine start`.
         idle_seconds: For how long it stays after its last statement.
+        warm_up: Whether it makes itself fast meanwhile, see `warm_up.py`.
     """
 
     folder: Path
     by_itself: bool
     idle_seconds: float
+    warm_up: bool = True
 
     @classmethod
     def of(cls, settings: Settings) -> WarmSettings | None:
@@ -65,7 +62,7 @@ class WarmSettings:
         spark = settings.spark
         if not is_local(spark.master) or os.name != "posix":
             return None
-        return cls(settings.work_dir / "engine", spark.warm, spark.warm_minutes * 60)
+        return cls(settings.work_dir / "engine", spark.warm, spark.warm_minutes * 60, spark.warm_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +95,10 @@ class SessionSettings:
     @classmethod
     def of(cls, settings: Settings) -> SessionSettings:
         """Take what Spark needs from a project's settings."""
+        from vde_dagster.lakehouse.catalogs.by_settings import other_catalog
+        from vde_dagster.project.settings import with_secrets
+        from vde_dagster.state.db.effects import NoEffects
+
         other = other_catalog(settings, NoEffects())
         return cls(
             catalog=settings.catalog,
@@ -116,6 +117,8 @@ class SessionSettings:
     @property
     def iceberg(self) -> SparkCatalog:
         """Spark's settings for the catalog."""
+        from vde_dagster.lakehouse.catalogs.by_settings import spark_catalog
+
         return self.reached or spark_catalog(self.state_url, self.warehouse, self.io)
 
 

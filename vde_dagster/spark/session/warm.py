@@ -24,7 +24,12 @@ from typing import IO
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import NoSparkError
-from vde_dagster.spark.session.settings import SessionSettings, WarmSettings, context_config
+from vde_dagster.spark.session.settings import (
+    SessionSettings,
+    WarmSettings,
+    context_config,
+    session_config,
+)
 
 _RECORD = "engine.json"
 _LOG = "engine.log"
@@ -211,12 +216,19 @@ def end_of(folder: Path, pid: int) -> Path:
     return folder / f"ended.{pid}"
 
 
+def exercise_of(folder: Path, pid: int) -> Path:
+    """Return where an engine has tables of its own, see `warm_up.py`."""
+    return folder / f"exercise.{pid}"
+
+
 def _tidy(folder: Path) -> None:
     """Remove what engines left that are no more."""
     for file in folder.glob("engine.*.json"):
         with suppress(FileNotFoundError), file.open("rb") as record:
             if not _is_locked(record):
-                _holders(folder, int(file.name.split(".")[1])).unlink(missing_ok=True)
+                pid = int(file.name.split(".")[1])
+                _holders(folder, pid).unlink(missing_ok=True)
+                shutil.rmtree(exercise_of(folder, pid), ignore_errors=True)
                 file.unlink()
     ends = folder.glob("ended.*")
     logs = sorted(folder.glob("spark.*.log"), key=lambda log: log.stat().st_mtime)
@@ -227,9 +239,10 @@ def _tidy(folder: Path) -> None:
 def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) -> WarmEngine:
     folder = warm.folder
     request = {
-        "config": context_config(settings),
+        "config": {**session_config(settings), **context_config(settings)},
         "configuration": configuration,
         "idle_seconds": warm.idle_seconds,
+        "warm_up": warm.warm_up,
     }
     _tidy(folder)
     with (folder / _LOG).open("wb") as log:

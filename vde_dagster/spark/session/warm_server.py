@@ -21,8 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.spark.session.session import launch
-from vde_dagster.spark.session.warm import WarmEngine, end_of, log_of
+from vde_dagster.spark.session.launch import launch
+from vde_dagster.spark.session.warm import WarmEngine, end_of, exercise_of, log_of
+from vde_dagster.spark.session.warm_up import WarmUp
 
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
@@ -34,8 +35,6 @@ _LAST_USERS_SECONDS = 60.0
 
 def main(folder: Path) -> None:
     """Serve until nothing was asked for long, or SIGTERM."""
-    from pyspark import SparkContext
-
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -52,18 +51,30 @@ def main(folder: Path) -> None:
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.authenticate.token": token,
     }
-    launch(config, log_of(folder, os.getpid()))
+    place = launch(config, log_of(folder, os.getpid()))
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
     process = SparkContext._gateway.proc
     service = _Service()
+    warm_up = WarmUp(
+        SparkSession.builder.getOrCreate().newSession(),
+        exercise_of(folder, os.getpid()),
+        service.idle_seconds,
+        place,
+    )
     engine = WarmEngine(
         os.getpid(), process.pid, service.port, token, request["configuration"], time.time()
     )
     with engine.write(folder):
+        if request["warm_up"]:
+            warm_up.start()
         try:
             _watch(process, service, stop, lambda: _patience(engine, folder, request))
         finally:
             engine.take_no_users(folder)
             code = _ended(process)
+            warm_up.end()
             with suppress(OSError):  # Somebody removed the folder.
                 end_of(folder, os.getpid()).write_text(str(code))
                 engine.forget(folder)

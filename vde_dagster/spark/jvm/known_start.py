@@ -1,0 +1,185 @@
+"""How a JVM of Spark starts, kept from one start to the next.
+
+PySpark starts one by scripts: a first JVM builds the command of the second, in which Ivy resolves
+the packages. That takes seconds and ends in the same command each time. So the first JVM is asked
+how it was started, and the next ones are started like that at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote, urlparse
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.spark.jvm.java import find_java
+
+JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
+"""Environment variable with the directory that downloaded jars are kept in."""
+
+_OF_STARTS = ("spark.driver.", "spark.jars")
+"""How the names of properties begin that decide with which options and jars a JVM starts."""
+_OF_SCRIPTS = ("spark.archives", "spark.files", "spark.jars.excludes", "spark.submit.")
+"""Properties with which Spark's scripts do more than to start a JVM."""
+_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_VARIABLES_OF_SCRIPTS = (
+    *("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH"),
+    *("SPARK_TESTING", "SPARK_PREPEND_CLASSES", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
+)
+_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
+_POLL_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStart:
+    """A command that starts a JVM in which Spark can begin.
+
+    Args:
+        java: The program.
+        options: Of the JVM.
+        class_path: Existing jars, Spark's own and those of the packages.
+        spark_home: Spark's folder.
+    """
+
+    java: str
+    options: tuple[str, ...]
+    class_path: tuple[str, ...]
+    spark_home: str
+
+    @classmethod
+    def find(cls, place: Path) -> KnownStart | None:
+        """Return the start that is kept at a place; None where none is, or its files are gone."""
+        # By hand: what checks values by their types takes as long to import as this saves.
+        with suppress(OSError, ValueError, LookupError, TypeError):  # None, or a damaged one.
+            data = json.loads(place.read_text(encoding="utf-8"))
+            options, class_path = (tuple(data[key]) for key in ("options", "class_path"))
+            found = cls(data["java"], options, class_path, data["spark_home"])
+            if all(map(os.path.isfile, (found.java, *found.class_path))):
+                return found
+        return None
+
+    @classmethod
+    def keep(cls, place: Path, jvm: Any) -> None:
+        """Ask a JVM that Spark's scripts started how that was, and keep it."""
+        from pyspark.find_spark_home import _find_spark_home
+
+        java, runtime = find_java(), jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+        jars = jvm.java.lang.System.getProperty("spark.jars") or ""
+        paths = [
+            *filter(os.path.exists, runtime.getClassPath().split(os.pathsep)),
+            *(unquote(urlparse(jar).path) for jar in jars.split(",") if jar),
+        ]
+        if java is None or not all(map(os.path.isfile, paths)):
+            return  # A folder with configuration is read by Spark's scripts, too.
+        home = os.path.abspath(_find_spark_home())
+        found = cls(str(java), tuple(runtime.getInputArguments()), tuple(paths), home)
+        with suppress(OSError):  # It is but for speed.
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
+                json.dump(asdict(found), file)
+            os.replace(file.name, place)
+
+    def begin(self, log: IO[bytes], *options: str) -> Gateway | None:
+        """Start the JVM and wait for its gateway; None where it ends instead.
+
+        Args:
+            log: Where it writes.
+            options: Further ones of the JVM.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))
+        try:
+            process = subprocess.Popen(
+                [self.java, *self.options, *options, "-Dspark.submit.deployMode=client", _MAIN],
+                stdin=subprocess.PIPE,  # It ends with this.
+                stdout=log,
+                stderr=log,
+                env={
+                    **os.environ,
+                    "CLASSPATH": os.pathsep.join(self.class_path),
+                    "SPARK_HOME": self.spark_home,
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"),
+                },
+                start_new_session=True,  # Ctrl-C is Python's.
+            )
+            import pyspark.sql  # noqa: F401  (while it starts)
+
+            while not (folder / "gateway").exists():
+                if process.poll() is not None:
+                    return None
+                time.sleep(_POLL_SECONDS)
+            told = (folder / "gateway").read_bytes()
+        finally:
+            shutil.rmtree(folder)
+        port, size = struct.unpack("!ii", told[:8])
+        return Gateway(process, port, told[8 : 8 + size].decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A JVM that waits for PySpark."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    secret: str
+
+    @contextmanager
+    def found_by_pyspark(self) -> Iterator[None]:
+        """Let PySpark's `launch_gateway` use it instead of starting one."""
+        os.environ |= {
+            "PYSPARK_GATEWAY_PORT": str(self.port),
+            "PYSPARK_GATEWAY_SECRET": self.secret,
+        }
+        try:
+            yield
+        finally:
+            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def place_of(visible: Mapping[str, str]) -> Path | None:
+    """Return where the start for a configuration is kept; None where Spark's scripts do more.
+
+    Args:
+        visible: What a command line may have of it, see `command_line_config`.
+    """
+    java, spec = find_java(), find_spec("pyspark")
+    if java is None or spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent
+    if (
+        os.name != "posix"
+        or not visible["spark.master"].startswith("local")
+        or any(key.startswith(_OF_SCRIPTS) for key in visible)
+        or any(name in os.environ for name in _VARIABLES_OF_SCRIPTS)
+        or os.environ.get("SPARK_HOME", str(home)) != str(home)
+        or (home / "conf").exists()
+    ):
+        return None
+    decides = sorted(item for item in visible.items() if item[0].startswith(_OF_STARTS))
+    variables = [(name, os.environ.get(name)) for name in _VARIABLES]
+    name = digest(
+        *("start", json.dumps(decides), json.dumps(variables)),
+        *(str(java), str(java.resolve()), str(home), version("pyspark")),
+    )
+    return cache_folder() / f"{name}.json"
+
+
+def cache_folder() -> Path:
+    """Return the folder of this user's machine in which starts are kept."""
+    jars = os.environ.get(JAR_CACHE_VARIABLE)
+    if jars:
+        return Path(jars).expanduser().absolute() / "starts"
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "vde-dagster"

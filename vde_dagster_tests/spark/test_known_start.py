@@ -1,0 +1,182 @@
+"""How Spark starts: by its scripts once, then as it is known to start, with archived classes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.spark.jvm.class_data import archive_of, options_of
+from vde_dagster.spark.jvm.known_start import KnownStart, place_of
+from vde_dagster.spark.session.settings import SessionSettings, command_line_config, context_config
+from vde_dagster_tests.conftest import SMALL_SPARK
+from vde_dagster_tests.projects import ProjectFolder
+
+SETTINGS = SessionSettings(
+    catalog="vde", state_url="sqlite:///state.db", warehouse="file:///warehouse", master="local[2]"
+)
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from pyspark import SparkContext
+from vde_dagster.spark.jvm.class_data import make_archive
+from vde_dagster.spark.session.session import start_session, stop_session
+from vde_dagster.spark.session.settings import SessionSettings
+
+folder = Path(sys.argv[1])
+session = start_session(SessionSettings(
+    catalog="vde", state_url=f"sqlite:///{folder}/state.db", warehouse=f"file://{folder}/wh",
+    master="local[2]", config=json.loads(sys.argv[2]), log_file=folder / "spark.log",
+))
+session.sql("CREATE NAMESPACE IF NOT EXISTS vde.n")
+session.sql("CREATE OR REPLACE TABLE vde.n.t USING iceberg AS SELECT id FROM range(4)")
+rows = session.table("vde.n.t").rdd.map(lambda row: row.id * 2).sum()
+process = SparkContext._gateway.proc
+command = Path(f"/proc/{process.pid}/cmdline").read_text().split(chr(0))
+maps = Path(f"/proc/{process.pid}/maps").read_text()
+if len(sys.argv) > 3:
+    make_archive(Path(sys.argv[3]), session._jvm)
+stop_session(session)
+process.stdin.close()
+process.wait()
+print(json.dumps({"sum": rows, "scripts": "org.apache.spark.deploy.SparkSubmit" in command,
+                  "archive": "/vde-dagster/" in maps}))
+"""
+
+
+def _started(folder: Path, cache: Path, *more: str) -> dict[str, object]:
+    """Start Spark in a process of its own, and return what it saw."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), json.dumps(SMALL_SPARK), *more],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.server
+def test_scripts_start_spark_once_then_it_starts_as_known_with_the_classes_that_were_archived(
+    tmp_path: Path,
+) -> None:
+    scripts, known = ({"sum": 12, "scripts": by, "archive": False} for by in (True, False))
+    assert _started(tmp_path, tmp_path) == scripts
+    (place,) = (tmp_path / "vde-dagster").iterdir()
+    assert place.stat().st_mode & 0o077 == 0
+    assert _started(tmp_path, tmp_path, str(place)) == known
+    assert sorted(path.suffix for path in place.parent.iterdir()) == [".jsa", ".json"]
+    assert _started(tmp_path, tmp_path) == {**known, "archive": True}
+    with archive_of(place).open("r+b") as file:
+        file.write(b"damaged" * 100)
+    assert _started(tmp_path, tmp_path) == known
+    place.write_text(place.read_text().replace('"java": "', '"java": "/bin/false", "was": "'))
+    assert _started(tmp_path, tmp_path) == scripts
+    assert _started(tmp_path, tmp_path) == known
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("VDE_JAR_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def _place(**config: str) -> Path | None:
+    given = {**context_config(SETTINGS), **{key.replace("_", "."): v for key, v in config.items()}}
+    return place_of(command_line_config(given))
+
+
+def test_starts_with_other_jars_memory_or_java_options_are_others(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _place()
+    assert first is not None
+    assert first.is_relative_to(cache)
+    assert _place(spark_app_name="other", spark_master="local[4]") == first
+    others = [_place(spark_jars_packages="a:b:1"), _place(spark_driver_memory="3g")]
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xint")
+    assert len({first, *others, _place()}) == 4
+
+
+@pytest.mark.parametrize(
+    "variable", ["PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_HOME"]
+)
+def test_where_a_variable_says_more_to_sparks_scripts_they_start_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "/elsewhere")
+    assert _place() is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"spark_master": "yarn"},
+        {"spark_master": "spark://one:7077"},
+        {"spark_files": "/a"},
+        {"spark_submit_pyFiles": "/a.py"},
+    ],
+)
+def test_where_a_property_says_more_to_sparks_scripts_they_start_it(
+    cache: Path, config: dict[str, str]
+) -> None:
+    assert _place(**config) is None
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"java": 1}', "\x00"])
+def test_a_damaged_record_is_none(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "start.json").write_text(damage)
+    assert KnownStart.find(tmp_path / "start.json") is None
+    assert KnownStart.find(tmp_path / "none.json") is None
+
+
+def test_a_start_whose_jars_are_gone_is_none_and_one_that_ends_early_is_no_gateway(
+    tmp_path: Path,
+) -> None:
+    place, jar = tmp_path / "start.json", tmp_path / "a.jar"
+    jar.write_bytes(b"")
+    record = {"java": "/bin/false", "options": [], "class_path": [str(jar)], "spark_home": "/"}
+    place.write_text(json.dumps(record))
+    found = KnownStart.find(place)
+    assert found is not None
+    with (tmp_path / "log").open("wb") as log:
+        assert found.begin(log, *options_of(place)) is None
+    jar.unlink()
+    assert KnownStart.find(place) is None
+
+
+@pytest.mark.spark
+@pytest.mark.server
+def test_an_engine_prepares_starts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ProjectFolder(
+        tmp_path,
+        {
+            "models/one.sql": "MODEL (name m.one, kind FULL); SELECT 1 AS x",
+            "pyproject.toml": "[tool.vde.spark]\nmaster = 'local[2]'\n"
+            "[tool.vde.spark.config]\n'spark.driver.memory' = '1g'\n",
+        },
+    )
+    words = [sys.executable, "-m", "vde_dagster.cli", "engine", "prepare", "--json"]
+    for made in (True, False):
+        ended = subprocess.run(
+            [*words, "--project", str(folder.root)],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert ended.returncode == 0, ended.stderr
+        told = json.loads(ended.stdout)
+        assert told["made"] is made
+        assert Path(told["archive"]).stat().st_size == told["bytes"]
+    assert not list((folder.root / ".vde" / "engine").glob("engine.*.json"))
