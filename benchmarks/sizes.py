@@ -63,6 +63,7 @@ SIZES = {
     "skipped_runs": Size("--projects 1 --days 4"),
     "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),
     "spark_overhead": Size(spark=True),
+    "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
     "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
 }
