@@ -31,6 +31,7 @@ SIGNALS = "signals"
 """The folder of Python signals, beside the models or inside their folder."""
 _EXTERNALS = "external_models"
 """The folder, and how the files begin, that declare tables which others write."""
+_EXPOSURES = ("exposures.yaml", "exposures.yml")
 LINTER = "linter"
 """The folder of the project's own rules of the linter."""
 
@@ -53,6 +54,7 @@ class FoundFiles:
     materializations: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     linter: tuple[str, ...] = ()
+    exposures: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
 
 
@@ -76,6 +78,7 @@ def find_files(settings: Settings) -> FoundFiles:
     names = (f"{_EXTERNALS}.yaml", f"{_EXTERNALS}.yml")
     declared += [name for name in names if os.path.isfile(os.path.join(root, name))]
     groups["externals"] += declared
+    groups["exposures"] += [one for one in _EXPOSURES if os.path.isfile(os.path.join(root, one))]
     groups.pop("", None)
     if settings.ignore_patterns:
         ignored = _ignored(root, settings.ignore_patterns)

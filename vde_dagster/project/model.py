@@ -277,8 +277,28 @@ class LoadedModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Exposure:
+    """A dashboard, or whatever else outside of the project reads its models.
+
+    Args:
+        reads: Models, or columns of them (in lower case), with the places where it says so.
+    """
+
+    name: str
+    owner: str | None
+    url: str | None
+    reads: tuple[tuple[ModelName, str | None, SourceLocation], ...]
+    location: SourceLocation
+
+    def reads_of(self, model: ModelName, column: str | None) -> bool:
+        """Say whether it reads a column, or a model; who reads a model reads all its columns."""
+        own = {one for name, one, _ in self.reads if name == model}
+        return bool(own) if column is None else not own.isdisjoint((None, column.lower()))
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """The models and unit tests of one file.
+    """The models, unit tests and exposures of one file.
 
     Args:
         path: Relative to the project's root; the name of a unit.
@@ -298,4 +318,5 @@ class LoadedFile:
     variables: tuple[str, ...] = ()
     catalogs: tuple[str, ...] = ()
     repeatable: bool = True
+    exposures: tuple[Exposure, ...] = ()
     unread: tuple[str, ...] = ()

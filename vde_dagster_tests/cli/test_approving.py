@@ -55,6 +55,7 @@ def test_a_plan_names_first_what_it_breaks(shop: ProjectFolder, vde: Vde) -> Non
             "column": "revenue",
             "change": "renamed",
             "renamed_to": "turnover",
+            "exposures": [],
             "from": "STRING",
             "to": None,
             "readers": [{"model": "marts.top", "columns": ["revenue"]}],

@@ -180,3 +180,21 @@ def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
         assert {n: s.id for n, s in reading.snapshots.items()} == {
             n: s.id for n, s in fresh.snapshots.items()
         }
+
+
+def test_dashboards_that_read_what_breaks_are_named(published: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(published, tmp_path / "shop"))
+    (root / "exposures.yaml").write_text(
+        "- {name: Sales, owner: me, reads: [marts.customers.revenue]}\n"
+        "- {name: Everything, url: 'https://example.com', reads: [marts.customers]}\n"
+        "- {name: Other, reads: [marts.customers.customer]}\n"
+    )
+    desk = Desk(root)
+    ranked = "customer, revenue, rank() OVER (ORDER BY revenue DESC)"
+    edited(desk, TOP, ranked, "customer, rank() OVER (ORDER BY customer)")
+    edited(desk, CUSTOMERS, "sum(amount) AS revenue", "sum(amount) + 1 AS takings")
+    told = lens(desk, CUSTOMERS)
+    assert "breaks marts.customers.revenue goes; read by" in told
+    assert "the dashboard Sales, the dashboard Everything" in told
+    assert "Other" not in told
+    desk.close()

@@ -378,6 +378,7 @@ class Plans:
             mode=settings.virtual_environment_mode,
             changes=resolved.changes if resolved else {},
             previewed=resolved.previewed if resolved else {},
+            exposures=workspace.project.exposures if resolved else (),
         )
         plan = make_plan(
             request,

@@ -60,6 +60,7 @@ class ContractBreak:
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment as it is now.
         renamed: The new name of a column that changes nothing else.
+        exposures: Names of the dashboards and the like that the project says read it.
     """
 
     model: ModelName
@@ -69,6 +70,7 @@ class ContractBreak:
     widens: bool = False
     readers: tuple[Reader, ...] = ()
     renamed: str | None = None
+    exposures: tuple[str, ...] = ()
 
     @property
     def change(self) -> str:
@@ -90,7 +92,8 @@ class ContractBreak:
         else:
             how = "widens" if self.widens else "changes its type"
             text = f"{subject} {how} from {self.was} to {self.becomes}"
-        readers = [*map(str, self.readers), *more_readers]
+        shown = (f"the dashboard {name}" for name in self.exposures)
+        readers = [*map(str, self.readers), *shown, *more_readers]
         return f"{text}; read by {', '.join(readers)}" if readers else text
 
     def to_json(self) -> dict[str, Any]:
@@ -106,6 +109,7 @@ class ContractBreak:
                 {"model": str(reader.model), "columns": list(reader.columns)}
                 for reader in self.readers
             ],
+            "exposures": list(self.exposures),
         }
 
 

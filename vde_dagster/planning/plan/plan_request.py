@@ -16,6 +16,7 @@ from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import ColumnChanges
 from vde_dagster.project.dag import ancestors
+from vde_dagster.project.model import Exposure
 from vde_dagster.project.selection import Changed, select
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
@@ -30,6 +31,7 @@ class PlanRequest:
         changes: Column changes of models that go on with a table of production's.
         previewed: The environments whose previews decided that a model goes on so.
         time_to_live: How long an environment other than production is kept.
+        exposures: Dashboards and the like whose readers are told of what breaks.
     """
 
     environment: str
@@ -44,6 +46,7 @@ class PlanRequest:
     mode: EnvironmentMode = "full"
     changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
     previewed: Mapping[ModelName, tuple[str, ...]] = field(default_factory=dict)
+    exposures: tuple[Exposure, ...] = ()
 
 
 def window_of(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:

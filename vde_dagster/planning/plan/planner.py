@@ -263,7 +263,17 @@ class _Planner:
     def _breaks(self, name: ModelName, new: Shown | None) -> tuple[ContractBreak, ...]:
         table = self.state.tables.get(self.shown[name].table_id or "")
         before = Shown(self.old[name], table)
-        return contract_breaks(before, new, self.state.view_types, self.old.values())
+        return tuple(
+            replace(
+                one,
+                exposures=tuple(
+                    exposure.name
+                    for exposure in self.request.exposures
+                    if exposure.reads_of(name, one.column)
+                ),
+            )
+            for one in contract_breaks(before, new, self.state.view_types, self.old.values())
+        )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Say whether an existing table of its own is laid out otherwise than a model now asks.

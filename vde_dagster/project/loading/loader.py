@@ -16,7 +16,7 @@ from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.macros.variables import STAGE, TESTING
-from vde_dagster.project.model import LoadedFile, LoadedModel, Model, UnitTest
+from vde_dagster.project.model import Exposure, LoadedFile, LoadedModel, Model, UnitTest
 from vde_dagster.project.serialise import from_text, to_text
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.source import SourceFactory
@@ -167,6 +167,20 @@ def _without_cycles(
             models = {name: model for name, model in models.items() if name not in error.models}
 
 
+def _unknown_reads(
+    models: Mapping[ModelName, Model], exposures: Iterable[Exposure]
+) -> Iterator[ProjectError]:
+    for exposure in exposures:
+        for name, _, place in exposure.reads:
+            if name not in models:
+                near = closest(str(name), [str(known) for known in models])
+                yield ProjectError(
+                    f"the exposure '{exposure.name}' reads {name}, which is no model",
+                    hint=meant(str(name), near) if near else "name a model of the project",
+                    location=place,
+                )
+
+
 def _unknown_tests(
     models: dict[ModelName, Model], tests: Iterable[UnitTest]
 ) -> Iterator[ProjectError]:
@@ -198,6 +212,7 @@ class Project:
     problems: tuple[ProjectError, ...]
     files_hash: str
     warnings: tuple[Problem, ...] = ()
+    exposures: tuple[Exposure, ...] = ()
 
 
 def load_project(
@@ -321,6 +336,9 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
             name: replace(model, session=session) if _is_own(model) else model
             for name, model in models.items()
         }
+    exposures = tuple(exposure for file in files for exposure in file.exposures)
+    if not load.problems:
+        mistakes += _unknown_reads(models, exposures)
     shown = {str(problem) for problem in load.problems}
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:
@@ -334,6 +352,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
         tuple(problems),
         load.files_hash(),
         load.warnings(files),
+        exposures,
     )
 
 

@@ -140,6 +140,7 @@ class OwnFiles:
         readers |= dict.fromkeys(found.python, self._python)
         readers |= dict.fromkeys(found.notebooks, self._notebook)
         readers |= dict.fromkeys(found.externals, self._externals)
+        readers |= dict.fromkeys(found.exposures, self._exposures)
         return readers | dict.fromkeys(found.tests, self._tests)
 
     @property
@@ -358,6 +359,11 @@ class OwnFiles:
 
         scope = self.context.scope(self._folder.settings.dialect)
         return load_external_models(path, text, self.context.audit_context(scope))
+
+    def _exposures(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.reading.exposures import load_exposures
+
+        return load_exposures(path, text, self.names)
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
