@@ -174,3 +174,12 @@ def test_a_header_among_code_and_another_language_are_refused(shop: ProjectFolde
 def test_a_notebook_without_a_header_is_no_model(shop: ProjectFolder) -> None:
     write_notebook(shop, PATH, [("markdown", "Notes"), ("code", "workspace.read(name)")])
     assert ModelName("marts", "spenders") not in load_project(shop.root).models
+
+
+def test_what_runs_notebooks_is_asked_for_by_those_that_are_models(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vde_dagster.plugins.notebook.model_file.find_spec", lambda name: None)
+    with pytest.raises(ProjectError, match="not installed") as told:
+        load_project(shop.root)
+    assert "vde-dagster[notebook]" in str(told.value.hint)

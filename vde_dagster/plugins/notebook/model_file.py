@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
@@ -31,6 +32,7 @@ from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.sql_models import default_statements_in
 from vde_dagster.project.reading.statements import read_blocks
 from vde_dagster.project.sources.source import Folder
+from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.sql.scanner import SourceText
 
 PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
@@ -47,6 +49,12 @@ def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> L
     written = notebook.header
     if written is None:
         return LoadedFile(path)
+    if not all(map(find_spec, ("nbclient", "nbconvert"))):
+        raise ProjectError(
+            "the notebook is a model, and what runs notebooks is not installed",
+            hint=how_to_install("notebook"),
+            location=SourceLocation(path),
+        )
     source, blocks = read_blocks(path, written, context.settings.dialect)
     block = blocks[0]
     if len(blocks) > 1 or block.statements or block.on_virtual_update:
