@@ -25,6 +25,7 @@ from vde_dagster_tests.projects import ProjectFolder
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "editor" / "words.yaml"
 GIVEN = yaml.safe_load(FIXTURE.read_text(encoding="utf-8"))
 FILES: dict[str, str] = GIVEN["files"]
+EVERY: dict[str, str] = {**FILES, **GIVEN["with_yaml"]}
 
 
 def shown(reading: Reading, spans: list[Span]) -> list[str]:
@@ -87,7 +88,7 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     root = tmp_path_factory.mktemp("words")
-    ProjectFolder(root, FILES)
+    ProjectFolder(root, EVERY)
     return Desk(root)
 
 
@@ -96,7 +97,7 @@ def test_a_use_is_among_the_uses_of_its_definition_and_a_rename_there_and_back_i
 ) -> None:
     symbols = desk.symbols()
     tried = 0
-    for path, text in FILES.items():
+    for path, text in EVERY.items():
         for offset in range(len(text)):
             found = definitions(symbols, path, offset)
             uses = references(symbols, path, offset)
@@ -117,10 +118,11 @@ def test_a_use_is_among_the_uses_of_its_definition_and_a_rename_there_and_back_i
 
 @pytest.mark.proof
 def test_at_no_place_of_any_text_cut_off_there_a_question_fails(desk: Desk) -> None:
-    for path, text in FILES.items():
+    for path, text in EVERY.items():
         for end in range(len(text)):
             desk.change(path, text[:end])
             completions(desk.glance(), path, end)
+            signature(desk.glance(), path, end)
             if end % 7 == 0:
                 symbols = desk.symbols()
                 definitions(symbols, path, end)
@@ -131,7 +133,7 @@ def test_at_no_place_of_any_text_cut_off_there_a_question_fails(desk: Desk) -> N
 @pytest.mark.proof
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    path=st.sampled_from(sorted(FILES)),
+    path=st.sampled_from(sorted(EVERY)),
     cuts=st.tuples(st.integers(0, 400), st.integers(0, 400)),
     put=st.text(st.sampled_from(list("(),.;'\"`@* \n{}ax1")), max_size=6),
     at=st.integers(0, 400),
@@ -139,14 +141,16 @@ def test_at_no_place_of_any_text_cut_off_there_a_question_fails(desk: Desk) -> N
 def test_no_question_fails_on_damaged_texts(
     desk: Desk, path: str, cuts: tuple[int, int], put: str, at: int
 ) -> None:
-    text = FILES[path]
+    text = EVERY[path]
     begin, end = sorted(min(cut, len(text)) for cut in cuts)
     damaged = f"{text[:begin]}{put}{text[end:]}"
     offset = min(at, len(damaged))
     desk.change(path, damaged)
     try:
         completions(desk.glance(), path, offset)
+        signature(desk.glance(), path, offset)
         symbols = desk.symbols()
+        runnable(symbols.reading, path)
         definitions(symbols, path, offset)
         references(symbols, path, offset)
         hover(symbols, path, offset)
