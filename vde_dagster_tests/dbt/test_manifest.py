@@ -101,6 +101,81 @@ def test_a_manifest_older_than_a_model_is_said(shop: DbtCopy) -> None:
     ]
 
 
+def test_tables_that_dbt_does_not_know_are_external(shop: DbtCopy) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        node = manifest["nodes"]["model.shop.big_spenders"]
+        leads = 'cross join "crm"."sales"."leads"'
+        node["compiled_code"] = f'select * from "shop"."main"."by_hand" {leads}'
+
+    shop.edit(change)
+
+    models = shop.load().models
+
+    assert models[ModelName("main", "by_hand")].kind.name == "EXTERNAL"
+    assert models[ModelName("crm__sales", "leads")].table == ("crm", "sales", "leads")
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "expected"),
+    [
+        ({"unique_key": ["a", "b"]}, "", "INCREMENTAL_BY_UNIQUE_KEY"),
+        (
+            {"unique_key": "lower(a)", "incremental_strategy": "merge"},
+            "",
+            "INCREMENTAL_BY_UNIQUE_KEY",
+        ),
+        ({"unique_key": "a", "incremental_strategy": "append"}, "", "INCREMENTAL_UNMANAGED"),
+        ({}, "", "INCREMENTAL_UNMANAGED"),
+        ({}, "{% if is_incremental() %}", "FULL"),
+        ({"incremental_strategy": "insert_overwrite"}, "", "FULL"),
+        ({"incremental_strategy": "microbatch"}, "", "FULL"),
+    ],
+)
+def test_an_incremental_model_is_of_the_kind_that_its_strategy_asks_for(
+    shop: DbtCopy, config: dict[str, Any], code: str, expected: str
+) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        node = manifest["nodes"]["model.shop.order_facts"]
+        node["config"] = {"materialized": "incremental", **config}
+        node["raw_code"] = code
+
+    shop.edit(change)
+
+    project = shop.load()
+
+    assert project.models[ModelName("main", "order_facts")].kind.name == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "blocking", "expected"),
+    [
+        ({"severity": "warn"}, [False], "SELECT * FROM @this_model WHERE amount = 0"),
+        (
+            {"error_if": "> 10", "warn_if": "!= 0"},
+            [True, False],
+            "SELECT * FROM (SELECT * FROM @this_model WHERE amount = 0) AS dbt_failures WHERE "
+            "(SELECT count(*) FROM (SELECT * FROM @this_model WHERE amount = 0) AS "
+            "dbt_internal_test) > 10",
+        ),
+        (
+            {"limit": 5},
+            [True],
+            "SELECT * FROM (SELECT * FROM @this_model WHERE amount = 0) AS dbt_rows LIMIT 5",
+        ),
+    ],
+)
+def test_severity_thresholds_and_limits_of_tests_count(
+    shop: DbtCopy, config: dict[str, Any], blocking: list[bool], expected: str
+) -> None:
+    shop.edit(_set("nodes", "test.shop.no_free_orders", "config", value=config))
+
+    audits = shop.load().models[ModelName("main_staging", "stg_orders")].audits
+
+    found = [audit for audit in audits if audit.name.startswith("no_free_orders")]
+    assert [audit.blocking for audit in found] == blocking
+    assert found[0].query == expected
+
+
 def _set(*path: str, value: object) -> Any:
     def change(manifest: dict[str, Any]) -> None:
         inner: Any = manifest

@@ -93,7 +93,7 @@ def _incremental(
         for name in ("incremental_predicates", "predicates", "merge_exclude_columns")
         if config.get(name)
     ]
-    if key and strategy in ("merge", "delete+insert", "append"):
+    if key and strategy in ("merge", "delete+insert"):
         updated = _texts(config.get("merge_update_columns"))
         sets: tuple[Clause, ...] = ()
         if updated:

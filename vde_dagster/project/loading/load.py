@@ -156,6 +156,11 @@ class ProjectLoad:
             catalogs.update(source.names.catalogs)
         return TableNames(self.settings.catalog, self.settings.default_namespace, catalogs)
 
+    @property
+    def any_table(self) -> bool:
+        """Whether all models are of tools that let tables lie undeclared beside models' own."""
+        return all(source.names.any_catalog for source in self._sources)
+
     # -- what is as it was -----------------------------------------------------------------
 
     def files_hash(self) -> str:

@@ -328,7 +328,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     more = {catalog.lower(): catalog for file in files for catalog in file.catalogs}
     names = replace(load.names, catalogs={**more, **load.names.catalogs})
     models, tests, mistakes = assemble(
-        files, names, complete=not load.problems, any_table=bool(load.settings.config_file)
+        files, names, complete=not load.problems, any_table=load.any_table
     )
     session = load.settings.spark.meaning()
     if session:

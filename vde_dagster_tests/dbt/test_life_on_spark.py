@@ -1,0 +1,51 @@
+"""A dbt project's life: planned and filled on Spark, beside models of our own, and edited."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.dbt.conftest import PROJECTS
+from vde_dagster_tests.dbt.test_beside import FILES
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+
+
+def _rows(workspace: Workspace, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(map(str, row)) for row in workspace.query("prod", query).rows]
+
+
+def test_a_dbt_project_in_a_folder_is_filled_with_models_of_our_own(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    shutil.copytree(PROJECTS / "shop", folder.root / "transform")
+
+    with Workspace.open(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+        assert _rows(workspace, "SELECT * FROM reports.spent ORDER BY name") == [
+            ("Ada", "10.50"),
+            ("Grace", "7.25"),
+        ]
+        assert _rows(workspace, "SELECT * FROM main.visits") == [("1", "home", "Ada")]
+        assert _rows(workspace, "SELECT customer_id FROM main.big_spenders") == [("1",)]
+        current = "SELECT name, dbt_valid_to FROM main.customer_history ORDER BY name"
+        assert _rows(workspace, current) == [("Ada", "None"), ("Grace", "None")]
+        since = "SELECT order_id, CAST(since AS DATE), until FROM main.order_history ORDER BY 1"
+        assert _rows(workspace, since)[0] == ("1", "2024-01-05", "None")
+        assert len(_rows(workspace, "SELECT * FROM main.order_facts")) == 3
+        assert workspace.plan("prod").is_empty
+
+        # A customer that a test of dbt's has to find.
+        with (folder.root / "transform/seeds/raw_customers.csv").open("a") as file:
+            file.write("1;Ada;2024-01-02\n")
+        workspace.reload()
+        with pytest.raises(ExecutionError) as raised:
+            workspace.apply(workspace.plan("prod"))
+        assert "unique_customers_customer_id" in str(raised.value)
+        assert len(_rows(workspace, "SELECT * FROM main.customers")) == 2
