@@ -55,8 +55,8 @@ SPARSE = st.tuples(ROWS, st.sets(st.sampled_from(sorted(TYPES)))).map(
 )
 
 
-@settings(max_examples=3, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-@given(rows=st.lists(SPARSE, min_size=200, max_size=300))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(rows=st.lists(SPARSE, min_size=60, max_size=120))
 def test_spark_makes_the_hashes_of_the_reference_in_every_time_zone(
     spark_engine: SparkEngine, rows: list[dict[str, object]]
 ) -> None:

@@ -29,6 +29,11 @@ FILES = {
         SELECT @HASH_KEY(id) AS customer_hk, name, ldts, rsrc
         FROM staging.customers WHERE ldts BETWEEN @start_date AND @end_date
     """,
+    "models/pit.sql": """
+        MODEL (name vault.pit_customer, kind FULL);
+        @PIT(vault.hub_customer, customer_hk, (SELECT DATE '2024-01-01' AS as_of),
+          vault.sat_customer)
+    """,
     "seeds/customers.csv": """
         id,name,ldts,rsrc
         1,Ann,2024-01-01,crm
@@ -39,6 +44,8 @@ FILES = {
 }
 HUB = "SELECT id, ldts, rsrc FROM vault.hub_customer ORDER BY id"
 SATELLITE = "SELECT name, ldts, rsrc FROM vault.sat_customer ORDER BY name"
+PIT = "SELECT CAST(sat_customer_ldts AS DATE) FROM vault.pit_customer ORDER BY 1"
+GHOST, FIRST = ("1900-01-01",), ("2024-01-01",)
 NEW_SOURCE = (
     "UNION ALL SELECT @HASH_KEY(7, algorithm := 'sha1'), {}, DATE '2024-01-02', 'web' "
     "WHERE DATE '2024-01-02' BETWEEN @start_date AND @end_date"
@@ -58,6 +65,7 @@ def test_a_vault_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
     with Workspace.open(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         assert (_rows(workspace, HUB), _rows(workspace, SATELLITE)) == (keys, names)
+        assert _rows(workspace, PIT) == [GHOST, FIRST]
         assert workspace.plan("prod").is_empty
         again = ("vault.hub_customer", "vault.sat_customer")
         workspace.apply(workspace.plan("prod", restate=again))
@@ -86,8 +94,10 @@ def test_a_vault_is_planned_edited_rolled_back_and_runs_again_with_no_new_row(
         workspace.apply(workspace.plan("prod"))
         assert _rows(workspace, HUB) == [*keys, ("7", "2024-01-02", "web")]
         assert _rows(workspace, SATELLITE) == [*names, ("Cy", "2024-01-02", "web")]
+        assert _rows(workspace, PIT) == [GHOST, GHOST, FIRST]
         assert workspace.plan("prod").is_empty
 
         workspace.environments.rollback("prod")
         for query, found in edited.items():
             assert _rows(workspace, query) == [("40", value) for value in found.split()]
+        assert _rows(workspace, PIT) == [GHOST, FIRST]
