@@ -141,6 +141,8 @@ def _with_spark_relations(tree: exp.Expr) -> None:
             if not node.expressions and not node.args.get("kind"):
                 node.select(exp.Literal.number(1), copy=False)  # Rows without columns.
         elif isinstance(node, exp.Join):
+            if _is_comma(node):
+                node.set("kind", "CROSS")  # As SQLGlot reads a comma in Spark.
             _apply(node)
         elif isinstance(node, exp.Columns):
             if not _is_star(node):
@@ -154,6 +156,13 @@ def _with_spark_relations(tree: exp.Expr) -> None:
             if len(node.expressions) != 2:
                 raise Unwritable("STRING_SPLIT with ordinals")
             _split(node)
+
+
+def _is_comma(join: exp.Join) -> bool:
+    """Say whether a table or subquery stands behind a comma."""
+    said = ("kind", "side", "method", "on", "using", "global", "match_condition")
+    plain = isinstance(join.this, exp.Table | exp.Subquery)
+    return plain and not any(join.args.get(name) for name in said)
 
 
 def _apply(join: exp.Join) -> None:
