@@ -56,7 +56,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / project.name
             ignored = shutil.ignore_patterns(".git", ".vde", "compiled", "run", "logs", "*.duckdb")
-            shutil.copytree(project, root, ignore=ignored)
+            shutil.copytree(project, root, ignore=ignored, symlinks=True)
             manifest = json.loads((root / MANIFEST).read_text())
             _multiply(manifest, said.copies)
             _write(root, manifest)
@@ -103,7 +103,8 @@ def _multiply(manifest: dict[str, Any], copies: int) -> None:
 def _edit(manifest: dict[str, Any]) -> None:
     """Change the last model's query."""
     models = [one for one in manifest["nodes"].values() if one["resource_type"] == "model"]
-    models[-1]["compiled_code"] = f"{models[-1].get('compiled_code')}\n-- edited"
+    if models:
+        models[-1]["compiled_code"] = f"{models[-1].get('compiled_code')}\n-- edited"
 
 
 def _write(root: Path, manifest: dict[str, Any]) -> None:
