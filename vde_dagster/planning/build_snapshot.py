@@ -100,7 +100,8 @@ def checked_snapshot(
     findings = () if analysis is None else analysis.findings
     functions = (*scalar_functions, *functions)
     inputs = meaning.inputs(model)
-    known = Known(model, whole or None, findings, functions, audited or {}, inputs)
+    changed_by = meaning.changed_by(model)
+    known = Known(model, whole or None, findings, functions, audited or {}, inputs, changed_by)
     return snapshot, check_model(known, parents)
 
 

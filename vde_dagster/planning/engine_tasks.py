@@ -49,6 +49,8 @@ class FillTask:
         base: The branch at whose head `branch` is made where it does not exist; None for the
             table's own.
         completes: Whether the plan fills nothing later of the table.
+        changed: Spark SQL of the keys, as `k0`, `k1`, …, whose rows may be others than the table
+            has, see `Meaning.changed_by`; None where all may.
     """
 
     plan_id: str
@@ -68,6 +70,7 @@ class FillTask:
     digest_ranges: tuple[Interval, ...] = ()
     base: str | None = None
     completes: bool = True
+    changed: str | None = None
 
 
 def page_of(plan_id: str, table_id: str, interval: Interval) -> str:

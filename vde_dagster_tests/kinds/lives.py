@@ -108,6 +108,7 @@ LIVES = (
     ),
     Life("FIRST_SEEN", "FIRST_SEEN (key id, time day, batch_size 1, lookback 1)"),
     Life("CHANGES", "CHANGES (key id, time day, batch_size 1, lookback 1)"),
+    Life("INCREMENTAL_BY_CHANGES", "INCREMENTAL_BY_CHANGES (key id)", WHOLE),
     Life("APPENDED", "APPENDED (parents lake.events)", WHOLE),
     Life(
         "SEED",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
 from vde_dagster.execution.apply.make_table import create_table
-from vde_dagster.execution.apply.plan_tasks import NO_COMMITS, PlanTasks
+from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.execution.apply.skipping import Looked, Skipping
 from vde_dagster.execution.apply.table_branches import LeftOver, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
@@ -259,9 +259,14 @@ class RangeFiller:
     def _task(
         self, interval: Interval, branch: str, looked: Looked | None = None, *, anew: bool = False
     ) -> FillTask:
-        commits = looked.commits if looked is not None else NO_COMMITS
+        if looked is None:
+            return self.auditor.tasks.fill(self.filler, self.table, interval, branch, anew=anew)
         return self.auditor.tasks.fill(
-            self.filler, self.table, interval, branch, anew=anew, commits=commits
+            *(self.filler, self.table, interval, branch),
+            anew=anew,
+            commits=looked.commits,
+            pinned=looked.pinned,
+            changed=looked.changed,
         )
 
     @property

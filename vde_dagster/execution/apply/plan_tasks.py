@@ -33,7 +33,7 @@ from vde_dagster.planning.rendering.render import (
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import FillFacts
-from vde_dagster.planning.tables.pinned_reads import CommitRange
+from vde_dagster.planning.tables.pinned_reads import CommitRange, PinnedTable
 from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.project.model import Audit
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
+NO_PINS: Mapping[str, PinnedTable] = {}
 MOST_SETS = 8
 """With more readers than that, of other columns each, only all columns have a digest."""
 MOST_DIGESTS = 32
@@ -79,16 +80,20 @@ class PlanTasks:
         *,
         anew: bool = False,
         commits: Mapping[ModelName, CommitRange] = NO_COMMITS,
+        pinned: Mapping[str, PinnedTable] = NO_PINS,
+        changed: str | None = None,
     ) -> FillTask:
         """Make the task that fills a range of a table.
 
         Args:
             anew: Whether nothing that the table holds is true any more.
             commits: What to read of parents of which not all rows are read.
+            pinned: By table id, the states to read.
+            changed: See `FillTask.changed`.
         """
         model = filler.model
         query, sources = None, {}
-        resolver = replace(self._resolver(), commits=commits)
+        resolver = replace(self._resolver(), commits=commits, pinned=pinned)
         if model.reads_itself:
             resolver = resolver.with_itself(filler, table)
         relation_of = relations(resolver, self.catalog, interval, self.plan.created_at)
@@ -119,6 +124,17 @@ class PlanTasks:
             digest_sets=self.digest_sets.get(table.id, ()),
             digest_ranges=self._digest_ranges(filler, table, interval),
             completes=self._completes(table, interval),
+            changed=changed,
+        )
+
+    def plain_query(self, filler: Snapshot) -> str | None:
+        """Return a definition's query over physical tables, for who wants to understand it."""
+        if filler.model.query is None:
+            return None
+        resolver = self._resolver()
+        tables = {key: replace(one, preview=None) for key, one in resolver.tables.items()}
+        return render_query(
+            filler.model, replace(resolver, branches={}, tables=tables), self.catalog
         )
 
     def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
+from vde_dagster.execution.apply.changed_keys import keys_changed
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.io.files import read_metadata
@@ -34,7 +35,7 @@ from vde_dagster.planning.table_contents import (
     compared,
     state_of,
 )
-from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, range_since
+from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, PinnedTable, range_since
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.fills.fills import FillRecord
 
@@ -54,12 +55,16 @@ class Looked:
     Args:
         commits: What is read of parents of which not all rows are read, as of that look.
         anew: Whether that replaces what was read of them before.
+        pinned: The states that are read of tables, where they have to be those of that look.
+        changed: Spark SQL of the keys of which rows came or went, where only those are filled.
     """
 
     reads: tuple[TableRead, ...]
     inputs: States
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     anew: bool = False
+    pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
+    changed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,21 @@ class Skipping:
             key: replace(state, how=how.get(key, Input.WHOLE), since=since.get(key))
             for key, state in states.items()
         }
-        return Looked(reads, inputs, commits, begins)
+        looked = Looked(reads, inputs, commits, begins)
+        return looked if anew else self._by_changes(filler, table, looked)
+
+    def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
+        """Find out which keys a kind has to fill that goes by its parents' changes."""
+        seen = self._seen(table) if meaning_of(filler.model.kind).changed_by(filler.model) else {}
+        changed = keys_changed(self.tasks, filler, looked.reads, seen, looked.inputs)
+        if changed is None:
+            return looked
+        inputs = {
+            key: replace(state, how=Input.BY_CHANGES, since=seen[key].read_id)
+            for key, state in looked.inputs.items()
+        }
+        pinned = {key: PinnedTable(state.read_id) for key, state in inputs.items()}
+        return replace(looked, inputs=inputs, pinned=pinned, changed=changed)
 
     def _commits(
         self, parent: ModelName, reads: Sequence[TableRead], states: States, seen: States
@@ -135,7 +154,7 @@ class Skipping:
     ) -> FillFacts:
         """Return the facts that a fill is to remember."""
         after = input_states(self._workspace.lakehouse, looked.reads, looked.inputs)
-        pinned = {self.tasks.key_of(parent) for parent in looked.commits}
+        pinned = {*map(self.tasks.key_of, looked.commits), *looked.pinned}
         inputs = None if moved(looked.inputs, after, looked.reads, pinned) else looked.inputs
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id

@@ -274,15 +274,7 @@ def changes_query(
             alone came are images of one row.
     """
     names = [f"c{i}" for i in range(len(columns))]
-    grouped = [grouped_by(name, c.type) for name, c in zip(names, columns, strict=True)]
-    kept = [
-        name if name == one else f"any_value({name}) AS {name}"
-        for name, one in zip(names, grouped, strict=True)
-    ]
-    net = (
-        f"SELECT {', '.join(kept)}, CAST(sum(w) AS BIGINT) AS w FROM ({weighed}) AS weighed "
-        f"GROUP BY {', '.join(grouped)} HAVING sum(w) <> 0"
-    )
+    net = net_rows(weighed, columns)
     change = "CASE WHEN w < 0 THEN 'delete' ELSE 'insert' END"
     if key:
         lowered = {name.lower() for name in key}
@@ -305,6 +297,20 @@ def changes_query(
     return spelled_apart(
         f"SELECT {step.marks(change)}, {shown} FROM ({net}) AS changes "
         "LATERAL VIEW explode(sequence(1, abs(w))) AS one"
+    )
+
+
+def net_rows(weighed: str, columns: Sequence[ViewColumn]) -> str:
+    """Write the query of the rows whose weights do not sum up to zero: `c0`, `c1`, … and `w`."""
+    names = [f"c{i}" for i in range(len(columns))]
+    grouped = [grouped_by(name, c.type) for name, c in zip(names, columns, strict=True)]
+    kept = [
+        name if name == one else f"any_value({name}) AS {name}"
+        for name, one in zip(names, grouped, strict=True)
+    ]
+    return (
+        f"SELECT {', '.join(kept)}, CAST(sum(w) AS BIGINT) AS w FROM ({weighed}) AS weighed "
+        f"GROUP BY {', '.join(grouped)} HAVING sum(w) <> 0"
     )
 
 

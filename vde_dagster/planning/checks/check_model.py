@@ -227,6 +227,31 @@ def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
             yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
 
 
+def local_in_none(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find models that fill the keys which changed, and of which no parent tells any."""
+    model = known.model
+    if not known.changed_by or model.query is None:
+        return
+    from vde_dagster.semantics.locality import columns_of_key
+
+    schema = {
+        str(name): {column.name: column.type or "UNKNOWN" for column in parent.columns}
+        for name, parent in parents.items()
+    }
+    if (
+        parents
+        and all(schema.values())
+        and not columns_of_key(model.query, schema, known.changed_by)
+    ):
+        key = ", ".join(known.changed_by)
+        yield Problem(
+            f"{model.name}: no table that it reads tells by its rows which {key} they change",
+            "take a key by which the query joins, groups and partitions, unchanged from a parent's "
+            "columns; or kind FULL",
+            place_in_header(model, "kind", known.changed_by[0]),
+        )
+
+
 def _has_interval(model: Model) -> bool:
     texts = (model.query, *model.pre_statements)
     return any(text is not None and _INTERVAL.search(text) for text in texts)
@@ -466,6 +491,7 @@ _CHECKS = (
     merged_values,
     merged_again,
     commits_of,
+    local_in_none,
     unused_properties,
     unused_statements,
     unused_stages,

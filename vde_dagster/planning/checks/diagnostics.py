@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -31,6 +31,7 @@ class Known:
         functions: Functions that Spark's sessions have beside its own.
         audited: The snapshots of what only its audits read, as far as they are there.
         inputs: How its fills read each parent.
+        changed_by: The columns by which they replace rows, see `Meaning.changed_by`.
     """
 
     model: Model
@@ -39,6 +40,7 @@ class Known:
     functions: Collection[str] = ()
     audited: Mapping[ModelName, Snapshot] = field(default_factory=dict)
     inputs: Mapping[ModelName, Input] = field(default_factory=dict)
+    changed_by: Sequence[str] = ()
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})

@@ -60,6 +60,13 @@ class Meaning:
         how = Input.BY_INTERVAL if model.kind.by_intervals else Input.WHOLE
         return dict.fromkeys(model.depends_on, how)
 
+    def changed_by(self, model: Model) -> tuple[str, ...]:
+        """Return the columns by which a fill replaces rows: those of the keys that changed.
+
+        The query has to be all that decides the rows. Empty for kinds that are not filled so.
+        """
+        return ()
+
     def most_intervals(self, model: Model) -> int | None:
         """Return the most intervals that one job fills, or None for as many as are missing."""
         return model.kind.batch_size or (1 if model.reads_itself else None)

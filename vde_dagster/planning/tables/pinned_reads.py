@@ -96,6 +96,9 @@ class Input(Enum):
     BY_COMMITS = "by commits"
     """The rows that came since the fill before; all of them, and the table is filled anew, where
     the parent lost or changed some."""
+    BY_CHANGES = "by changes"
+    """All rows, of which those count that belong to a key that rows came to or went from since the
+    fill before; all of them where that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)

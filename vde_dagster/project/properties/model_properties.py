@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
 
-_NOT_YET = ("INCREMENTAL_BY_CHANGES",)
 _NEVER = {
     "MANAGED": (
         "the engine itself would keep its table up to date, and Spark has no such tables",
@@ -61,10 +60,6 @@ def read_kind(
         kind = KINDS.named(name)
     except UsageError as error:  # a plug-in that is broken
         raise value.error(error.message, error.hint) from error
-    if kind is None and name in _NOT_YET:
-        raise value.error(
-            f"kind {name} is not supported yet", f"supported kinds: {', '.join(kind_names())}"
-        )
     if kind is None:
         raise value.error(f"unknown kind '{name}'", suggest(name, kind_names(), "kinds"))
     written = dataclasses.replace(value, dialect=dialect).properties(after=1)

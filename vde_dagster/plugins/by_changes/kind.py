@@ -1,0 +1,47 @@
+"""INCREMENTAL_BY_CHANGES: what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from vde_dagster.project.kinds import Kind, Property
+
+if TYPE_CHECKING:
+    from vde_dagster.project.properties.header import Value
+
+
+def _names(value: Value) -> tuple[str, ...]:
+    names = value.texts()
+    if not names or not all(names):
+        raise value.error(f"property '{value.name}' names no column", "write key (column, …)")
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalByChanges(Kind):
+    """As if made whole, once per cron tick; computed are the rows of keys that changed.
+
+    Args:
+        key: Output columns, which need not be unique: a fill replaces all rows of a value of them.
+    """
+
+    key: tuple[str, ...]
+    name: Literal["INCREMENTAL_BY_CHANGES"] = "INCREMENTAL_BY_CHANGES"
+
+    summary = "whole in effect: the rows of those keys are computed of which parents' rows changed"
+    allows_python = False
+    properties = (
+        Property(
+            "key",
+            _names,
+            {"type": ["string", "array"], "items": {"type": "string"}},
+            required=True,
+            names_columns=True,
+        ),
+    )
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The key."""
+        return self.key

@@ -1,0 +1,27 @@
+"""INCREMENTAL_BY_CHANGES: what it means for plans."""
+
+from __future__ import annotations
+
+from vde_dagster.planning.kinds.base import kind_of, version_of
+from vde_dagster.planning.kinds.simple import WholeMeaning
+from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
+from vde_dagster.project.model import Model
+from vde_dagster.semantics.versions.version import SemanticVersion
+
+
+class ByChangesMeaning(WholeMeaning):
+    """The query's rows: how a fill comes to them changes none, so a FULL table goes on as one."""
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Return the query's version, once its columns have the key."""
+        for name in self.changed_by(model):
+            version_of(model, version, name)
+        return super().rows(model, version)
+
+    def changed_by(self, model: Model) -> tuple[str, ...]:
+        """Return the key."""
+        return kind_of(model, IncrementalByChanges).key
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return the key, which cuts the work."""
+        return ["changed by", *self.changed_by(model)]

@@ -1,0 +1,73 @@
+"""INCREMENTAL_BY_CHANGES: how its tables are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
+from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
+from vde_dagster.spark.strategies.base import Write, write_staged
+from vde_dagster.spark.strategies.overwrites import WholeTable
+from vde_dagster.spark.tables.digests import Digester
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEYS = "vde_changed_keys"
+
+
+class ByChangesWriter(WholeTable):
+    """Replaces the rows of the keys that changed, or all rows where that is not known."""
+
+    own_session = True
+
+    def digester(self, write: Write) -> Digester | None:
+        """Take digests of what is written only where that is all rows."""
+        return super().digester(write) if write.task.changed is None else None
+
+    def digests_table(self, write: Write) -> bool:
+        """Keys may get the rows that they had."""
+        return True
+
+    def write(self, write: Write) -> None:
+        """Replace rows, in one step for readers."""
+        if write.task.changed is None:
+            super().write(write)
+            return
+        keys = _keys(write, write.task.changed).persist()
+        try:
+            rows = _of_keys(write, keys)
+            keys.createOrReplaceTempView(_KEYS)
+            same = " AND ".join(f"{quote(name)} <=> target.{quote(name)}" for name in keys.columns)
+
+            def put_together(staging: str) -> None:
+                write.session.sql(
+                    f"DELETE FROM {write.target(staging)} AS target "
+                    f"WHERE EXISTS (SELECT 1 FROM {_KEYS} WHERE {same})"
+                )
+                write.writer(rows, staging).append()
+
+            write_staged(write, put_together, "changed")
+        finally:
+            write.session.catalog.dropTempView(_KEYS)
+            keys.unpersist()
+
+
+def _keys(write: Write, changed: str) -> DataFrame:
+    """Return the keys that changed, under the table's names and in its types."""
+    kind = write.task.snapshot.model.kind
+    assert isinstance(kind, IncrementalByChanges)
+    names = [write.physical_name(name) for name in kind.key]
+    listed = (f"CAST(k{n} AS {write.types[at]}) AS {quote(at)}" for n, at in enumerate(names))
+    return write.session.sql(changed).selectExpr(*listed).distinct()
+
+
+def _of_keys(write: Write, keys: DataFrame) -> DataFrame:
+    """Return the rows of some keys."""
+    rows, changed = write.frame.alias("vde_rows"), keys.alias("vde_keys")
+    from pyspark.sql import functions
+
+    same = " AND ".join(
+        f"vde_rows.{quote(name)} <=> vde_keys.{quote(name)}" for name in keys.columns
+    )
+    return rows.join(changed, functions.expr(same), "left_semi")

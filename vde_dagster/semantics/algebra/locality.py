@@ -1,0 +1,181 @@
+"""Locality: the columns of a table by which a query's rows of one key are made of its rows.
+
+A query is local in a table by a key if its rows of one value of the key are made of those rows of
+the table that have that value in some columns, and of no others. Then a row that comes to the table
+or goes concerns the query's rows of one key alone. `FROM orders JOIN customers USING (customer_id)
+GROUP BY customer_id` is local by `customer_id` in both; a window that is not partitioned by it, a
+LIMIT, or a table that is joined by another column, is not.
+
+The key is followed down: through groups, where equalities make one expression stand for another,
+into what aggregates by it, into windows that are partitioned by it, and into subqueries that are
+correlated by it. Where a table is read twice, its rows concern the keys of both readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from vde_dagster.semantics.algebra.nodes import (
+    Constant,
+    Derived,
+    FullJoin,
+    Generator,
+    Group,
+    Leaf,
+    Node,
+    Rel,
+    SetOperation,
+    Terms,
+)
+
+Stands = tuple[frozenset[Node], ...]
+"""Per column of the key, the expressions that have its value in each row."""
+Located = dict[str, set[tuple[str, ...]] | None]
+"""Per table, the columns that have the key's values, once a reading; None: it is not local."""
+
+
+def locate(rel: Rel, key: Sequence[str], terms: Terms) -> Located:
+    """Say by which columns a query is local in each table that it reads.
+
+    Args:
+        key: Output columns, in lower case.
+
+    Raises:
+        KeyError: There is no such output column.
+    """
+    nodes = {output.name: output.node for output in rel.outputs}
+    search = _Search(terms)
+    search.rel(rel, tuple(frozenset({nodes[name]}) for name in key))
+    return search.found
+
+
+class _Search:
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self.found: Located = {}
+
+    def rel(self, rel: Rel, key: Stands) -> None:
+        """Follow the key into a query: its expressions over the query's group, or outside of it."""
+        within = self._group(rel.group, key)
+        self._inside((output.node for output in rel.outputs), within)
+
+    def _group(self, group: Group, key: Stands) -> Stands:
+        key = self._spread(group, key)
+        self._inside((*group.conditions, *group.sorts), key)
+        for source in group.sources:
+            self._source(source, key)
+        return key
+
+    def _spread(self, group: Group, key: Stands) -> Stands:
+        """Add what a group's conditions make equal, type for type."""
+        equal = [
+            condition.parts
+            for condition in group.conditions
+            if condition.tag in ("eq", "nseq") and condition in self._terms.same_type
+        ]
+        spread = []
+        for stands in key:
+            known, before = set(stands), 0
+            while len(known) > before:
+                before = len(known)
+                for left, right in equal:
+                    if left in known or right in known:
+                        known |= {left, right}
+            spread.append(frozenset(known))
+        return tuple(spread)
+
+    def _source(self, source: Any, key: Stands) -> None:
+        own = [[n.parts[1] for n in stands if _refers(n, source)] for stands in key]
+        if isinstance(source, Leaf):
+            self._leaf(source, own)
+        elif isinstance(source, Derived):
+            self._derived(source, key, own)
+        elif isinstance(source, SetOperation) and source.alike and all(own):
+            places = [columns[0] for columns in own]
+            for branch in source.branches:
+                nodes = (branch.outputs[place].node for place in places)
+                self.rel(branch, tuple(frozenset({node}) for node in nodes))
+        else:
+            self._lose(source)
+
+    def _leaf(self, leaf: Leaf, own: Sequence[Sequence[str]]) -> None:
+        known = self.found.setdefault(leaf.table, set())
+        if not all(own):
+            self.found[leaf.table] = None
+        elif known is not None:
+            known.add(tuple(min(columns) for columns in own))
+
+    def _derived(self, source: Derived, key: Stands, own: Sequence[Sequence[int]]) -> None:
+        """Follow the key into a group, by its columns and by what correlates it.
+
+        Of the right side of a LEFT JOIN no column counts: it is NULL in rows that a row more or
+        less makes come and go.
+        """
+        inner = []
+        for stands, places in zip(key, own, strict=True):
+            nodes = [source.columns[place] for place in places]
+            if source.op == "agg":
+                nodes = [n for n in nodes if all(n in one.parts for one in source.keys)]
+                nodes = nodes if source.keys else []
+            elif source.op != "block":
+                nodes = []
+            inner.append(stands | frozenset(nodes))
+        within = self._group(source.group, tuple(inner))
+        self._inside((*source.columns, *source.keys, *source.args), within)
+
+    def _inside(self, nodes: Iterable[Any], key: Stands) -> None:
+        """Follow the key into windows and subqueries of expressions."""
+        seen: set[Any] = set()
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node.__class__ is Rel:
+                self._lose(node)
+            if node.__class__ is not Node or node in seen:
+                continue
+            seen.add(node)
+            if node.tag == "window":
+                self._window(node, key)
+            elif node.tag in ("exists", "scalar"):
+                self.rel(node.parts[0], key)
+            else:
+                stack += node.parts
+
+    def _window(self, node: Node, key: Stands) -> None:
+        """Follow the key into the rows of a window; the query's conditions need not hold there."""
+        by = frozenset(node.parts[3].parts)
+        within = self._spread(node.parts[0], tuple(stands & by for stands in key))
+        self._group(node.parts[0], within)
+        self._inside(node.parts[1:], within)
+
+    def _lose(self, part: Any) -> None:
+        """Note that the tables below a source or query are not local."""
+        seen: set[Any] = set()
+        stack = [part]
+        while stack:
+            part = stack.pop()
+            if part.__class__ not in _PARTS or part in seen:
+                continue
+            seen.add(part)
+            if isinstance(part, Leaf):
+                self.found[part.table] = None
+            stack += _PARTS[part.__class__](part)
+
+
+_PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
+    Node: lambda node: node.parts,
+    Leaf: lambda leaf: (),
+    Group: lambda group: (*group.sources, *group.conditions, *group.sorts),
+    Rel: lambda rel: (rel.group, *(output.node for output in rel.outputs)),
+    Derived: lambda made: (made.group, *made.keys, *made.args, *made.columns),
+    FullJoin: lambda join: (join.left, join.right, *join.conditions, *join.columns),
+    SetOperation: lambda operation: operation.branches,
+    Generator: lambda generator: generator.args,
+    Constant: lambda constant: [cell for row in constant.rows for cell in row],
+}
+"""What the parts of a query are made of, by their classes."""
+
+
+def _refers(node: Node, source: Any) -> bool:
+    return node.tag == "ref" and node.parts[0] is source

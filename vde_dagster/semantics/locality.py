@@ -1,0 +1,59 @@
+"""The door to locality: which rows of a query's tables make its rows of one key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from vde_dagster.semantics._sqlglot import parse
+from vde_dagster.semantics.algebra.locality import locate
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.queries import bind_query
+from vde_dagster.semantics.binding.relations import NO_CTES
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.version import SemanticVersion
+from vde_dagster.sql.trees import dismantle
+
+Columns = tuple[tuple[str, ...], ...]
+
+
+def columns_of_key(
+    query: str,
+    schema: Mapping[str, Mapping[str, str]],
+    key: Sequence[str],
+    *,
+    parents: Mapping[str, SemanticVersion] | None = None,
+    scalar_functions: Collection[str] = (),
+) -> dict[str, Columns]:
+    """Return, for each table in which a query is local by a key, the columns that have its values.
+
+    A row of the table concerns those rows of the query alone whose key it has in one of these
+    tuples of columns. Tables that are not named concern any row; of a query that is not understood
+    these are all.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table.
+        key: Output columns; without any, every row concerns every row.
+
+    >>> schema = {"o": {"id": "INT", "c": "INT", "n": "INT"}, "c": {"id": "INT", "name": "STRING"}}
+    >>> columns_of_key("SELECT c, sum(n) AS n FROM o GROUP BY c", schema, ["c"])
+    {'o': (('c',),)}
+    >>> columns_of_key("SELECT o.id, name FROM o JOIN c ON o.c = c.id", schema, ["id"])
+    {'o': (('id',),)}
+    """
+    tree = parse(query)
+    binder = Binder(schema, parents or {}, scalar_functions)
+    wanted = [name.lower() for name in key]
+    try:
+        rel = bind_query(binder, tree, None, NO_CTES)
+        names = {output.name.lower() for output in rel.outputs}
+        unsure = binder.doubt is not None or bool(binder.mistakes)
+        if unsure or not wanted or not names.issuperset(wanted):
+            return {}
+        found = locate(rel, wanted, binder.terms)
+    except (Unsupported, SemanticError, RecursionError):
+        return {}
+    finally:
+        binder.terms.forget()
+        dismantle(tree)
+    return {table: tuple(sorted(columns)) for table, columns in found.items() if columns}
