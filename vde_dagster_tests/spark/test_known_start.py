@@ -23,7 +23,6 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from pyspark import SparkContext
-from vde_dagster.spark.jvm.class_data import make_archive
 from vde_dagster.spark.session.session import start_session, stop_session
 from vde_dagster.spark.session.settings import SessionSettings
 
@@ -38,8 +37,6 @@ rows = session.table("vde.n.t").rdd.map(lambda row: row.id * 2).sum()
 process = SparkContext._gateway.proc
 command = Path(f"/proc/{process.pid}/cmdline").read_text().split(chr(0))
 maps = Path(f"/proc/{process.pid}/maps").read_text()
-if len(sys.argv) > 3:
-    make_archive(Path(sys.argv[3]), session._jvm)
 stop_session(session)
 process.stdin.close()
 process.wait()
@@ -48,10 +45,10 @@ print(json.dumps({"sum": rows, "scripts": "org.apache.spark.deploy.SparkSubmit" 
 """
 
 
-def _started(folder: Path, cache: Path, *more: str) -> dict[str, object]:
+def _started(folder: Path, cache: Path) -> dict[str, object]:
     """Start Spark in a process of its own, and return what it saw."""
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder), json.dumps(SMALL_SPARK), *more],
+        [sys.executable, "-c", SCRIPT, str(folder), json.dumps(SMALL_SPARK)],
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
         capture_output=True,
         text=True,
@@ -61,26 +58,6 @@ def _started(folder: Path, cache: Path, *more: str) -> dict[str, object]:
     assert ended.returncode == 0, ended.stderr
     found: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
     return found
-
-
-@pytest.mark.spark
-@pytest.mark.server
-def test_scripts_start_spark_once_then_it_starts_as_known_with_the_classes_that_were_archived(
-    tmp_path: Path,
-) -> None:
-    scripts, known = ({"sum": 12, "scripts": by, "archive": False} for by in (True, False))
-    assert _started(tmp_path, tmp_path) == scripts
-    (place,) = (tmp_path / "vde-dagster").iterdir()
-    assert place.stat().st_mode & 0o077 == 0
-    assert _started(tmp_path, tmp_path, str(place)) == known
-    assert sorted(path.suffix for path in place.parent.iterdir()) == [".jsa", ".json"]
-    assert _started(tmp_path, tmp_path) == {**known, "archive": True}
-    with archive_of(place).open("r+b") as file:
-        file.write(b"damaged" * 100)
-    assert _started(tmp_path, tmp_path) == known
-    place.write_text(place.read_text().replace('"java": "', '"java": "/bin/false", "was": "'))
-    assert _started(tmp_path, tmp_path) == scripts
-    assert _started(tmp_path, tmp_path) == known
 
 
 @pytest.fixture
@@ -149,16 +126,57 @@ def test_a_start_whose_jars_are_gone_is_none_and_one_that_ends_early_is_no_gatew
     found = KnownStart.find(place)
     assert found is not None
     with (tmp_path / "log").open("wb") as log:
-        assert found.begin(log, *options_of(place)) is None
+        assert found.begin(log, *options_of(found)) is None
     jar.unlink()
     assert KnownStart.find(place) is None
 
 
+def test_an_archive_is_that_of_the_jars_as_they_are_and_of_the_options_whatever_the_memory(
+    cache: Path, tmp_path: Path
+) -> None:
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"1")
+    small, large, other = (
+        KnownStart("/bin/false", options, (str(jar),), "/")
+        for options in (("-Xmx1g", "-ea"), ("-Xmx9g", "-ea"), ("-Xmx1g",))
+    )
+    first = archive_of(small)
+    assert first == archive_of(large) != archive_of(other)
+    assert options_of(small) == ()
+    first.parent.mkdir(parents=True)
+    first.touch()
+    assert f"-XX:SharedArchiveFile={first}" in options_of(large)
+    jar.write_bytes(b"22")
+    assert options_of(large) == ()
+
+
 @pytest.mark.spark
 @pytest.mark.server
-def test_an_engine_prepares_starts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_are_prepared_once_and_go_on_without_what_was_kept_of_them(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert _prepared(tmp_path, cache)
+    assert not _prepared(tmp_path, cache)
+    (archive,) = (cache / "vde-dagster").glob("*.jsa")
+    (prepared,) = (cache / "vde-dagster").glob("*.json")
+    assert prepared.stat().st_mode & 0o077 == 0
+
+    # Another memory is another start, which scripts make once; the classes are the same.
+    scripts, known = ({"sum": 12, "scripts": by, "archive": False} for by in (True, False))
+    assert _started(tmp_path, cache) == scripts
+    (place,) = {*(cache / "vde-dagster").glob("*.json")} - {prepared}
+    assert _started(tmp_path, cache) == {**known, "archive": True}
+    archive.chmod(0o600)
+    with archive.open("r+b") as file:
+        file.write(b"damaged" * 100)
+    assert _started(tmp_path, cache) == known
+    place.write_text(place.read_text().replace('"java": "', '"java": "/bin/false", "was": "'))
+    assert _started(tmp_path, cache) == scripts
+
+
+def _prepared(root: Path, cache: Path) -> bool:
+    """Prepare starts for a project, and say whether that was to be done."""
     folder = ProjectFolder(
-        tmp_path,
+        root / "project",
         {
             "models/one.sql": "MODEL (name m.one, kind FULL); SELECT 1 AS x",
             "pyproject.toml": "[tool.vde.spark]\nmaster = 'local[2]'\n"
@@ -166,17 +184,16 @@ def test_an_engine_prepares_starts_once(tmp_path: Path, monkeypatch: pytest.Monk
         },
     )
     words = [sys.executable, "-m", "vde_dagster.cli", "engine", "prepare", "--json"]
-    for made in (True, False):
-        ended = subprocess.run(
-            [*words, "--project", str(folder.root)],
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
-        assert ended.returncode == 0, ended.stderr
-        told = json.loads(ended.stdout)
-        assert told["made"] is made
-        assert Path(told["archive"]).stat().st_size == told["bytes"]
+    ended = subprocess.run(
+        [*words, "--project", str(folder.root)],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert Path(told["archive"]).stat().st_size == told["bytes"]
     assert not list((folder.root / ".vde" / "engine").glob("engine.*.json"))
+    return bool(told["made"])

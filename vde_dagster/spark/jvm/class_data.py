@@ -12,34 +12,43 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.hashing import digest
+from vde_dagster.spark.jvm.known_start import KnownStart, cache_folder
+
 _KEPT = 3
 """How many archives are kept, the newest; one has some 200 MB."""
 
 
-def archive_of(place: Path) -> Path:
-    """Return where the archive of a start is, see `known_start.place_of`."""
-    return place.with_suffix(".jsa")
+def archive_of(known: KnownStart) -> Path:
+    """Return where the archive of a start is: that of the same jars and options but for memory."""
+    jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
+    name = digest(
+        *(option for option in known.options if not option.startswith("-Xm")),
+        *known.class_path,
+        *(f"{jar.st_size} {jar.st_mtime_ns}" for jar in jars),
+    )
+    return cache_folder() / f"{name}.jsa"
 
 
-def options_of(place: Path) -> tuple[str, ...]:
+def options_of(known: KnownStart) -> tuple[str, ...]:
     """Return the JVM's options that use the archive of a start, where there is one."""
-    archive = archive_of(place)
+    archive = archive_of(known)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.exists() else ()
 
 
-def make_archive(place: Path, jvm: Any) -> None:
+def make_archive(known: KnownStart, jvm: Any) -> None:
     """Let a JVM archive the classes that it has loaded.
 
     A JVM of its own, which HotSpot starts, does it in some 40 s of one core.
 
     Args:
-        place: Of the start by which the JVM was started.
+        known: The start by which the JVM was started.
         jvm: Py4J's view of it.
 
     Raises:
         Py4JError, OSError: It is not made; nothing is left of it.
     """
-    archive = archive_of(place)
+    archive = archive_of(known)
     part = archive.with_suffix(f".{os.getpid()}.part")
     pid = int(jvm.java.lang.ProcessHandle.current().pid())
     try:
@@ -48,9 +57,9 @@ def make_archive(place: Path, jvm: Any) -> None:
     finally:
         # It writes what it says where the JVM was started, and leaves that where it fails.
         said = Path.cwd().glob(f"java_pid{pid}_std*")
-        for left in (*place.parent.glob(f"{part.name}*"), *said):
+        for left in (*archive.parent.glob(f"{part.name}*"), *said):
             left.unlink(missing_ok=True)
-    others = sorted(place.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
+    others = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
     for old in others[:-_KEPT]:
         with suppress(OSError):
             old.unlink()

@@ -8,17 +8,17 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.jvm.class_data import options_of
-from vde_dagster.spark.jvm.known_start import Gateway, KnownStart, place_of
+from vde_dagster.spark.jvm.known_start import KnownStart, place_of
 from vde_dagster.spark.session.failures import hush_pyspark
 from vde_dagster.spark.session.jvm_failure import Launched, remember
 from vde_dagster.spark.session.settings import command_line_config, is_local, memory_of
 
 
-def launch(config: dict[str, str], log_file: Path | None) -> Path | None:
+def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
     """Start the JVM of this process, and Spark in it.
 
     Args:
@@ -26,7 +26,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> Path | None:
         log_file: Where it writes; a temporary file where None.
 
     Returns:
-        The place of the known start by which it was started; None where Spark's scripts did it.
+        The known start by which it was started; None where Spark's scripts did it.
 
     Raises:
         StoreError: It does not start.
@@ -34,10 +34,10 @@ def launch(config: dict[str, str], log_file: Path | None) -> Path | None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pyspark = sys.modules.get("pyspark")
-    gateway, place = pyspark.SparkContext._gateway if pyspark else None, None
+    gateway, known = pyspark.SparkContext._gateway if pyspark else None, None
     if gateway is None:
         log_file = log_file or _temporary_log()
-        gateway, place = _gateway(config, log_file)
+        gateway, known = _gateway(config, log_file)
         if gateway.proc is not None:
             master = config["spark.master"]
             remember(Launched(gateway.proc, log_file, memory_of(config), is_local(master)))
@@ -48,16 +48,17 @@ def launch(config: dict[str, str], log_file: Path | None) -> Path | None:
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
-    return place
+    return known
 
 
-def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, Path | None]:
+def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | None]:
     """Start a JVM as it is known to start, else by Spark's scripts; return PySpark's way in."""
     visible = command_line_config(config)
     place = place_of(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
+    known = KnownStart.find(place) if place is not None else None
     with log_file.open("wb") as log:
-        begun = _begin_as_known(place, log) if place is not None else None
+        begun = known.begin(log, *options_of(known)) if known is not None else None
         from pyspark import SparkConf
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
@@ -66,23 +67,15 @@ def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, Path | None]:
             with begun.found_by_pyspark():
                 gateway = launch_gateway()
             gateway.proc = begun.process
-            return gateway, place
+            return gateway, known
         conf = SparkConf(loadDefaults=False).setAll(list(visible.items()))
         try:
             gateway = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})
         except PySparkRuntimeError as error:
             raise _launch_failure(log_file, config["spark.master"]) from error
-    if place is not None:
+    if place is not None:  # What was known did not hold.
         KnownStart.keep(place, gateway.jvm)
     return gateway, None
-
-
-def _begin_as_known(place: Path, log: IO[bytes]) -> Gateway | None:
-    known = KnownStart.find(place)
-    begun = known.begin(log, *options_of(place)) if known is not None else None
-    if known is not None and begun is None:
-        place.unlink(missing_ok=True)  # It does not hold any more.
-    return begun
 
 
 def _temporary_log() -> Path:

@@ -39,17 +39,23 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
             "Spark's own scripts start it here, as they read more than the project's settings",
             hint="docs/operations.md says what that is: SPARK_CONF_DIR, spark.files, …",
         )
-    archive = archive_of(place)
-    if KnownStart.find(place) is not None and archive.exists():
-        return archive, False
-    archive.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="vde-prepare-") as name:
         folder = Path(name)
         warm = WarmSettings(folder, by_itself=True, idle_seconds=_MOST_SECONDS)
         try:
-            if KnownStart.find(place) is None:
+            known = KnownStart.find(place)
+            if known is None:
                 join_engine(settings, warm, start=True)
                 stop_engines(folder)
+                known = KnownStart.find(place)
+            if known is None:
+                raise NoSparkError(
+                    "how Spark starts here cannot be kept",
+                    hint=f"see that {place.parent} can be written, and Spark's folders read",
+                )
+            archive = archive_of(known)
+            if archive.exists():
+                return archive, False
             engine = join_engine(settings, warm, start=True)
             assert engine is not None
             session = connect(replace(settings, master=engine.master, warm=warm))

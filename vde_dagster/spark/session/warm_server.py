@@ -51,7 +51,7 @@ def main(folder: Path) -> None:
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.authenticate.token": token,
     }
-    place = launch(config, log_of(folder, os.getpid()))
+    known = launch(config, log_of(folder, os.getpid()))
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -61,7 +61,7 @@ def main(folder: Path) -> None:
         SparkSession.builder.getOrCreate().newSession(),
         exercise_of(folder, os.getpid()),
         service.idle_seconds,
-        place,
+        known,
     )
     engine = WarmEngine(
         os.getpid(), process.pid, service.port, token, request["configuration"], time.time()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.spark.jvm.class_data import archive_of, make_archive
 from vde_dagster.spark.jvm.exercise import exercise
+from vde_dagster.spark.jvm.known_start import KnownStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ class WarmUp(threading.Thread):
         session: A session that nobody else uses.
         folder: Where its tables lie meanwhile.
         idle_seconds: Says for how long no statement of others ran.
-        place: Of the known start by which the JVM was started; None where Spark's scripts did it.
+        known: The start by which the JVM was started; None where Spark's scripts did it.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class WarmUp(threading.Thread):
         session: SparkSession,
         folder: Path,
         idle_seconds: Callable[[], float],
-        place: Path | None,
+        known: KnownStart | None,
     ) -> None:
         super().__init__(name="vde-warm-up", daemon=True)
         self._session, self._folder = session, folder
-        self._idle_seconds, self._place = idle_seconds, place
+        self._idle_seconds, self._known = idle_seconds, known
         self._ending = threading.Event()
 
     def run(self) -> None:
@@ -53,10 +54,10 @@ class WarmUp(threading.Thread):
             exercise(self._session, self._folder, _ROUNDS, lambda: self._is_free(_IDLE_SECONDS))
             jvm: Any = self._session._jvm
             jvm.java.lang.System.gc()  # It gives back the memory that this took.
-            place = self._place
-            if place is None or archive_of(place).exists() or not self._is_free(_ARCHIVE_SECONDS):
+            known = self._known
+            if known is None or archive_of(known).exists() or not self._is_free(_ARCHIVE_SECONDS):
                 return
-            make_archive(place, jvm)
+            make_archive(known, jvm)
         except Exception:  # It serves whatever happens here.
             if not self._ending.is_set():
                 logger.warning("warming up ended early", exc_info=True)
