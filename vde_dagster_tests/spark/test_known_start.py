@@ -196,4 +196,5 @@ def _prepared(root: Path, cache: Path) -> bool:
     told = json.loads(ended.stdout)
     assert Path(told["archive"]).stat().st_size == told["bytes"]
     assert not list((folder.root / ".vde" / "engine").glob("engine.*.json"))
+    assert not list(folder.root.glob("java_pid*"))
     return bool(told["made"])

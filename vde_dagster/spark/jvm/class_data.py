@@ -50,19 +50,22 @@ def make_archive(known: KnownStart, jvm: Any) -> None:
     """
     archive = archive_of(known)
     part = archive.with_suffix(f".{os.getpid()}.part")
-    pid = int(jvm.java.lang.ProcessHandle.current().pid())
+    said = _said()
     try:
         _diagnose(jvm, "vmCds", "static_dump", str(part))
         os.replace(part, archive)
     finally:
-        # It writes what it says where the JVM was started, and leaves that where it fails.
-        said = Path.cwd().glob(f"java_pid{pid}_std*")
-        for left in (*archive.parent.glob(f"{part.name}*"), *said):
+        for left in (*archive.parent.glob(f"{part.name}*"), *(_said() - said)):
             left.unlink(missing_ok=True)
     others = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
     for old in others[:-_KEPT]:
         with suppress(OSError):
             old.unlink()
+
+
+def _said() -> set[Path]:
+    """Return the files that JVMs which made archives left where they were started."""
+    return set(Path.cwd().glob("java_pid*_std???"))
 
 
 def _diagnose(jvm: Any, command: str, *arguments: str) -> None:
