@@ -7,6 +7,7 @@ Connect, without a JVM to ask: `tables` reads metadata and makes branches by the
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["SessionSettings", "SparkEngine"]
 
 
+_MODULES = {
+    "SessionSettings": "vde_dagster.spark.session.settings",
+    "SparkEngine": "vde_dagster.spark.engine",
+}
+
+
 def __getattr__(name: str) -> Any:
     # The process of a warm engine starts a JVM at once, and needs none of what these import.
-    if name == "SparkEngine":
-        from vde_dagster.spark.engine import SparkEngine
-
-        return SparkEngine
-    if name == "SessionSettings":
-        from vde_dagster.spark.session.settings import SessionSettings
-
-        return SessionSettings
-    raise AttributeError(name)
+    if name not in _MODULES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(_MODULES[name]), name)

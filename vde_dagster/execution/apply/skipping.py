@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
-from vde_dagster.execution.apply.changed_keys import keys_changed
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
+from vde_dagster.execution.changes.changed_keys import keys_changed
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
@@ -112,12 +112,15 @@ class Skipping:
             for key, state in states.items()
         }
         looked = Looked(reads, inputs, commits, begins)
-        return looked if anew else self._by_changes(filler, table, looked)
+        key = meaning_of(filler.model.kind).changed_by(filler.model)
+        return looked if anew or not key else self._by_changes(filler, table, key, looked)
 
-    def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
-        """Find out which keys a kind has to fill that goes by its parents' changes."""
-        seen = self._seen(table) if meaning_of(filler.model.kind).changed_by(filler.model) else {}
-        changed = keys_changed(self.tasks, filler, looked.reads, seen, looked.inputs)
+    def _by_changes(
+        self, filler: Snapshot, table: PhysicalTable, key: Sequence[str], looked: Looked
+    ) -> Looked:
+        """Find out which keys are to be filled, by the changes of what is read."""
+        seen = self._seen(table)
+        changed = keys_changed(self.tasks, filler, key, looked.reads, seen, looked.inputs)
         if changed is None:
             return looked
         inputs = {

@@ -88,9 +88,9 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
     from pyspark.errors import PySparkException
 
     # A server answers each question by itself, Spark in this process all at once slower.
-    known = session.conf.getAll if is_remote(session) else None
+    known = session.conf.getAll if is_remote(session) else session.conf
     for key, value in session_config(settings).items():
-        if (known.get(key) if known is not None else session.conf.get(key, None)) == value:
+        if known.get(key, None) == value:
             continue
         try:
             session.conf.set(key, value)

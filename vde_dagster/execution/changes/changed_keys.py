@@ -19,7 +19,6 @@ from vde_dagster.planning.changes.query import (
     spelled_apart,
 )
 from vde_dagster.planning.environments.resolver import TableRead
-from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 def keys_changed(
     tasks: PlanTasks,
     filler: Snapshot,
+    key: Sequence[str],
     reads: Sequence[TableRead],
     seen: Mapping[str, InputState],
     now: Mapping[str, InputState],
@@ -39,6 +39,7 @@ def keys_changed(
     """Return the Spark SQL of the keys whose rows may be others than when a table was filled.
 
     Args:
+        key: Output columns, see `Meaning.changed_by`.
         reads: What the definition reads.
         seen: By table, what the fill before read; none where somebody else wrote the table since.
         now: What there is to read.
@@ -47,14 +48,13 @@ def keys_changed(
         The query; None where any row may be another: a table is read for the first time, was
         swapped for another, lost the snapshot that was read of it, or the query is not local in it.
     """
-    key = meaning_of(filler.model.kind).changed_by(filler.model)
-    query = tasks.plain_query(filler)
-    if why_not_repeatable(filler, tasks.plan.target) is not None:
-        return None
-    if not key or query is None or not seen or set(seen) != set(now) or len(now) != len(reads):
+    if not seen or set(seen) != set(now) or len(now) != len(reads):
         return None
     moved = [read for read in reads if not seen[read.key].still_is(now[read.key])]
     if not moved or any(now[read.key].read_id is None for read in reads):
+        return None
+    query = tasks.plain_query(filler)
+    if query is None or why_not_repeatable(filler, tasks.plan.target) is not None:
         return None
     metadata = {read.key: tasks.workspace.lakehouse.table_metadata(read.ref) for read in reads}
     located = _located(tasks.catalog, filler, query, key, reads, metadata)
