@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from vde_dagster.project.kinds import Kind, Property
-
-if TYPE_CHECKING:
-    from vde_dagster.project.properties.header import Value
-
-
-def _names(value: Value) -> tuple[str, ...]:
-    names = value.texts()
-    if not names or not all(names):
-        raise value.error(f"property '{value.name}' names no column", "write key (column, …)")
-    return names
+from vde_dagster.project.kinds import Kind, columns_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +21,7 @@ class IncrementalByChanges(Kind):
 
     summary = "whole in effect: the rows of those keys are computed of which parents' rows changed"
     allows_python = False
-    properties = (
-        Property(
-            "key",
-            _names,
-            {"type": ["string", "array"], "items": {"type": "string"}},
-            required=True,
-            names_columns=True,
-        ),
-    )
+    properties = (columns_property("key", required=True),)
 
     @property
     def named_columns(self) -> tuple[str, ...]:

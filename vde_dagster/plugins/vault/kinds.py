@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.project.kinds import AddedColumn, Kind, Property
+from vde_dagster.project.kinds import AddedColumn, Kind, Property, columns_property
 from vde_dagster.project.kinds.base import later
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
@@ -17,21 +17,6 @@ from vde_dagster.project.kinds.incremental import (
 
 if TYPE_CHECKING:
     from vde_dagster.project.properties.header import Value
-
-_COLUMNS = {"type": ["string", "array"], "items": {"type": "string"}}
-
-
-def _names(value: Value) -> tuple[str, ...]:
-    names = value.texts()
-    if not all(names) or not names:
-        raise value.error(
-            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
-        )
-    return names
-
-
-def _columns(name: str, *, required: bool = False) -> Property:
-    return Property(name, _names, _COLUMNS, required=required, names_columns=True)
 
 
 def _column(name: str, *, required: bool = False) -> Property:
@@ -74,7 +59,7 @@ class FirstSeen(Kind):
     restates_whole = True
     changes_in_place = True
     properties = (
-        _columns("key", required=True),
+        columns_property("key", required=True),
         _column("time", required=True),
         _column("source"),
         *_FILLED,
@@ -142,11 +127,11 @@ class Changes(Kind):
     restates_whole = True
     changes_in_place = True
     properties = (
-        _columns("key", required=True),
+        columns_property("key", required=True),
         _column("time", required=True),
         _column("source"),
-        _columns("compare"),
-        _columns("set_key"),
+        columns_property("compare"),
+        columns_property("set_key"),
         Property("absent", _absent, {"type": "string", "enum": list(_ABSENT)}),
         Property("most_deleted", _share, {"type": "number", "minimum": 0, "maximum": 1}),
         *_FILLED,

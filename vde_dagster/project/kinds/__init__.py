@@ -11,6 +11,7 @@ from vde_dagster.project.kinds.base import (
     StandaloneAudit,
     View,
     column_properties,
+    columns_property,
     kind_from_json,
     kind_names,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "StandaloneAudit",
     "View",
     "column_properties",
+    "columns_property",
     "kind_from_json",
     "kind_names",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from vde_dagster.base.plugins import Seam
 
 if TYPE_CHECKING:
+    from vde_dagster.errors import ProjectError
     from vde_dagster.project.properties.header import Value
 
 
@@ -31,6 +32,26 @@ class Property:
     schema: Mapping[str, Any]
     required: bool = False
     names_columns: bool = False
+
+
+def columns_property(name: str, *, required: bool = False) -> Property:
+    """Return a property whose value names one or more columns."""
+    schema = {"type": ["string", "array"], "items": {"type": "string"}}
+    return Property(name, _read_columns, schema, required=required, names_columns=True)
+
+
+def _read_columns(value: Value) -> tuple[str, ...]:
+    names = value.texts()
+    if not all(names) or not names:
+        raise no_column(value)
+    return names
+
+
+def no_column(value: Value) -> ProjectError:
+    """Return the mistake of a property that should name a column and names none."""
+    return value.error(
+        f"property '{value.name}' names no column", f"write {value.name} (column, …)"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from vde_dagster.project.kinds.base import Kind, Property, later
+from vde_dagster.project.kinds.base import Kind, Property, later, no_column
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
     IN_PLACE,
@@ -49,9 +49,7 @@ def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
             )
         expressions.append(found.text)
     if not (columns or expressions):
-        raise value.error(
-            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
-        )
+        raise no_column(value)
     return tuple(columns), tuple(expressions)
 
 
