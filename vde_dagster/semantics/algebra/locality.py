@@ -13,14 +13,12 @@ correlated by it. Where a table is read twice, its rows concern the keys of both
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vde_dagster.semantics.algebra.nodes import (
-    Constant,
+    PARTS,
     Derived,
-    FullJoin,
-    Generator,
     Group,
     Leaf,
     Node,
@@ -28,6 +26,7 @@ from vde_dagster.semantics.algebra.nodes import (
     SetOperation,
     Terms,
 )
+from vde_dagster.semantics.algebra.uniqueness import bindings
 
 Stands = tuple[frozenset[Node], ...]
 """Per column of the key, the expressions that have its value in each row."""
@@ -69,19 +68,14 @@ class _Search:
 
     def _spread(self, group: Group, key: Stands) -> Stands:
         """Add what a group's conditions make equal, type for type."""
-        equal = [
-            condition.parts
-            for condition in group.conditions
-            if condition.tag in ("eq", "nseq") and condition in self._terms.same_type
-        ]
+        equal = bindings(group, self._terms)
         spread = []
         for stands in key:
-            known, before = set(stands), 0
-            while len(known) > before:
-                before = len(known)
-                for left, right in equal:
-                    if left in known or right in known:
-                        known |= {left, right}
+            known, stack = set(stands), list(stands)
+            while stack:
+                new = set(equal.get(stack.pop(), ())) - known
+                known |= new
+                stack += new
             spread.append(frozenset(known))
         return tuple(spread)
 
@@ -145,8 +139,7 @@ class _Search:
     def _window(self, node: Node, key: Stands) -> None:
         """Follow the key into the rows of a window; the query's conditions need not hold there."""
         by = frozenset(node.parts[3].parts)
-        within = self._spread(node.parts[0], tuple(stands & by for stands in key))
-        self._group(node.parts[0], within)
+        within = self._group(node.parts[0], tuple(stands & by for stands in key))
         self._inside(node.parts[1:], within)
 
     def _lose(self, part: Any) -> None:
@@ -155,26 +148,13 @@ class _Search:
         stack = [part]
         while stack:
             part = stack.pop()
-            if part.__class__ not in _PARTS or part in seen:
+            parts = PARTS.get(part.__class__)
+            if parts is None or part in seen:
                 continue
             seen.add(part)
             if isinstance(part, Leaf):
                 self.found[part.table] = None
-            stack += _PARTS[part.__class__](part)
-
-
-_PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
-    Node: lambda node: node.parts,
-    Leaf: lambda leaf: (),
-    Group: lambda group: (*group.sources, *group.conditions, *group.sorts),
-    Rel: lambda rel: (rel.group, *(output.node for output in rel.outputs)),
-    Derived: lambda made: (made.group, *made.keys, *made.args, *made.columns),
-    FullJoin: lambda join: (join.left, join.right, *join.conditions, *join.columns),
-    SetOperation: lambda operation: operation.branches,
-    Generator: lambda generator: generator.args,
-    Constant: lambda constant: [cell for row in constant.rows for cell in row],
-}
-"""What the parts of a query are made of, by their classes."""
+            stack.extend(parts(part))
 
 
 def _refers(node: Node, source: Any) -> bool:

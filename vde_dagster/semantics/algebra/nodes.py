@@ -460,6 +460,20 @@ class _Completion:
         return self._terms.make("window", self._group, *inner)
 
 
+PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
+    Node: lambda node: node.parts,
+    Leaf: lambda leaf: (),
+    Group: lambda group: (*group.sources, *group.conditions, *group.sorts),
+    Rel: lambda rel: (rel.group, *(output.node for output in rel.outputs)),
+    Derived: lambda made: (made.group, *made.keys, *made.args, *made.columns),
+    FullJoin: lambda join: (join.left, join.right, *join.conditions, *join.columns),
+    SetOperation: lambda operation: operation.branches,
+    Generator: lambda generator: generator.args,
+    Constant: lambda constant: (cell for row in constant.rows for cell in row),
+}
+"""What the pieces of a query are made of, by their classes; others, texts say, have no parts."""
+
+
 def sources_in(part: Any) -> set[Any]:
     """The sources that references in a node, group, source or query point at."""
     found: set[Any] = set()
@@ -467,26 +481,14 @@ def sources_in(part: Any) -> set[Any]:
     stack = [part]
     while stack:
         item = stack.pop()
-        if item is None or isinstance(item, (str, int)) or item in seen:
+        parts = PARTS.get(item.__class__)
+        if parts is None or item in seen:
             continue
         seen.add(item)
-        if isinstance(item, Node):
-            if item.tag == "ref":
-                found.add(item.parts[0])
-            else:
-                stack.extend(item.parts)
-        elif isinstance(item, Group):
-            stack += [*item.sources, *item.conditions, *item.sorts]
-        elif isinstance(item, Rel):
-            stack += [item.group, *(o.node for o in item.outputs)]
-        elif isinstance(item, Derived):
-            stack += [item.group, *item.keys, *item.args, *item.columns]
-        elif isinstance(item, FullJoin):
-            stack += [item.left, item.right, *item.conditions, *item.columns]
-        elif isinstance(item, SetOperation):
-            stack += item.branches
-        elif isinstance(item, Generator):
-            stack += item.args
-        elif isinstance(item, Constant):
-            stack += [cell for row in item.rows for cell in row]
+        if item.__class__ is not Node:
+            stack.extend(parts(item))
+        elif item.tag == "ref":
+            found.add(item.parts[0])
+        else:
+            stack.extend(item.parts)
     return found

@@ -39,7 +39,7 @@ def group_keys(group: Group, terms: Terms) -> list[Key]:
     if _spread(group, set(), terms):
         return [frozenset()]
     keys: list[Key] = []
-    bound = _bindings(group, terms)
+    bound = bindings(group, terms)
     for source in _multiplying(group):
         if _spread(group, {source}, terms):
             # What is NULL in every row tells none from another.
@@ -95,7 +95,7 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
     rest = [s for s in _multiplying(group) if s not in known]
     if len(rest) > MOST_SOURCES:
         return known
-    bound = _bindings(group, terms)
+    bound = bindings(group, terms)
 
     def fixed(node: Node) -> bool:
         if node.tag == "lit":
@@ -129,7 +129,7 @@ def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
     return not (sources_in(node) & own - known)
 
 
-def _bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
+def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
     """Per expression, those that the conditions make equal to it, type for type, and NULL."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
