@@ -167,6 +167,8 @@ def engineless(shops: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> Project
     monkeypatch.chdir(shops.root)
     monkeypatch.setattr(Workspace, "engine", no_engine)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    # Spark's scripts read it, so `engine prepare` has nothing to keep: an archive takes minutes.
+    monkeypatch.setenv("SPARK_CONF_DIR", str(shops.root))
     return shops
 
 
