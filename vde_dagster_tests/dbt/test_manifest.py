@@ -10,7 +10,7 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Exposure, Model, TestTable, UnitTest
 from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, DbtCopy
 
 FILES = Path(__file__).parent
@@ -36,6 +36,28 @@ def described(model: Model) -> dict[str, Any]:
     return {key: value for key, value in every.items() if value}
 
 
+def _told(exposure: Exposure) -> dict[str, Any]:
+    """Return what is compared of an exposure."""
+    place, reads = str(exposure.location), [str(name) for name, _, _ in exposure.reads]
+    return {"name": exposure.name, "owner": exposure.owner, "file": place, "reads": reads}
+
+
+def _tested(test: UnitTest) -> dict[str, Any]:
+    """Return what is compared of a unit test."""
+
+    def rows(table: TestTable | None) -> Any:
+        assert table is not None
+        return table.query or [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+    given = {str(name): rows(table) for name, table in test.inputs}
+    return {
+        "name": test.name,
+        "model": str(test.model),
+        "given": given,
+        "expected": rows(test.expected),
+    }
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in PROJECTS.iterdir()))
 def test_nodes_become_models_of_the_same_names(shop: DbtCopy, name: str) -> None:
     expected = yaml.safe_load((FILES / f"{name}.yaml").read_text())
@@ -44,11 +66,13 @@ def test_nodes_become_models_of_the_same_names(shop: DbtCopy, name: str) -> None
 
     assert {str(n): described(model) for n, model in project.models.items()} == expected["models"]
     assert [problem.message for problem in project.warnings] == expected["warnings"]
+    assert [_told(exposure) for exposure in project.exposures] == expected.get("exposures", [])
+    assert [_tested(test) for test in project.tests] == expected.get("tests", [])
 
 
 def test_an_unchanged_manifest_reads_no_node(shop: DbtCopy) -> None:
     first = shop.load()
-    assert len(shop.read) == 13
+    assert len(shop.read) == 14
 
     second = shop.load()
 
@@ -128,7 +152,8 @@ def test_tables_that_dbt_does_not_know_are_external(shop: DbtCopy) -> None:
         ({}, "", "INCREMENTAL_UNMANAGED"),
         ({}, "{% if is_incremental() %}", "FULL"),
         ({"incremental_strategy": "insert_overwrite"}, "", "FULL"),
-        ({"incremental_strategy": "microbatch"}, "", "FULL"),
+        ({"incremental_strategy": "insert_overwrite", "partition_by": ["a"]}, "", "BY_PARTITION"),
+        ({"incremental_strategy": "microbatch", "event_time": "a"}, "", "BY_TIME_RANGE"),
     ],
 )
 def test_an_incremental_model_is_of_the_kind_that_its_strategy_asks_for(
@@ -143,7 +168,7 @@ def test_an_incremental_model_is_of_the_kind_that_its_strategy_asks_for(
 
     project = shop.load()
 
-    assert project.models[ModelName("main", "order_facts")].kind.name == expected
+    assert project.models[ModelName("main", "order_facts")].kind.name.endswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,8 @@ def trimmed(content: bytes) -> bytes:
         node["config"] = {
             key: value for key, value in config.items() if value not in (None, [], {})
         }
-    for part, entries in plain.items():
-        if part not in ("metadata", "nodes", "sources", "groups", "disabled"):
-            plain[part] = {name: {} for name in entries}
+    for part in ("nodes", "sources"):
+        plain[part] = dict(sorted(plain.get(part, {}).items()))
     return json.dumps(plain, indent=1).encode() + b"\n"
 
 

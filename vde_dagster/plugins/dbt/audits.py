@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.project.model import Audit
+from vde_dagster.sql.expressions import in_spark
 
 Render = Callable[[Node, str], tuple[str, dict[ModelName, SourceLocation]]]
 """From a test, and a form with `{}` for its query, to Spark SQL and the tables that it reads."""
@@ -35,6 +37,63 @@ def audits_of(
             audits.setdefault(audit.label, audit)
             reads |= read
     return tuple(audits.values()), reads
+
+
+def constraints_of(node: Node, dialect: str) -> Iterator[Audit]:
+    """Yield audits of a contract's constraints on the values of rows.
+
+    Raises:
+        ValueError: A check is no expression.
+    """
+    yield from not_null(
+        [name for name, one in _every(node) if name and one.get("type") == "not_null"]
+    )
+    whole = (one for one in node.constraints if one.get("type") == "not_null")
+    yield from not_null([str(name) for one in whole for name in one.get("columns") or ()])
+    for _, one in _every(node):
+        if one.get("type") == "check" and one.get("expression"):
+            condition = in_spark(str(one["expression"]), dialect)
+            query = f"SELECT * FROM {_THIS} WHERE NOT ({condition})"
+            yield Audit("check", (("constraint", str(one.get("name") or condition)),), query)
+
+
+def grains_of(node: Node) -> tuple[tuple[str, ...], ...]:
+    """Return the columns that a contract says identify a row."""
+    keys = ("primary_key", "unique")
+    whole = [one.get("columns") or () for one in node.constraints if one.get("type") in keys]
+    found = [tuple(map(str, columns)) for columns in whole if columns]
+    primary = tuple(n for n, one in _every(node) if n and one.get("type") == "primary_key")
+    found += [primary] if primary else []
+    found += [(name,) for name, one in _every(node) if name and one.get("type") == "unique"]
+    return tuple(dict.fromkeys(found))
+
+
+def _every(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield constraints with their column's name; empty for those of the model."""
+    yield from (("", one) for one in node.constraints)
+    yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
+
+
+def freshness_of(node: Node, dialect: str) -> Iterator[Audit]:
+    """Yield audits of how old the newest rows of a source may be; they stop nothing.
+
+    Raises:
+        ValueError: A text is no expression.
+    """
+    freshness = node.freshness or {}
+    for key in ("warn_after", "error_after"):
+        limit = freshness.get(key) or {}
+        if not limit.get("count") or not node.loaded_at_field:
+            continue
+        newest = f"MAX({in_spark(node.loaded_at_field, dialect)})"
+        only = freshness.get("filter")
+        where = f" WHERE {in_spark(str(only), dialect)}" if only else ""
+        ago = f"CURRENT_TIMESTAMP() - INTERVAL {int(limit['count'])} {str(limit['period']).upper()}"
+        query = (
+            f"SELECT {newest} AS loaded_at FROM {_THIS}{where} "
+            f"HAVING COALESCE({newest} < {ago}, TRUE)"
+        )
+        yield Audit("freshness", (("limit", key),), query, blocking=False)
 
 
 def not_null(columns: Sequence[str]) -> Iterator[Audit]:

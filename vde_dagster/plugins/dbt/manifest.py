@@ -20,8 +20,14 @@ from vde_dagster.errors import ProjectError, SourceLocation
 VERSION = 12
 _AGAIN = "run `dbt compile`"
 _MODELS = ("model", "seed", "snapshot")
-_NOT_READ = ("metrics", "semantic_models", "saved_queries", "unit_tests", "exposures", "functions")
+_NOT_READ = ("metrics", "semantic_models", "saved_queries")
 """Parts of a manifest that are not read yet; a warning names them."""
+_WORDS = {
+    "analysis": "analyses",
+    "operation": "on-run-start and on-run-end",
+    "sql_operation": "inline queries",
+}
+"""Words for nodes that have no meaning here, by their type."""
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,11 +103,18 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     contract: Contract = Contract()
     checksum: Checksum = Checksum()
     extra_ctes: list[ExtraCte] = []
+    constraints: list[dict[str, Any]] = []
+    access: str | None = None
+    version: str | int | float | None = None
+    latest_version: str | int | float | None = None
+    deprecation_date: str | None = None
     depends_on: DependsOn = DependsOn()
     column_name: str | None = None
     attached_node: str | None = None
     test_metadata: TestMetadata | None = None
     freshness: dict[str, Any] | None = None
+    loaded_at_field: str | None = None
+    source_name: str | None = None
 
     @property
     def materialized(self) -> str:
@@ -122,6 +135,55 @@ class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
     dbt_version: str = ""
     adapter_type: str = ""
     project_name: str | None = None
+
+
+class Exposure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A dashboard, or whatever else reads nodes."""
+
+    unique_id: str
+    name: str
+    package_name: str
+    original_file_path: str
+    label: str | None = None
+    url: str | None = None
+    owner: dict[str, Any] = {}
+    depends_on: DependsOn = DependsOn()
+
+
+class Rows(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rows of a unit test: as dbt read them, or as a query.
+
+    Args:
+        input: `ref('a')`, `source('a', 'b')` or `this`; empty for the rows that are expected.
+        format: `dict`, `csv` or `sql`.
+    """
+
+    input: str = ""
+    rows: list[dict[str, Any]] | str | None = None
+    format: str = "dict"
+
+
+class UnitTest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A unit test of a model."""
+
+    unique_id: str
+    name: str
+    package_name: str
+    original_file_path: str
+    given: list[Rows] = []
+    expect: Rows = Rows()
+    description: str | None = None
+    overrides: dict[str, Any] | None = None
+    depends_on: DependsOn = DependsOn()
+
+
+class _Dependent(msgspec.Struct, frozen=True, omit_defaults=True):
+    depends_on: DependsOn = DependsOn()
+
+
+class _Named(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str = ""
+    original_file_path: str = ""
 
 
 class _Group(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -146,12 +208,12 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: dict[str, Node] = {}
     groups: dict[str, _Group] = {}
     disabled: dict[str, list[_Place]] | None = None
-    metrics: dict[str, msgspec.Raw] = {}
-    semantic_models: dict[str, msgspec.Raw] = {}
-    saved_queries: dict[str, msgspec.Raw] = {}
-    unit_tests: dict[str, msgspec.Raw] = {}
-    exposures: dict[str, msgspec.Raw] = {}
-    functions: dict[str, msgspec.Raw] = {}
+    metrics: dict[str, _Dependent] = {}
+    semantic_models: dict[str, _Dependent] = {}
+    saved_queries: dict[str, _Dependent] = {}
+    unit_tests: dict[str, UnitTest] = {}
+    exposures: dict[str, Exposure] = {}
+    functions: dict[str, _Named] = {}
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -162,12 +224,28 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         ephemeral: Names of the ephemeral models that are in its code or that of its tests, in
             parts as `Node.relation`, by dbt's names of their queries.
         owner: Who owns its group.
+        given: Names, in parts, of what unit tests give rows of, by how they call it.
+        parents: Names, in parts, of what a model in Python reads.
+        event_times: Columns by which dbt filters what a microbatch reads, by relation.
+        later: Its compiled code where `is_incremental()` is true, if that is known.
     """
 
     node: Node
     tests: list[Node]
     ephemeral: dict[str, tuple[str, ...]]
     owner: str | None
+    unit_tests: list[UnitTest] = []
+    given: dict[str, tuple[str, ...]] = {}
+    parents: list[tuple[str, ...]] = []
+    event_times: dict[str, str] = {}
+    later: str | None = None
+
+
+class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An exposure with the names, in parts, of what it reads."""
+
+    exposure: Exposure
+    reads: list[tuple[str, ...]]
 
 
 def read_manifest(path: Path, content: bytes) -> Manifest:
@@ -177,7 +255,7 @@ def read_manifest(path: Path, content: bytes) -> Manifest:
         path: The file, relative to the project's root.
 
     Raises:
-        ProjectError: It is broken, of another version, or has no compiled code.
+        ProjectError: It is broken, of another version, has no compiled code, or has functions.
     """
     try:
         metadata = msgspec.json.decode(content, type=_Head).metadata
@@ -201,6 +279,12 @@ def read_manifest(path: Path, content: bytes) -> Manifest:
             f"the manifest is broken: {error}", hint=_AGAIN, location=SourceLocation(path, line)
         ) from None
     _require_compiled(path, manifest)
+    for function in manifest.functions.values():
+        raise ProjectError(
+            f"'{function.name}' is a function, which dbt creates in the warehouse",
+            hint="write what it computes into the models, or a macro",
+            location=SourceLocation(path.parent.parent / function.original_file_path),
+        )
     return manifest
 
 
@@ -218,33 +302,107 @@ def _require_compiled(path: Path, manifest: Manifest) -> None:
         )
 
 
-def units_of(manifest: Manifest) -> dict[str, Unit]:
+def units_of(manifest: Manifest) -> dict[str, Unit | Reader]:
     """Divide a manifest into units, by unique id."""
     nodes = manifest.nodes
     tests: dict[str, list[Node]] = {}
     for test in nodes.values():
         if test.resource_type == "test":
             tests.setdefault(_audited(test, manifest), []).append(test)
-    owners = {group.name: _owner(group) for group in manifest.groups.values()}
+    unit_tests: dict[str, list[UnitTest]] = {}
+    for case in manifest.unit_tests.values():
+        unit_tests.setdefault(next(iter(case.depends_on.nodes), ""), []).append(case)
+    owners = {group.name: owner_of(group.owner) for group in manifest.groups.values()}
     read = (n for n in nodes.values() if n.resource_type in _MODELS)
-    return {
-        node.unique_id: Unit(
+    units: dict[str, Unit | Reader] = {}
+    for node in (*read, *manifest.sources.values()):
+        own, given = tests.get(node.unique_id, []), unit_tests.get(node.unique_id, [])
+        parents = [one for id_ in node.depends_on.nodes if (one := _node(manifest, id_))]
+        batched = node.config.get("incremental_strategy") == "microbatch"
+        units[node.unique_id] = Unit(
             node,
-            own := tests.get(node.unique_id, []),
+            own,
             _ephemeral((node, *own), nodes),
             owners.get(node.group or ""),
+            given,
+            _given(given, node, manifest),
+            [one.relation for one in parents] if node.language == "python" else [],
+            _event_times(parents) if batched else {},
         )
-        for node in (*read, *manifest.sources.values())
+    for exposure in manifest.exposures.values():
+        units[exposure.unique_id] = Reader(exposure, _read_by(exposure, manifest))
+    return units
+
+
+def _node(manifest: Manifest, unique_id: str) -> Node | None:
+    return manifest.nodes.get(unique_id) or manifest.sources.get(unique_id)
+
+
+def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
+    return {
+        node.relation_name: str(node.config["event_time"])
+        for node in nodes
+        if node.relation_name and node.config.get("event_time")
     }
 
 
-def unit_hash(unit: Unit) -> str:
+def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
+    """Return what an exposure reads, directly or by metrics, semantic models and saved queries."""
+    found: dict[tuple[str, ...], None] = {}
+    waiting, seen = list(exposure.depends_on.nodes), set[str]()
+    while waiting:
+        one = waiting.pop(0)
+        node = _node(manifest, one)
+        if node is not None:
+            found[node.relation] = None
+        elif one not in seen:
+            seen.add(one)
+            for part in _NOT_READ:
+                between = getattr(manifest, part).get(one)
+                waiting += between.depends_on.nodes if between is not None else ()
+    return list(found)
+
+
+def _given(tests: Sequence[UnitTest], node: Node, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """Return the names of what unit tests give rows of, as far as they are found."""
+    inputs = {rows.input for test in tests for rows in test.given}
+    found = {text: _called(text, node, manifest) for text in inputs}
+    return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]
+
+
+_VERSION = re.compile(r"(?:v|version)\s*=\s*['\"]?([\w.]+)")
+
+
+def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
+    """Return the node that `ref('a')`, `source('a', 'b')` or `this` is to a model."""
+    if text.strip() == "this":
+        return node
+    names = re.findall(r"['\"]([^'\"]*)['\"]", text)
+    version = _VERSION.search(text)
+    if text.strip().startswith("source"):
+        among = [n for n in manifest.sources.values() if [n.source_name, n.name] == names]
+    else:
+        package, name = (None, *names)[-2:] if names else (None, "")
+        among = [
+            n
+            for n in manifest.nodes.values()
+            if n.name == name
+            and n.resource_type in _MODELS
+            and package in (None, n.package_name)
+            and str(n.version) == (version[1] if version else str(n.latest_version))
+        ]
+    # Of two packages with one name the model's own comes first, as in dbt.
+    return min(among, key=lambda n: n.package_name != node.package_name, default=None)
+
+
+def unit_hash(unit: Unit | Reader) -> str:
     """Hash all that a unit says."""
     return content_digest(msgspec.msgpack.encode(unit))
 
 
-def _owner(group: _Group) -> str | None:
-    return next((str(group.owner[key]) for key in ("email", "name") if group.owner.get(key)), None)
+def owner_of(owner: Mapping[str, Any]) -> str | None:
+    """Return the address, or else the name, of an owner of a group or an exposure."""
+    return next((str(owner[key]) for key in ("email", "name") if owner.get(key)), None)
 
 
 def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tuple[str, ...]]:
@@ -280,7 +438,7 @@ def not_read(manifest: Manifest) -> Iterator[str]:
     yield from ("tests that read no model" for one in placed if not one)
     known = (*_MODELS, "test")
     others = (n.resource_type for n in manifest.nodes.values() if n.resource_type not in known)
-    yield from others
+    yield from (_WORDS.get(one, one) for one in others)
 
 
 def own_database(manifest: Manifest) -> str:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.plugins.dbt.audits import audits_of, not_null
-from vde_dagster.plugins.dbt.kinds import kind_of
-from vde_dagster.plugins.dbt.manifest import Column as DbtColumn
-from vde_dagster.plugins.dbt.manifest import Node, Unit
-from vde_dagster.plugins.dbt.relations import with_this_model, without_ephemeral
+from vde_dagster.plugins.dbt.audits import audits_of, constraints_of, freshness_of, grains_of
+from vde_dagster.plugins.dbt.exposures import read_exposure
+from vde_dagster.plugins.dbt.incremental import (
+    Filling,
+    by_time,
+    conditions_of,
+    either,
+    put_off,
+    time_range,
+)
+from vde_dagster.plugins.dbt.kinds import filling, misconfigured
+from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
+from vde_dagster.plugins.dbt.options import partitions, statements, without_meaning
+from vde_dagster.plugins.dbt.python_models import python_source
+from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
+from vde_dagster.plugins.dbt.unit_tests import unit_tests_of
 from vde_dagster.project.kinds import External, Seed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
@@ -26,8 +37,6 @@ from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import SourceText, refuse_too_deep
 from vde_dagster.sql.trees import ParsedQueries, placeholder
 
-_UNREAD = ("pre-hook", "post-hook", "grants")
-"""Configuration of nodes that has no meaning here yet."""
 _PACKAGES = "dbt_packages"
 
 
@@ -38,6 +47,7 @@ class Context:
     Args:
         folder: The dbt project's folder, relative to the root.
         package: The dbt project's name; other packages lie below its folder.
+        adapter: dbt's adapter.
         dialect: SQLGlot dialect of compiled code.
     """
 
@@ -46,11 +56,12 @@ class Context:
     parsed: ParsedQueries
     folder: Path
     package: str
+    adapter: str
     dialect: str
 
-    def file(self, node: Node) -> Path:
-        """Return a node's file, relative to the root."""
-        return file_of(self.folder, self.package, node.package_name, node.original_file_path)
+    def file(self, package: str, path: str) -> Path:
+        """Return a file of a package, relative to the root."""
+        return file_of(self.folder, self.package, package, path)
 
 
 def file_of(folder: Path, own: str, package: str, path: str) -> Path:
@@ -58,26 +69,36 @@ def file_of(folder: Path, own: str, package: str, path: str) -> Path:
     return folder / path if package == own else folder / _PACKAGES / package / path
 
 
-def read_unit(name: str, unit: Unit, context: Context) -> LoadedFile:
+def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     """Read a unit.
 
     Raises:
         ProjectError: It has no meaning here, or its SQL cannot be read.
     """
+    if isinstance(unit, Reader):
+        path = context.file(unit.exposure.package_name, unit.exposure.original_file_path)
+        return read_exposure(name, unit, path, context.names)
     node = unit.node
-    path = context.file(node)
+    path = context.file(node.package_name, node.original_file_path)
     line = 1 if path.suffix in (".sql", ".csv", ".py") else None
     location = SourceLocation(path, line)
-    model, reads, unread = _model(unit, context, location)
+    try:
+        model, reads, unread = _model(unit, context, location)
+        unread += tuple(without_meaning(node))
+    except ValueError as error:
+        raise misconfigured(node, error, location) from None
     audits, audit_reads = audits_of(unit.tests, lambda test, form: _test(test, form, unit, context))
     model = replace(model, audits=(*model.audits, *audits))
-    unread += tuple(key for key in _UNREAD if node.config.get(key))
     unread += tuple("store_failures" for test in unit.tests if test.config.get("store_failures"))
-    file = LoadedFile(Path(name), (LoadedModel(model, {**audit_reads, **reads}),))
-    return replace(
-        file,
+    tests, untested = unit_tests_of(
+        unit, model, None, context.file, context.names.model_name, _written_by(context)
+    )
+    return LoadedFile(
+        Path(name),
+        (LoadedModel(model, {**audit_reads, **reads}),),
+        tests,
         uses=model.kind.files,
-        unread=unread,
+        unread=(*unread, *untested),
         catalogs=tuple(sorted(context.names.used)),
     )
 
@@ -85,42 +106,112 @@ def read_unit(name: str, unit: Unit, context: Context) -> LoadedFile:
 def _model(
     unit: Unit, context: Context, location: SourceLocation
 ) -> tuple[Model, dict[ModelName, SourceLocation], tuple[str, ...]]:
-    node, settings = unit.node, context.settings
+    node, settings, dialect = unit.node, context.settings, context.dialect
     is_source = node.resource_type == "source"
-    kind, unread = (
-        (External(), _freshness(node))
-        if is_source
-        else kind_of(node, location.path, context.dialect, location)
-    )
+    is_python = node.language == "python"
     columns, misread = _columns(node, context, location)
     meta = {**node.meta, **(node.config.get("meta") or {})}
     owner = meta.get("owner") or unit.owner or settings.owner
     model = Model(
         name=_name(node, context, location),
-        kind=kind,
+        kind=External(),
         location=location,
         source=node.raw_code or node.name,
         description=node.description or None,
         owner=str(owner) if owner else None,
         tags=tuple(dict.fromkeys(node.tags)),
-        columns=columns if is_source or node.contract.enforced else (),
+        columns=columns if is_source or is_python or node.contract.enforced else (),
         column_descriptions={c.name: c.description for c in columns if c.description},
     )
-    if node.contract.enforced:
-        required = [name for name, types in _constraints(node) if "not_null" in types]
-        keys = tuple(name for name, types in _constraints(node) if "primary_key" in types)
-        grains = (keys,) if keys else ()
-        model = replace(model, audits=tuple(not_null(required)), grains=grains)
-    if isinstance(kind, Seed):
-        return _seed(node, model, context), {}, (*unread, *misread)
     if is_source:
-        return model, {}, (*unread, *misread)
-    rendered = _query(node, unit, context)
+        audits = tuple(freshness_of(node, dialect))
+        lacking = ("freshness without loaded_at_field",) if _unseen(node) else ()
+        return replace(model, audits=audits), {}, (*misread, *lacking)
+    made = filling(node, unit.later, location.path, context.adapter, dialect, location)
+    model = replace(model, kind=made.kind, cron=made.cron, start=made.start)
+    if node.contract.enforced:
+        audits = tuple(constraints_of(node, dialect))
+        model = replace(model, audits=audits, grains=grains_of(node))
+    unread = (*made.unread, *misread)
+    if isinstance(model.kind, Seed):
+        return _seed(node, model, context), {}, unread
+    if model.kind.owns_table:
+        before, unknown_before = statements(node, "pre-hook", dialect, location)
+        after, unknown_after = statements(node, "post-hook", dialect, location)
+        unread += (*unknown_before, *unknown_after)
+        partitioned = partitions(node, dialect)
+        model = replace(
+            model, pre_statements=before, post_statements=after, partitioned_by=partitioned
+        )
+    else:
+        unread += tuple(f"{k} of views" for k in ("pre-hook", "post-hook") if node.config.get(k))
+    if is_python:
+        return *_python(unit, model, context), unread
+    return *_with_query(unit, made, model, context), unread
+
+
+def _unseen(node: Node) -> bool:
+    limits = ((node.freshness or {}).get(key) or {} for key in ("warn_after", "error_after"))
+    return not node.loaded_at_field and any(limit.get("count") for limit in limits)
+
+
+def _python(
+    unit: Unit, model: Model, context: Context
+) -> tuple[Model, dict[ModelName, SourceLocation]]:
+    if context.dialect != "spark":
+        raise ProjectError(
+            f"'{unit.node.name}' is a model in Python for the adapter '{context.adapter}'",
+            hint="models in Python of dbt-spark and dbt-databricks are read",
+            location=model.location,
+        )
+    names = {".".join(parts): context.names.model_name(parts) for parts in unit.parents}
+    python = python_source(unit.node, names, model.columns, model.location)
+    reads = tuple(sorted(set(names.values()) - {model.name}))
+    return replace(model, python=python, depends_on=reads), dict.fromkeys(reads, model.location)
+
+
+def _with_query(
+    unit: Unit, made: Filling, model: Model, context: Context
+) -> tuple[Model, dict[ModelName, SourceLocation]]:
+    node, dialect = unit.node, context.dialect
+    source = _source(node, context)
+    first = without_ephemeral(source, unit.ephemeral, dialect)
+    if made.batched:
+        for relation, column in unit.event_times.items():
+            first = of_interval(first, relation, column)
+    if not (made.both and unit.later is not None and node.relation_name):
+        rendered = _rendered(source, first, context)
+        return _of_query(model, rendered, context)
+    after = replace(source, text=unit.later)
+    later = without_ephemeral(after, unit.ephemeral, dialect)
+    conditions = conditions_of(first.text, later.text, dialect)
+    if conditions is None:
+        one, other = _rendered(source, first, context), _rendered(after, later, context)
+        this = ".".join(quote(part) for part in (model.name.namespace, model.name.name))
+        query = either(one.sql, other.sql, this)
+        reads = {**other.reads, **one.reads, model.name: model.location}
+        return _reading(replace(model, query=query), reads)
+    value = conditions[0].newest_of(made.time_column, node.relation_name)
+    if made.time_column and len(conditions) == 1 and value:
+        later = by_time(later, conditions[0], value)
+        model = replace(model, kind=time_range(made))
+    else:
+        later = put_off(later, conditions, node.relation_name)
+    return _of_query(model, _rendered(after, later, context), context)
+
+
+def _of_query(
+    model: Model, rendered: Rendered, context: Context
+) -> tuple[Model, dict[ModelName, SourceLocation]]:
     context.parsed.keep(rendered.sql, rendered.tree)
-    reads = dict(rendered.reads)
-    reads.pop(model.name, None)
-    model = replace(model, query=rendered.sql, depends_on=tuple(sorted(reads)))
-    return model, reads, (*unread, *misread)
+    return _reading(replace(model, query=rendered.sql), dict(rendered.reads))
+
+
+def _reading(
+    model: Model, reads: dict[ModelName, SourceLocation]
+) -> tuple[Model, dict[ModelName, SourceLocation]]:
+    reads_itself = reads.pop(model.name, None) is not None
+    return replace(model, depends_on=tuple(sorted(reads)), reads_itself=reads_itself), reads
 
 
 def _name(node: Node, context: Context, location: SourceLocation) -> ModelName:
@@ -130,13 +221,9 @@ def _name(node: Node, context: Context, location: SourceLocation) -> ModelName:
         raise ProjectError(error.message, hint=error.hint, location=location) from None
 
 
-def _query(node: Node, unit: Unit, context: Context) -> Rendered:
-    source = _source(node, context)
-    return _rendered(source, without_ephemeral(source, unit.ephemeral, context.dialect), context)
-
-
 def _source(node: Node, context: Context) -> SourceText:
-    path = context.folder / node.compiled_path if node.compiled_path else context.file(node)
+    file = context.file(node.package_name, node.original_file_path)
+    path = context.folder / node.compiled_path if node.compiled_path else file
     source = SourceText(path, node.compiled_code or "")
     refuse_too_deep(source)
     return source
@@ -148,6 +235,15 @@ def _rendered(
     """Write code in Spark SQL; nothing in it is a macro, so that it is not expanded."""
     scope = MacroScope({}, {}, context.dialect, names=context.names)
     return render(Expander(source, scope), code, context.names, what=what)
+
+
+def _written_by(context: Context) -> Callable[[Path, str], str]:
+    def written(path: Path, text: str) -> str:
+        source = SourceText(path, text)
+        code = without_ephemeral(source, {}, context.dialect)
+        return _rendered(source, code, context, what="query of rows").sql
+
+    return written
 
 
 def _test(
@@ -191,28 +287,17 @@ def _type(text: str, context: Context, location: SourceLocation) -> str:
     return canonical_type(text, context.dialect, fail)
 
 
-def _constraints(node: Node) -> Iterator[tuple[str, set[str]]]:
-    def types(column: DbtColumn) -> set[str]:
-        return {str(one.get("type")) for one in column.constraints}
-
-    yield from ((name, types(column)) for name, column in node.columns.items())
-
-
-def _freshness(node: Node) -> tuple[str, ...]:
-    limits = ((node.freshness or {}).get(key) or {} for key in ("warn_after", "error_after"))
-    return ("freshness",) if any(limit.get("count") for limit in limits) else ()
-
-
 def _seed(node: Node, model: Model, context: Context) -> Model:
     """Fill in a seed from its file: its columns are those of the first line."""
-    path = context.settings.root / context.file(node)
+    place = context.file(node.package_name, node.original_file_path)
+    path = context.settings.root / place
     given = {str(k).lower(): str(v) for k, v in (node.config.get("column_types") or {}).items()}
     if not path.is_file():
         other = node.package_name != context.package
         raise ProjectError(
             f"the file of the seed '{node.name}' is not there",
             hint="run `dbt deps`" if other else "run `dbt compile`",
-            location=SourceLocation(context.file(node)),
+            location=SourceLocation(place),
         )
     assert isinstance(model.kind, Seed)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:

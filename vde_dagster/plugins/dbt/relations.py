@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from vde_dagster.sql.edits import Edit, Expanded
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, matching, tokens_of
+from vde_dagster.sql.trees import placeholder
 
-_BEHIND = frozenset(
+CLAUSES = frozenset(
     {"where", "join", "left", "right", "inner", "outer", "full", "cross", "natural", "on", "using"}
     | {"group", "order", "having", "limit", "union", "except", "intersect", "minus", "qualify"}
     | {"window", "lateral", "semi", "anti", "asof", "positional", "tablesample", "pivot"}
@@ -111,6 +112,14 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
     )
 
 
+def of_interval(code: Expanded, relation: str, column: str) -> Expanded:
+    """Return code that reads of a table the rows of the interval, by a column of time."""
+    name = relation.rpartition(".")[2].strip('`"[]')
+    start, end = placeholder("start_dt"), placeholder("end_dt")
+    rows = f"(SELECT * FROM {relation} WHERE {column} >= {start} AND {column} <= {end})"
+    return with_this_model(code, relation, rows, name)
+
+
 def _named(
     text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
 ) -> list[Edit]:
@@ -131,7 +140,7 @@ _NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
 def _alias(behind: str, name: str) -> str:
     """Return ` AS name`, or nothing where a table has an alias."""
     following = _NEXT.match(behind)
-    has_alias = following is not None and following[1].lower() not in _BEHIND
+    has_alias = following is not None and following[1].lower() not in CLAUSES
     return "" if has_alias else f" AS {name}"
 
 

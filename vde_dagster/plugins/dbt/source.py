@@ -19,7 +19,7 @@ from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
-    from vde_dagster.plugins.dbt.manifest import Manifest, Unit
+    from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
     from vde_dagster.plugins.dbt.models import Context
 
 PROJECT_FILE = "dbt_project.yml"
@@ -127,7 +127,7 @@ class DbtProject:
         return read_manifest(path, content)
 
     @cached_property
-    def _parts(self) -> dict[str, Unit]:
+    def _parts(self) -> dict[str, Unit | Reader]:
         from vde_dagster.plugins.dbt.manifest import units_of
 
         return units_of(self._manifest)
@@ -197,6 +197,7 @@ class DbtProject:
             self._folder.parsed,
             Path(self._inside),
             self._memory["package"],
+            adapter,
             _DIALECTS[adapter],
         )
 

@@ -1,0 +1,329 @@
+"""Incremental models: their kinds, and one query of both branches of `is_incremental()`.
+
+dbt computes one branch when the table is not there yet, and the other one after that. Where the
+second has only further conditions, these are put off until the table has rows; else the query is
+the first branch while the table has no rows, and the second from then on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from vde_dagster.base.times import parse_instant
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.plugins.dbt.options import partitions
+from vde_dagster.plugins.dbt.relations import CLAUSES
+from vde_dagster.project.kinds import (
+    Full,
+    IncrementalByPartition,
+    IncrementalByTimeRange,
+    IncrementalByUniqueKey,
+    IncrementalUnmanaged,
+    Kind,
+)
+from vde_dagster.project.kinds.scd_type_2 import column_part, columns_of
+from vde_dagster.project.kinds.unique_key import Clause
+from vde_dagster.sql.edits import Edit, Expanded
+from vde_dagster.sql.expressions import in_spark, read_expression
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, Token, tokens_of
+from vde_dagster.sql.trees import placeholder
+
+_WHOLE = "incremental models of which one branch is known, computed whole"
+_MERGED = "incremental models of which one branch is known, whose whole query is merged"
+_APPENDED = "incremental models without a key, which append"
+_AT_ONCE = 1_000_000
+"""Intervals that a query fills at once which asks the table, and not the time, what it has."""
+_CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
+_POLICIES = {
+    "ignore": ("ignore", "ignore"),
+    "fail": ("error", "error"),
+    "append_new_columns": ("ignore", "allow"),
+    "sync_all_columns": ("allow", "allow"),
+}
+"""What becomes of columns that go or change their types, and of new ones, by on_schema_change."""
+_DEFAULT_STRATEGIES = {"spark": "append"}
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How an incremental model is filled.
+
+    Args:
+        both: Whether its query has both branches.
+        time_column: The column whose interval takes the place of a condition on the newest row.
+        batched: Whether what it reads is filtered by the interval, as dbt does by event_time.
+        start: First instant whose data exists (UTC), where the configuration says it.
+        unread: What has no meaning here, in words.
+    """
+
+    kind: Kind
+    both: bool = False
+    time_column: str = ""
+    batched: bool = False
+    cron: str = _CRONS["day"]
+    start: datetime | None = None
+    unread: tuple[str, ...] = ()
+
+
+def filling_of(
+    node: Node, later: str | None, adapter: str, dialect: str, location: SourceLocation
+) -> Filling:
+    """Return how an incremental model is filled.
+
+    Args:
+        later: Its compiled code where `is_incremental()` is true, if that is known.
+
+    Raises:
+        ValueError: Its configuration is wrong.
+        ProjectError: Its code was compiled for a table that exists.
+    """
+    config = node.config
+    if node.relation_name and node.relation_name in (node.compiled_code or "") and later is None:
+        raise ProjectError(
+            f"'{node.name}' was compiled for a table that exists, so that its query reads itself",
+            hint="run `dbt compile --full-refresh`",
+            location=location,
+        )
+    strategy = str(config.get("incremental_strategy") or _DEFAULT_STRATEGIES.get(adapter, "merge"))
+    both = later is not None and later != node.compiled_code
+    half = later is None and "is_incremental()" in node.raw_code
+    key = texts(config.get("unique_key"))
+    kept = _kept(config)
+    if both:
+        kept["batch_size"] = _AT_ONCE
+    if strategy == "microbatch":
+        return _microbatch(config, kept)
+    if key and strategy in ("merge", "delete+insert"):
+        sets, unread = _updated(config)
+        only, unknown = _merge_filter(node, dialect)
+        given = {"unique_key": key_of(key, dialect), "when_matched": sets, "merge_filter": only}
+        told = (*([_MERGED] if half else []), *unread, *unknown)
+        return Filling(IncrementalByUniqueKey.of({**given, **kept}), both, unread=told)
+    partitioned = partitions(node, dialect)
+    event_time = str(config.get("event_time") or "")
+    if half:
+        return Filling(Full(), unread=(_WHOLE,))
+    if strategy == "insert_overwrite":
+        if partitioned:
+            return Filling(IncrementalByPartition(**kept), both)
+        if not both:
+            return Filling(Full())
+        return Filling(IncrementalUnmanaged(insert_overwrite=True, **kept), both)
+    if strategy in ("merge", "append", "delete+insert"):
+        return Filling(IncrementalUnmanaged(**kept), both, event_time, unread=(_APPENDED,))
+    return Filling(Full(), unread=(f"incremental models of strategy {strategy}, computed whole",))
+
+
+def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties of kinds whose tables are never made anew."""
+    change = str(config.get("on_schema_change") or "ignore")
+    if change not in _POLICIES:
+        raise ValueError(f"on_schema_change is one of {', '.join(_POLICIES)}, and not '{change}'")
+    never = config.get("full_refresh") is False
+    if not never and change == "ignore":
+        return {}
+    destructive, additive = _POLICIES[change]
+    policies = {"on_destructive_change": destructive, "on_additive_change": additive}
+    return {**policies, **({"forward_only": True, "disable_restatement": True} if never else {})}
+
+
+def _microbatch(config: Mapping[str, Any], kept: Mapping[str, Any]) -> Filling:
+    column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
+    if not column:
+        raise ValueError("a microbatch model has an event_time")
+    if unit not in _CRONS:
+        raise ValueError(f"batch_size is one of {', '.join(_CRONS)}, and not '{unit}'")
+    lookback = config.get("lookback")
+    kind = IncrementalByTimeRange(
+        column,
+        **{**kept, "lookback": 1 if lookback is None else int(lookback), "batch_size": 1},
+        batch_concurrency=1 if config.get("concurrent_batches") is False else None,
+    )
+    begin = config.get("begin")
+    start = parse_instant(str(begin)) if begin else None
+    return Filling(kind, batched=True, cron=_CRONS[unit], start=start)
+
+
+def _updated(config: Mapping[str, Any]) -> tuple[tuple[Clause, ...], tuple[str, ...]]:
+    names = texts(config.get("merge_update_columns"))
+    unread = ("merge_exclude_columns",) if config.get("merge_exclude_columns") else ()
+    if not names:
+        return (), unread
+    return (("", tuple((name, f"source.{column_part(name)}") for name in names)),), unread
+
+
+_SIDE = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
+
+
+def _merge_filter(node: Node, dialect: str) -> tuple[str, tuple[str, ...]]:
+    """Return `incremental_predicates` as a condition over source and target."""
+    config = node.config
+    given = texts(config.get("incremental_predicates") or config.get("predicates"))
+    if not given:
+        return "", ()
+    try:
+        text = in_spark(" AND ".join(f"({one})" for one in given), dialect)
+        text = _SIDE.sub(lambda found: {"s": "source", "d": "target"}[found[1][0].lower()], text)
+        found = read_expression(text)
+    except ValueError:
+        return "", ("incremental_predicates that are no expressions",)
+    if any(len(parts) != 2 or parts[0] not in ("source", "target") for parts, _ in found.mentions):
+        return "", ("incremental_predicates without DBT_INTERNAL_SOURCE and DBT_INTERNAL_DEST",)
+    return text, ()
+
+
+def texts(value: Any) -> list[str]:
+    """Return one text or several as a list."""
+    if not value:
+        return []
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def key_of(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a key's columns, and its expressions in Spark SQL.
+
+    Raises:
+        ValueError: One is no expression.
+    """
+    columns, expressions = [], []
+    for part in parts:
+        tokens = tokens_of(part)
+        if len(tokens) == 1 and tokens[0].kind in ("word", "quoted", "string"):
+            columns.append(tokens[0].text.strip('`"'))
+        else:
+            text = in_spark(part, dialect)
+            if not read_expression(text).mentions or not columns_of(text):
+                raise ValueError(f"'{part}' names no column")
+            expressions.append(text)
+    return tuple(columns), tuple(expressions)
+
+
+# -- both branches in one query ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that only the second branch has.
+
+    Args:
+        start: Its offset in the second branch.
+        end: The offset behind it.
+    """
+
+    start: int
+    end: int
+    text: str
+
+    def newest_of(self, column: str, this: str) -> str | None:
+        """Return the expression that has to be newer than the newest value of a column, if so."""
+        found = _NEWEST.fullmatch(self.text.replace(this, "dbt_this"))
+        name = found and found["column"].rpartition(".")[2].strip('`"')
+        return found["value"] if found and name and name.lower() == column.lower() else None
+
+
+_NEWEST = re.compile(
+    r"(?P<value>[\w.`\"]+)\s*>=?\s*\(\s*select\s+(?:coalesce\s*\(\s*)?max\s*\(\s*"
+    r"(?P<column>[\w.`\"]+)\s*\)[^()]*\)?[^()]*from\s+dbt_this\b[^()]*\)",
+    re.IGNORECASE,
+)
+
+
+def conditions_of(first: str, later: str, dialect: str) -> list[Condition] | None:
+    """Return the conditions that the second branch has more than the first; None if more differs.
+
+    Raises:
+        ProjectError: A bracket, string or comment is not closed.
+    """
+    backslash = dialect in BACKSLASH_DIALECTS
+    had, has = (tokens_of(text, backslash=backslash) for text in (first, later))
+    found = []
+    for start, end in _insertions([t.text for t in had], [t.text for t in has]) or ():
+        one = _condition(has, later, start, end)
+        if one is None:
+            return None
+        found.append(one)
+    return found or None
+
+
+def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
+    """Return the stretches that are new; None where anything else differs."""
+    before = 0
+    while before < min(len(had), len(has)) and had[before] == has[before]:
+        before += 1
+    behind = 0
+    while (
+        behind < min(len(had), len(has)) - before
+        and had[len(had) - 1 - behind] == has[len(has) - 1 - behind]
+    ):
+        behind += 1
+    old, new = had[before : len(had) - behind], has[before : len(has) - behind]
+    if not old:
+        return [(before, before + len(new))]
+    codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    if any(tag not in ("equal", "insert") for tag, *_ in codes):
+        return None
+    return [(before + j, before + k) for tag, _, _, j, k in codes if tag == "insert"]
+
+
+def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Condition | None:
+    # `b AND` before `a` is `AND b` behind what comes before it, too.
+    while start > 0 and tokens[start - 1].text == tokens[end - 1].text:
+        if tokens[start].is_word("WHERE", "AND"):
+            break
+        start, end = start - 1, end - 1
+    first, depth = tokens[start], 0
+    for token in tokens[start + 1 : end]:
+        depth += (token.text in "([{") - (token.text in ")]}")
+        if depth < 0 or (depth == 0 and token.text.lower() in CLAUSES):
+            return None
+        if depth == 0 and token.is_word("OR") and not first.is_word("WHERE"):
+            return None
+    if depth or end - start < 2 or not first.is_word("WHERE", "AND"):
+        return None
+    begin, behind = tokens[start + 1].start, tokens[end - 1].end
+    return Condition(begin, behind, text[begin:behind])
+
+
+def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expanded:
+    """Return the second branch with its conditions from when the table has rows."""
+    none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
+    return later.edited(
+        Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions
+    )
+
+
+def by_time(later: Expanded, condition: Condition, value: str) -> Expanded:
+    """Return the second branch with the interval in place of a condition on the newest row."""
+    start, end = placeholder("start_dt"), placeholder("end_dt")
+    text = f"({value} >= {start} AND {value} <= {end})"
+    return later.edited([Edit(condition.start, condition.end, text)])
+
+
+def either(first: str, later: str, this: str) -> str:
+    """Return the first branch while a table has no rows, and the second from then on.
+
+    Args:
+        first: The branches are in Spark SQL.
+        this: The table's name, quoted.
+    """
+    rows = f"EXISTS (SELECT 1 FROM {this})"
+    return (
+        f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "
+        f"UNION ALL SELECT * FROM ({later}) AS dbt_later WHERE {rows}"
+    )
+
+
+def time_range(filling: Filling) -> Kind:
+    """Return the kind of a model that appends what is newer, by a column of time."""
+    return IncrementalByTimeRange(
+        filling.time_column,
+        forward_only=filling.kind.forward_only,
+        on_destructive_change=filling.kind.on_destructive_change,
+        on_additive_change=filling.kind.on_additive_change,
+    )

@@ -1,0 +1,110 @@
+"""Configuration of nodes beside their kind: layout, hooks, and what has no meaning here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.reading.rendering import render_statement
+from vde_dagster.sql.expressions import in_spark
+from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.trees import placeholder
+
+_READ = frozenset(
+    {"enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized", "docs"}
+    | {"contract", "access", "column_types", "delimiter", "unique_key", "packages", "event_time"}
+    | {"incremental_strategy", "batch_size", "lookback", "begin", "full_refresh", "partition_by"}
+    | {"pre-hook", "post-hook", "merge_update_columns", "merge_exclude_columns", "predicates"}
+    | {"incremental_predicates", "on_schema_change", "on_configuration_change", "strategy"}
+    | {"concurrent_batches", "updated_at", "check_cols", "invalidate_hard_deletes"}
+    | {"hard_deletes", "target_schema"}
+    | {
+        "target_database",
+        "snapshot_meta_column_names",
+        "dbt_valid_to_current",
+        "concurrent_batches",
+    }
+    | {"config_keys_used", "config_keys_defaults", "meta_keys_used", "meta_keys_defaults"}
+)
+"""Configuration that is read, of all nodes or of those of a kind."""
+_SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
+"""Configuration that changes nothing: names are quoted, and descriptions kept, anyway."""
+_STATEMENTS = frozenset(
+    {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
+    | {"ANALYZE", "REFRESH", "CACHE", "UNCACHE", "USE", "ADD", "COMMENT", "SELECT", "WITH"}
+)
+"""How the statements begin that Spark and Iceberg know."""
+_THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
+
+
+def partitions(node: Node, dialect: str) -> tuple[str, ...]:
+    """Return `partition_by` as Iceberg's transforms.
+
+    Raises:
+        ValueError: It is of no form that is known.
+    """
+    given = node.config.get("partition_by")
+    if not given:
+        return ()
+    if isinstance(given, Mapping):  # BigQuery's.
+        column, unit = str(given.get("field") or ""), str(given.get("granularity") or "day")
+        if given.get("data_type", "date") == "int64" or not column:
+            raise ValueError("partition_by is a range of numbers, which Iceberg does not have")
+        is_day = given.get("data_type", "date") == "date" and unit == "day"
+        return (column if is_day else f"{unit}s({column})",)
+    return tuple(
+        in_spark(str(one), dialect) for one in (given if isinstance(given, list) else [given])
+    )
+
+
+def statements(
+    node: Node, key: str, dialect: str, location: SourceLocation
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the hooks of a key as statements, and what of them has no meaning here.
+
+    A manifest has hooks as they were written, with their Jinja; of that only `{{ this }}` is known.
+    """
+    found, unread = [], []
+    for hook in node.config.get(key) or ():
+        text = str(hook.get("sql") if isinstance(hook, Mapping) else hook).strip().rstrip(";")
+        text = _THIS.sub(placeholder("this_model"), text)
+        if "{{" in text or "{%" in text:
+            unread.append(f"{key} with Jinja")
+        elif text.split(None, 1)[0].upper() not in _STATEMENTS:
+            unread.append(f"{key} with statements that Spark does not have")
+        else:
+            expander = Expander(SourceText(location.path, text), MacroScope({}, {}, dialect))
+            try:
+                found.append(render_statement(expander, expander.expand()))
+            except ProjectError:
+                unread.append(f"{key} that cannot be written in Spark SQL")
+    return tuple(found), tuple(unread)
+
+
+def without_meaning(node: Node) -> Iterator[str]:
+    """Yield configuration of a node that has no meaning here, by its names."""
+    if node.access == "private":
+        yield "access: private, which dbt checks"
+    if node.deprecation_date:
+        yield "deprecation_date"
+    for key, value in node.config.items():
+        if key not in _READ and key not in _SAME_HERE and _says_something(value):
+            yield key
+    yield from _constraints(node)
+
+
+def _says_something(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_says_something, value.values()))
+    return value not in (None, [], "", False)
+
+
+def _constraints(node: Node) -> Iterator[str]:
+    every = [*node.constraints, *(one for c in node.columns.values() for one in c.constraints)]
+    for one in every:
+        if one.get("type") in ("foreign_key", "custom"):
+            yield f"constraints of type {one['type']}"

@@ -1,0 +1,52 @@
+"""dbt's models in Python: their own code, with what dbt wrote behind it, as Python models."""
+
+from __future__ import annotations
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.project.model import Column, PythonSource
+
+_CALLED = "vde_model"
+_CALL = '''
+
+_vde_names = {names!r}
+
+
+def {called}(context):
+    """Call the model as dbt does."""
+
+    def load(name):
+        return context.table(_vde_names["".join(c for c in name if c not in "`\\"")])
+
+    return model(dbtObj(load), context.spark)
+'''
+
+
+def python_source(
+    node: Node, reads: dict[str, ModelName], columns: tuple[Column, ...], location: SourceLocation
+) -> PythonSource:
+    """Return a model's code.
+
+    Args:
+        reads: The tables that it reads, by dbt's names without quotes.
+
+    Raises:
+        ProjectError: The types of its columns are not told, which only its run would say.
+    """
+    if node.compiled_code is None:
+        raise ProjectError(
+            f"the manifest has no compiled code of '{node.name}'",
+            hint="run `dbt compile`",
+            location=location,
+        )
+    if not columns or any(column.type is None for column in columns):
+        raise ProjectError(
+            f"'{node.name}' is a model in Python whose columns and types are not told",
+            hint="give each of its columns a data_type in its properties",
+            location=location,
+        )
+    names = {text: str(name) for text, name in sorted(reads.items())}
+    path = location.path.as_posix()
+    code = node.compiled_code + _CALL.format(names=names, called=_CALLED)
+    return PythonSource(f"{path}:{_CALLED}", {path: code})
