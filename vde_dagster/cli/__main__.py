@@ -1,5 +1,5 @@
 """`python -m vde_dagster.cli` is `vde`."""
 
-from vde_dagster.cli.app import main
+from vde_dagster.cli.entry import main
 
 main()

@@ -114,8 +114,14 @@ _CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 done, 1 failed at work, 2 a mistake."""
-    collect_rarely()
+    prepare()
     sys.exit(call(sys.argv[1:] if arguments is None else arguments))
+
+
+def prepare() -> None:
+    """Do once in a process what its commands need."""
+    collect_rarely()
+    _command()
 
 
 def call(arguments: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from vde_dagster.cli.output import Output
+from vde_dagster.cli.ready.keep import keep_ready
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
@@ -111,7 +112,10 @@ def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Cal
             given["options"] = PlanOptions.read(typed, now, spelled.__getitem__)
         announce_spark()
         with Workspace.open(project) as workspace:
-            command(workspace=workspace, output=Output(as_json), **given)
+            try:
+                command(workspace=workspace, output=Output(as_json), **given)
+            finally:
+                keep_ready(workspace.settings)
 
     # What Typer asks of a function.
     run.__name__, run.__doc__ = command.__name__, command.__doc__

@@ -252,7 +252,7 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
             stdout=log,
             stderr=log,
             cwd=settings.project_root or folder,
-            env={key: value for key, value in os.environ.items() if key not in _OF_CLIENTS},
+            env=environment_before(),
             start_new_session=True,  # Ctrl-C is for the command that needed it first.
         )
     assert process.stdin is not None
@@ -272,6 +272,11 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
         f"the warm engine did not start: {lines[-1] if lines else 'it said nothing'}",
         hint=f"what it wrote is in {folder}; `warm = false` under [tool.vde.spark] does without",
     )
+
+
+def environment_before() -> dict[str, str]:
+    """Return the environment as it was before this process joined an engine."""
+    return {key: value for key, value in os.environ.items() if key not in _OF_CLIENTS}
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""What a command and the ready process say to each other over a Unix socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+SOCKET = "commands.sock"
+"""In the engine's folder, which only its user may enter."""
+_AT_IMPORT = (
+    *("PYTHON", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "ARROW_", "GRPC_"),
+    *("SPARK_", "PYSPARK_", "PYICEBERG_"),
+)
+"""How the names of variables begin that modules may read when they are imported."""
+_LENGTH = struct.Struct("!I")
+
+
+def folder_of(root: Path) -> Path:
+    """Return where the engine of a project lies, as `WarmSettings.of` has it."""
+    return root / ".vde" / "engine"
+
+
+def identity() -> list[Any]:
+    """Return what two processes must share for the one to run what the other was asked."""
+    read = sorted(item for item in os.environ.items() if item[0].startswith(_AT_IMPORT))
+    return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
+
+
+def send(connection: socket.socket, message: Any, files: tuple[int, ...] = ()) -> None:
+    """Send a JSON value, and descriptors of open files with it."""
+    content = json.dumps(message).encode()
+    head = _LENGTH.pack(len(content))
+    if files:
+        socket.send_fds(connection, [head], files)
+        connection.sendall(content)
+    else:
+        connection.sendall(head + content)
+
+
+def receive(connection: socket.socket, files: int = 0) -> tuple[Any, list[int]]:
+    """Return the next JSON value, and up to so many descriptors.
+
+    Raises:
+        EOFError: The other side has ended.
+    """
+    head, received, _, _ = socket.recv_fds(connection, _LENGTH.size, files)
+    head += _exactly(connection, _LENGTH.size - len(head)) if head else b""
+    if not head:
+        raise EOFError
+    return json.loads(_exactly(connection, _LENGTH.unpack(head)[0])), received
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    content = b""
+    while len(content) < size:
+        if not (more := connection.recv(size - len(content))):
+            raise EOFError
+        content += more
+    return content

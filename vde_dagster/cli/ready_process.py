@@ -1,0 +1,169 @@
+"""The ready process: `python -m vde_dagster.cli.ready_process FOLDER`.
+
+It reads the names of the modules that it imports, as JSON, from standard input. It has one
+thread, holds no connection and no file of a project, and ends with the engine.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import io
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from vde_dagster.cli.ready.protocol import SOCKET, identity, receive, send
+from vde_dagster.spark.session.warm import find_engine
+
+_LOCK = "commands.lock"
+_LOOK_SECONDS = 0.5
+_ASKING_SECONDS = 2.0
+"""How long a command may take to say what it wants."""
+
+
+def main(folder: Path) -> None:
+    """Run commands in copies of this process for as long as the folder's engine takes users."""
+    import fcntl
+
+    modules: list[str] = json.load(sys.stdin)
+    os.chdir(folder)  # Names of sockets are short.
+    with open(_LOCK, "wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return  # Somebody else was faster.
+        seen = _imported(modules)
+        Path(SOCKET).unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(SOCKET)
+            listener.listen()
+            listener.settimeout(_LOOK_SECONDS)
+            try:
+                _serve(listener, folder, seen)
+            finally:
+                Path(SOCKET).unlink(missing_ok=True)
+
+
+def _imported(modules: list[str]) -> dict[str, int]:
+    """Import modules and parse what is parsed once; return all files with their times."""
+    for module in modules:
+        with suppress(Exception):  # Those that are gone, or need what is not there.
+            importlib.import_module(module)
+    from vde_dagster.cli.app import prepare
+
+    prepare()
+    gc.collect()
+    gc.freeze()  # A collection would touch, and so copy, all memory that copies share.
+    return _files()
+
+
+def _files() -> dict[str, int]:
+    """Return the files of all modules with their times of change (ns)."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return {file: _changed(file) for file in files if file}
+
+
+def _changed(file: str) -> int:
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:
+        return -1
+
+
+def _serve(listener: socket.socket, folder: Path, seen: dict[str, int]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Whoever asked is told of the end by the copy.
+    while find_engine(folder) is not None:
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            continue
+        with connection:
+            connection.settimeout(_ASKING_SECONDS)
+            files: list[int] = []
+            try:
+                request, files = receive(connection, 3)
+                is_current = all(_changed(file) == then for file, then in seen.items())
+                if not is_current or request["identity"] != identity():
+                    send(connection, None)
+                elif os.fork() == 0:
+                    listener.close()
+                    connection.settimeout(None)
+                    _run(connection, request, files)
+                if not is_current:
+                    return
+            except (OSError, EOFError, ValueError):
+                continue
+            finally:
+                for file in files:
+                    os.close(file)
+
+
+def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -> NoReturn:
+    """Be the command that was asked for, and end with its exit code."""
+    code = 1
+    try:
+        _become(request, files)
+        send(connection, os.getpid())
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+        from vde_dagster.cli.app import call
+
+        code = call(request["arguments"])
+    except KeyboardInterrupt:
+        code = 130
+    finally:
+        # As Python ends, less the taking apart of each module.
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        with suppress(OSError):
+            send(connection, code)
+        os._exit(code)
+
+
+def _become(request: dict[str, Any], files: list[int]) -> None:
+    """Take over the command's streams, folder, environment and mask."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    time.tzset()
+    os.umask(request["umask"])
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["vde", *request["arguments"]]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        encoding, errors = request["encodings"][number]
+        stream = _stream(number, encoding, errors)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _stream(number: int, encoding: str, errors: str) -> io.TextIOWrapper:
+    """Open a standard stream as Python does at its start."""
+    raw = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115
+    by_line = number == 2 or raw.isatty()
+    return io.TextIOWrapper(raw, encoding, errors, line_buffering=by_line)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End at once when whoever asked has ended: to kill a command is to kill its work."""
+    with suppress(OSError):
+        connection.recv(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
