@@ -113,16 +113,25 @@ def test_a_changed_seed_is_read_though_the_manifest_is_as_it_was(shop: DbtCopy) 
     assert shop.read == ["seed.shop.raw_customers"]
 
 
-def test_a_manifest_older_than_a_model_is_said(shop: DbtCopy) -> None:
-    shop.load()
-    with (shop.root / "models/marts/customers.sql").open("a") as file:
-        file.write("\nwhere true")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "models/marts/customers.sql",
+        "models/models.yml",
+        "macros/at_least.sql",
+        "dbt_project.yml",
+        "models/marts/new.sql",
+        "seeds/new.csv",
+    ],
+)
+def test_a_manifest_older_than_a_file_is_said(shop: DbtCopy, path: str) -> None:
+    assert len(shop.load().warnings) == 1
+    with (shop.root / path).open("a") as file:
+        file.write("\n{% macro new() %}{% endmacro %}")
 
     told = [str(problem) for problem in shop.load().warnings]
 
-    assert told[1:] == [
-        f"{MANIFEST}: the manifest is older than models/marts/customers.sql Hint: run `dbt compile`"
-    ]
+    assert told[1:] == [f"{MANIFEST}: the manifest is older than {path} Hint: run `dbt compile`"]
 
 
 def test_tables_that_dbt_does_not_know_are_external(shop: DbtCopy) -> None:

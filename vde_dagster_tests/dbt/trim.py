@@ -26,6 +26,9 @@ def trimmed(content: bytes) -> bytes:
         }
     for part in ("nodes", "sources"):
         plain[part] = dict(sorted(plain.get(part, {}).items()))
+    own = plain["metadata"].get("project_name")
+    macros = plain.get("macros", {}).items()
+    plain["macros"] = {name: one for name, one in macros if one["package_name"] == own}
     return json.dumps(plain, indent=1).encode() + b"\n"
 
 

@@ -115,6 +115,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     freshness: dict[str, Any] | None = None
     loaded_at_field: str | None = None
     source_name: str | None = None
+    patch_path: str | None = None
 
     @property
     def materialized(self) -> str:
@@ -181,6 +182,14 @@ class _Dependent(msgspec.Struct, frozen=True, omit_defaults=True):
     depends_on: DependsOn = DependsOn()
 
 
+class Macro(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A macro, as it was written."""
+
+    package_name: str = ""
+    original_file_path: str = ""
+    macro_sql: str = ""
+
+
 class _Named(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     original_file_path: str = ""
@@ -214,6 +223,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     unit_tests: dict[str, UnitTest] = {}
     exposures: dict[str, Exposure] = {}
     functions: dict[str, _Named] = {}
+    macros: dict[str, Macro] = {}
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -248,11 +258,12 @@ class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
     reads: list[tuple[str, ...]]
 
 
-def read_manifest(path: Path, content: bytes) -> Manifest:
+def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
     """Read a manifest.
 
     Args:
         path: The file, relative to the project's root.
+        folder: The dbt project's folder, likewise.
 
     Raises:
         ProjectError: It is broken, of another version, has no compiled code, or has functions.
@@ -283,9 +294,15 @@ def read_manifest(path: Path, content: bytes) -> Manifest:
         raise ProjectError(
             f"'{function.name}' is a function, which dbt creates in the warehouse",
             hint="write what it computes into the models, or a macro",
-            location=SourceLocation(path.parent.parent / function.original_file_path),
+            location=SourceLocation(folder / function.original_file_path),
         )
     return manifest
+
+
+def later_nodes(content: bytes) -> dict[str, Node]:
+    """Read the nodes of a manifest of incremental models alone, compiled with those of another."""
+    manifest = msgspec.json.decode(content, type=Manifest)
+    return {id_: node for id_, node in manifest.nodes.items() if node.compiled_code is not None}
 
 
 def _require_compiled(path: Path, manifest: Manifest) -> None:
@@ -302,8 +319,15 @@ def _require_compiled(path: Path, manifest: Manifest) -> None:
         )
 
 
-def units_of(manifest: Manifest) -> dict[str, Unit | Reader]:
-    """Divide a manifest into units, by unique id."""
+def units_of(
+    manifest: Manifest, later: Mapping[str, Node] | None = None
+) -> dict[str, Unit | Reader]:
+    """Divide a manifest into units, by unique id.
+
+    Args:
+        later: Incremental models compiled with `is_incremental()` being true, if they were.
+    """
+    later = later or {}
     nodes = manifest.nodes
     tests: dict[str, list[Node]] = {}
     for test in nodes.values():
@@ -318,16 +342,18 @@ def units_of(manifest: Manifest) -> dict[str, Unit | Reader]:
     for node in (*read, *manifest.sources.values()):
         own, given = tests.get(node.unique_id, []), unit_tests.get(node.unique_id, [])
         parents = [one for id_ in node.depends_on.nodes if (one := _node(manifest, id_))]
+        second = later.get(node.unique_id)
         batched = node.config.get("incremental_strategy") == "microbatch"
         units[node.unique_id] = Unit(
             node,
             own,
-            _ephemeral((node, *own), nodes),
+            _ephemeral((node, *own, *([second] if second else [])), nodes),
             owners.get(node.group or ""),
             given,
             _given(given, node, manifest),
             [one.relation for one in parents] if node.language == "python" else [],
             _event_times(parents) if batched else {},
+            second.compiled_code if second and node.materialized == "incremental" else None,
         )
     for exposure in manifest.exposures.values():
         units[exposure.unique_id] = Reader(exposure, _read_by(exposure, manifest))

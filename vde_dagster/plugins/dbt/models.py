@@ -224,6 +224,8 @@ def _name(node: Node, context: Context, location: SourceLocation) -> ModelName:
 def _source(node: Node, context: Context) -> SourceText:
     file = context.file(node.package_name, node.original_file_path)
     path = context.folder / node.compiled_path if node.compiled_path else file
+    if path.is_absolute() and path.is_relative_to(context.settings.root):
+        path = path.relative_to(context.settings.root)
     source = SourceText(path, node.compiled_code or "")
     refuse_too_deep(source)
     return source

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, compiler_of
 from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
     from vde_dagster.plugins.dbt.models import Context
 
-PROJECT_FILE = "dbt_project.yml"
-_MANIFEST = "target/manifest.json"
+_MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
 _DIALECTS = {
     "athena": "athena",
     "bigquery": "bigquery",
@@ -68,33 +67,56 @@ class DbtProject:
     def __init__(self, folder: Folder, inside: str) -> None:
         self._folder = folder
         self._inside = inside
-        self._path = f"{inside}{_MANIFEST}"
         self._problem: ProjectError | None = None
+        self._ready = False
         self._memory = folder.memory(self.name)
-        content = folder.hasher.hash(self._path)
-        if self._memory.get("manifest") != content:
+
+    @cached_property
+    def _compiler(self) -> Compiler | None:
+        return compiler_of(self._folder, self._inside)
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        """The manifests: those of a compile of our own, or the project's."""
+        if self._compiler is not None:
+            return self._compiler.manifests()
+        later = f"{self._inside}{_LATER}"
+        there = (self._folder.root / later).is_file()
+        return Compiled(f"{self._inside}{_MANIFEST}", later if there else None)
+
+    def _get_ready(self) -> None:
+        """Find out which units there are, once; not before anybody asks, as dbt may have to run."""
+        if self._ready:
+            return
+        self._ready = True
+        try:
+            paths = [path for path in self._compiled[:2] if path]
+            content = self._folder.hasher.combined(paths)
+            if self._memory.get("manifest") != content:
+                self._memory.clear()
+                self._read_anew(content)
+        except ProjectError as error:
+            self._problem = error
             self._memory.clear()
-            self._read_anew(content)
+        self._folder.add_units(self._units)
+
+    @cached_property
+    def names(self) -> TableNames:
+        """The resolution of names: the database in which most tables lie is the project's own."""
+        self._get_ready()
         own = str(self._memory.get("database", ""))
-        settings = folder.settings
+        settings = self._folder.settings
         given = {name.lower(): catalog for name, catalog in settings.catalogs.items()}
         if own:
             given.setdefault(own.lower(), "")
-        self.names = TableNames(
-            settings.catalog, settings.default_namespace, given, any_catalog=True
-        )
-        folder.add_units(self._units)
+        return TableNames(settings.catalog, settings.default_namespace, given, any_catalog=True)
 
     def _read_anew(self, content: str) -> None:
         """Remember what decides whether units are to be read."""
-        try:
-            manifest = self._manifest
-        except ProjectError as error:
-            self._problem = error
-            return
+        from vde_dagster.plugins.dbt.age import recorded
         from vde_dagster.plugins.dbt.manifest import not_read, own_database, unit_hash
-        from vde_dagster.plugins.dbt.models import file_of
 
+        manifest = self._manifest
         self._memory |= {
             "manifest": content,
             "units": {f"{self._path}#{one}": unit_hash(unit) for one, unit in self._parts.items()},
@@ -102,35 +124,36 @@ class DbtProject:
             "adapter": manifest.metadata.adapter_type,
             "package": manifest.metadata.project_name or "",
             "unread": dict(Counter(not_read(manifest))),
-            "checksums": {
-                file_of(
-                    Path(self._inside), manifest.metadata.project_name or "", *place
-                ).as_posix(): (checksum)
-                for place, checksum in _checksums(manifest).items()
-            },
-            "hashes": {},
+            **(recorded(manifest, self._folder, self._inside) if self._compiler is None else {}),
         }
+
+    @property
+    def _path(self) -> str:
+        return self._compiled.first
 
     @cached_property
     def _manifest(self) -> Manifest:
-        from vde_dagster.plugins.dbt.manifest import read_manifest
-
-        path = Path(self._path)
-        if not (self._folder.root / path).is_file():
+        if not (self._folder.root / self._path).is_file():
             raise ProjectError(
                 f"the dbt project has no {_MANIFEST}",
                 hint="run `dbt compile`",
                 location=SourceLocation(Path(f"{self._inside}{PROJECT_FILE}")),
             )
-        content = self._folder.hasher.content(self._path)
-        self._folder.hasher.forget(self._path)
-        return read_manifest(path, content)
+        from vde_dagster.plugins.dbt.manifest import read_manifest
+
+        return read_manifest(Path(self._path), self._content(self._path), Path(self._inside))
+
+    def _content(self, path: str) -> bytes:
+        content = self._folder.hasher.content(path)
+        self._folder.hasher.forget(path)
+        return content
 
     @cached_property
     def _parts(self) -> dict[str, Unit | Reader]:
-        from vde_dagster.plugins.dbt.manifest import units_of
+        from vde_dagster.plugins.dbt.manifest import later_nodes, units_of
 
-        return units_of(self._manifest)
+        later = self._compiled.later
+        return units_of(self._manifest, later_nodes(self._content(later)) if later else {})
 
     @property
     def _units(self) -> Mapping[str, str]:
@@ -140,6 +163,7 @@ class DbtProject:
     @cached_property
     def key(self) -> str:
         """Hash of the settings and of what the whole manifest says."""
+        self._get_ready()
         settings, memory = self._folder.settings, self._memory
         deciding = (
             settings.catalog,
@@ -153,11 +177,18 @@ class DbtProject:
 
     def files(self) -> Sequence[str]:
         """Return the units; of a manifest that cannot be read the project's file, which says so."""
+        self._get_ready()
         return list(self._units) if self._problem is None else [f"{self._inside}{PROJECT_FILE}"]
 
     def other_files(self) -> Sequence[str]:
-        """Return the manifest, and the files that it was made of."""
-        return [self._path, *self._memory.get("checksums", ())]
+        """Return the files that the manifest is made of, and it where others made it."""
+        self._get_ready()
+        if self._compiler is not None:
+            return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
+        manifests = [path for path in self._compiled[:2] if path]
+        from vde_dagster.plugins.dbt.age import files_of
+
+        return [*manifests, *files_of(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
         """Return nothing: what units use is noted when they are read."""
@@ -215,42 +246,20 @@ class DbtProject:
             message = f"of the dbt project this has no meaning here, by number of nodes: {told}"
             hint = "docs/dbt.md says what becomes of each"
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
-        changed = self._changed()
-        if changed:
-            more = "" if len(changed) == 1 else f" and {count(len(changed) - 1, 'other file')}"
-            message = f"the manifest is older than {changed[0]}{more}"
-            location = SourceLocation(Path(self._path))
-            found.append(Problem(message, "run `dbt compile`", location, False))
+        if self._compiled.seconds is not None:
+            message = f"dbt compile {self._compiled.seconds} s"
+            found.append(Problem(message, None, SourceLocation(Path(self._path)), False))
+        found += self._older()
         return found
 
-    def _changed(self) -> list[str]:
-        """Return the files of nodes that are not as they were when the manifest was made."""
-        hashes: dict[str, bool] = {}
-        known = self._memory["hashes"]
-        changed = []
-        for path, checksum in self._memory["checksums"].items():
-            now = f"{self._folder.hasher.hash(path)}{checksum}"
-            hashes[now] = known[now] if now in known else self._is(path, checksum)
-            if not hashes[now]:
-                changed.append(path)
-        self._memory["hashes"] = hashes
-        return changed
+    def _older(self) -> Iterator[Problem]:
+        """Say which files are not as they were when others made the manifest."""
+        if self._compiler is not None:
+            return
+        from vde_dagster.plugins.dbt.age import changed
 
-    def _is(self, path: str, checksum: str) -> bool:
-        try:
-            text = (self._folder.root / path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return False
-        return hashlib.sha256(text.strip().encode()).hexdigest() == checksum
-
-
-def _checksums(manifest: Manifest) -> dict[tuple[str, str], str]:
-    """Return the checksums of the SQL files of the project's own nodes, by package and path."""
-    own = manifest.metadata.project_name
-    return {
-        (node.package_name, node.original_file_path): node.checksum.checksum
-        for node in manifest.nodes.values()
-        if node.package_name == own
-        and node.checksum.name == "sha256"
-        and node.original_file_path.endswith(".sql")
-    }
+        files = list(changed(self._memory, self._folder))
+        if files:
+            more = "" if len(files) == 1 else f" and {count(len(files) - 1, 'other file')}"
+            message = f"the manifest is older than {files[0]}{more}"
+            yield Problem(message, "run `dbt compile`", SourceLocation(Path(self._path)), False)

@@ -1,0 +1,113 @@
+"""How old a manifest is that others made: which files are not as they were then.
+
+A manifest has checksums of the SQL that it was made of, and the texts of macros. Of properties it
+has none: those count as they were when the manifest was seen first. A seed is read from its file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.project.sources.source import Folder
+
+if TYPE_CHECKING:
+    from vde_dagster.plugins.dbt.manifest import Manifest
+
+_BLOCK = re.compile(r"\{%-?\s*(?:macro|test|materialization|data_test)\s")
+
+
+def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
+    """Return what is to be remembered of a manifest's files, as plain JSON.
+
+    Args:
+        inside: The dbt project's folder, relative to the root, with a slash behind it, or empty.
+    """
+    own = manifest.metadata.project_name or ""
+    nodes = [n for n in manifest.nodes.values() if n.package_name == own]
+    checksums = {
+        f"{inside}{node.original_file_path}": node.checksum.checksum
+        for node in nodes
+        if node.checksum.name == "sha256" and node.original_file_path.endswith((".sql", ".py"))
+    }
+    macros: dict[str, list[str]] = {}
+    for macro in manifest.macros.values():
+        if macro.package_name == own:
+            macros.setdefault(f"{inside}{macro.original_file_path}", []).append(macro.macro_sql)
+    described = {f"{own}://{node.original_file_path}" for node in manifest.sources.values()}
+    described |= {node.patch_path for node in nodes if node.patch_path}
+    mine = (one.partition("://")[2] for one in described if one.startswith(f"{own}://"))
+    properties = sorted(f"{inside}{path}" for path in {"dbt_project.yml", *mine})
+    known = [node.original_file_path for node in nodes]
+    known += [one.original_file_path for all_ in (manifest.disabled or {}).values() for one in all_]
+    places = {
+        n.original_file_path.split("/")[0]
+        for n in nodes
+        if n.resource_type in ("model", "seed", "snapshot") and "/" in n.original_file_path
+    }
+    return {
+        "checksums": checksums,
+        "hashes": {},
+        "as_seen": {
+            **{path: folder.hasher.hash(path) for path in properties},
+            **{path: _seen(folder, path, texts) for path, texts in macros.items()},
+        },
+        "known": sorted({*(f"{inside}{path}" for path in known), *macros}),
+        "places": sorted(f"{inside}{place}" for place in places),
+    }
+
+
+def _seen(folder: Folder, path: str, texts: list[str]) -> str:
+    """Return a file's hash, if it has the macros of the manifest and no others."""
+    text = _text(folder, path)
+    same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
+    return folder.hasher.hash(path) if same else "other"
+
+
+def _text(folder: Folder, path: str) -> str:
+    try:
+        return (folder.root / path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def files_of(memory: dict[str, Any]) -> list[str]:
+    """Return the files that `changed` looks at, relative to the root."""
+    return [*memory.get("checksums", ()), *memory.get("as_seen", ()), *memory.get("places", ())]
+
+
+def changed(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
+    """Yield the files that are not as they were when the manifest was made, or were not there.
+
+    Args:
+        memory: What `recorded` returned; it takes results.
+    """
+    hashes: dict[str, bool] = {}
+    for path, checksum in memory["checksums"].items():
+        now = f"{folder.hasher.hash(path)}{checksum}"
+        known = memory["hashes"].get(now)
+        hashes[now] = _is(_text(folder, path), checksum) if known is None else known
+        if not hashes[now]:
+            yield path
+    memory["hashes"] = hashes
+    yield from (
+        path for path, seen in memory["as_seen"].items() if folder.hasher.hash(path) != seen
+    )
+    known_files = set(memory["known"])
+    for place in memory["places"]:
+        for inside, _, names in sorted(os.walk(folder.root / place)):
+            found = Path(inside).relative_to(folder.root).as_posix()
+            new = (f"{found}/{name}" for name in sorted(names))
+            yield from (
+                one
+                for one in new
+                if one.endswith((".sql", ".py", ".csv")) and one not in known_files
+            )
+
+
+def _is(text: str, checksum: str) -> bool:
+    return hashlib.sha256(text.strip().encode()).hexdigest() == checksum

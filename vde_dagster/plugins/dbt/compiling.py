@@ -1,0 +1,283 @@
+"""Compiling a dbt project when its files changed: beside it, without its warehouse, and twice.
+
+dbt runs in a folder of the cache whose entries are links to the project's, with a macro more: an
+`is_incremental()` that asks no table, and is false in the first compile, and true in the second
+one, which is of the incremental models alone. What dbt wrote is kept by the content of all that it
+read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.plugins.dbt.settings import DbtSettings
+from vde_dagster.project.sources.source import Folder
+
+PROJECT_FILE = "dbt_project.yml"
+_CACHE = ".vde/cache/dbt"
+_DONE = "done.json"
+_FIRST, _LATER = "first/manifest.json", "later/manifest.json"
+_PARSED = "partial_parse.msgpack"
+_MACROS = "vde_macros"
+_MACRO = """{% macro is_incremental() %}
+  {%- if not execute -%}{{ return(false) }}{%- endif -%}
+  {{ return(model.config.materialized == 'incremental' and not flags.FULL_REFRESH) }}
+{% endmacro %}
+"""
+_NO_PART = frozenset({"target", "logs", "venv", "env", "node_modules", "__pycache__"})
+"""Folders that are no part of a dbt project, beside those that begin with a dot."""
+_ENDINGS = (".sql", ".yml", ".yaml", ".md", ".py", ".csv", ".lock")
+_OWN_MACRO = re.compile(r"\{%-?\s*macro\s+is_incremental\s*\(")
+_VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
+_FLAGS = ("--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-check")
+_COMPILE = ("compile", "--no-introspect", "--no-populate-cache")
+_ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.MULTILINE)
+_STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
+_PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
+_LINE = re.compile(r"\bline (\d+)")
+
+
+class Compiled(NamedTuple):
+    """What dbt wrote: manifests relative to the root, and how long it took now, if it ran.
+
+    Args:
+        later: Of incremental models alone, with `is_incremental()` being true; None where there
+            are none, or the project has a macro of that name.
+    """
+
+    first: str
+    later: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """dbt, and the project that it compiles.
+
+    Args:
+        inside: The dbt project's folder, relative to the root, with a slash behind it, or empty.
+        executable: dbt's path.
+    """
+
+    folder: Folder
+    inside: str
+    executable: Path
+    settings: DbtSettings
+
+    @cached_property
+    def files(self) -> list[str]:
+        """The files that dbt reads, relative to the root, its packages' included."""
+        top = self.folder.root / self.inside
+        found = []
+        for path, folders, names in os.walk(top):
+            folders[:] = [n for n in folders if n not in _NO_PART and not n.startswith(".")]
+            found += [os.path.join(path, name) for name in names if name.endswith(_ENDINGS)]
+        return sorted(os.path.relpath(one, self.folder.root).replace(os.sep, "/") for one in found)
+
+    def manifests(self) -> Compiled:
+        """Compile the project, unless it is as it was.
+
+        Raises:
+            ProjectError: dbt says that the project is wrong, or cannot be run.
+        """
+        cache = self.folder.root / _CACHE
+        done, now = self._done(), False
+        if done is None:
+            cache.mkdir(parents=True, exist_ok=True)
+            with _alone(cache / "lock"):
+                done = self._done()
+                if done is None:
+                    done, now = self._compile(), True
+                    (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
+        if done.get("error"):
+            raise self._said(done["error"])
+        later = f"{_CACHE}/{_LATER}" if done["later"] else None
+        return Compiled(f"{_CACHE}/{_FIRST}", later, done["seconds"] if now else None)
+
+    def _done(self) -> dict[str, Any] | None:
+        """Return what the last compile left, if it was of the files as they are."""
+        try:
+            done: dict[str, Any] = json.loads((self.folder.root / _CACHE / _DONE).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return done if done["key"] == self._key(done["variables"]) else None
+
+    def _key(self, variables: Any) -> str:
+        """Hash all that decides what dbt makes of the project."""
+        hasher = self.folder.hasher
+        # Of a seed dbt needs its name alone.
+        content = [
+            f"{path}:{'' if path.endswith('.csv') else hasher.hash(path)}" for path in self.files
+        ]
+        values = [f"{name}={os.environ.get(name)}" for name in variables]
+        return digest(*content, "|", *values, "|", repr(self.settings), self._dbt, self._profiles)
+
+    @property
+    def _dbt(self) -> str:
+        stat = self.executable.stat()
+        return f"{self.executable}:{stat.st_mtime_ns}"
+
+    @property
+    def _profiles(self) -> str:
+        given = self.settings.profiles_dir or os.environ.get("DBT_PROFILES_DIR") or "~/.dbt"
+        path = self.folder.root / Path(given).expanduser() / "profiles.yml"
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    # -- running dbt -----------------------------------------------------------------------
+
+    def _compile(self) -> dict[str, Any]:
+        begin = time.monotonic()
+        cache = self.folder.root / _CACHE
+        texts = self._texts()
+        variables = sorted({name for text in texts for name in _VARIABLE.findall(text)})
+        done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
+        own = any(map(_OWN_MACRO.search, texts))
+        self._lay_out(cache / "project", own)
+        for target in (_FIRST, _LATER):
+            (cache / target).unlink(missing_ok=True)
+        failure = self._run(cache / "project", "first", ["--full-refresh"])
+        if failure is not None:
+            return {**done, "error": failure}
+        if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
+            (cache / "later").mkdir(exist_ok=True)
+            shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)
+            selected = ["--select", "config.materialized:incremental"]
+            failure = self._run(cache / "project", "later", selected)
+            if failure is not None:
+                return {**done, "error": failure}
+            done["later"] = True
+        return {**done, "seconds": round(time.monotonic() - begin, 1)}
+
+    def _texts(self) -> list[str]:
+        paths = (self.folder.root / one for one in self.files if one.endswith((".sql", ".yml")))
+        return [path.read_text(encoding="utf-8", errors="replace") for path in paths]
+
+    def _lay_out(self, project: Path, own: bool) -> None:
+        """Make the folder in which dbt runs, with links to what the project has."""
+        import yaml
+
+        shutil.rmtree(project, ignore_errors=True)
+        project.mkdir(parents=True)
+        top = self.folder.root / self.inside
+        for entry in os.scandir(top):
+            if entry.name not in (*_NO_PART, PROJECT_FILE) and not entry.name.startswith("."):
+                os.symlink(entry.path, project / entry.name)
+        text = (top / PROJECT_FILE).read_text(encoding="utf-8")
+        try:
+            described = yaml.safe_load(text)
+        except yaml.YAMLError:
+            described = None
+        if own or not isinstance(described, dict):
+            (project / PROJECT_FILE).write_text(text, encoding="utf-8")
+            return
+        paths = described.get("macro-paths") or ["macros"]
+        described["macro-paths"] = [*([paths] if isinstance(paths, str) else paths), _MACROS]
+        (project / PROJECT_FILE).write_text(yaml.safe_dump(described), encoding="utf-8")
+        (project / _MACROS).mkdir()
+        (project / _MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
+
+    def _run(self, project: Path, target: str, more: list[str]) -> str | None:
+        """Run dbt; return what it says where it fails."""
+        import subprocess
+
+        settings, cache = self.settings, project.parent
+        command = [str(self.executable), *_FLAGS, *_COMPILE, *more]
+        command += ["--target-path", str(cache / target), "--log-path", str(cache / "logs")]
+        command += ["--target", settings.target] if settings.target else []
+        command += ["--vars", json.dumps(settings.vars)] if settings.vars else []
+        if settings.profiles_dir:
+            given = self.folder.root / Path(settings.profiles_dir).expanduser()
+            command += ["--profiles-dir", str(given)]
+        try:
+            done = subprocess.run(
+                command, cwd=project, capture_output=True, text=True, errors="replace", check=False
+            )
+        except OSError as error:
+            return f"{self.executable} cannot be run: {error.strerror or error}"
+        if done.returncode == 0:
+            return None
+        said = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
+        parts = _ERROR.split(said, maxsplit=1)
+        lines = [
+            line.rstrip() for line in parts[-1].strip().splitlines() if "[WARNING]" not in line
+        ]
+        return "\n".join(lines[:30]) or f"exit code {done.returncode}"
+
+    def _said(self, said: str) -> ProjectError:
+        """Return the error that says what dbt said, with the file and line that it names."""
+        lines = [line.strip() for line in said.splitlines()]
+        files = {Path(one).name: one for one in reversed(self.files)}
+        named = (name for line in lines for name in _PLACE.findall(line))
+        whole = f"{self.inside}{PROJECT_FILE}"
+        path = next(
+            (
+                found
+                for name in named
+                for found in (f"{self.inside}{name}", files.get(Path(name).name))
+                if found in self.files and found != whole
+            ),
+            whole,
+        )
+        line = _LINE.search(said)
+        what = " ".join(lines[:3]).replace("in model", "in the model")
+        hint = "correct it in dbt"
+        if "dbt deps" in said and "specified in" in said:
+            hint = "run `dbt deps`"
+        elif "'None' has no attribute" in said:
+            hint = (
+                "a macro may ask the warehouse, which is not read: run `dbt compile`, and set "
+                "compile = false under [tool.vde.dbt]"
+            )
+        elif "profile" in said.lower():
+            hint = "say where profiles.yml is: profiles_dir = '…' under [tool.vde.dbt]"
+        place = SourceLocation(Path(path), int(line[1]) if line and path != whole else None)
+        return ProjectError(f"dbt cannot compile the project: {what}", hint=hint, location=place)
+
+
+def compiler_of(folder: Folder, inside: str) -> Compiler | None:
+    """Return the compiler of a project; None where no dbt is named or installed, or none is wanted.
+
+    Raises:
+        ProjectError: The dbt that the settings name is not there.
+    """
+    settings = DbtSettings(**folder.settings.plugins.get("dbt", {}))
+    if not settings.compile:
+        return None
+    if settings.executable:
+        given = folder.root / Path(settings.executable).expanduser()
+        found = given if given.is_file() else shutil.which(settings.executable)
+        if found is None:
+            raise ProjectError(
+                f"there is no {settings.executable}, which is to compile the dbt project",
+                hint="correct executable under [tool.vde.dbt]",
+                location=SourceLocation(Path("pyproject.toml")),
+            )
+        return Compiler(folder, inside, Path(found), settings)
+    beside = Path(sys.executable).parent / ("dbt.exe" if os.name == "nt" else "dbt")
+    return Compiler(folder, inside, beside, settings) if beside.is_file() else None
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process compiles the project."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has none; two at once then only repeat each other's work.
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
