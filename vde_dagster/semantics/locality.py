@@ -43,6 +43,7 @@ def columns_of_key(
     """
     tree = parse(query)
     binder = Binder(schema, parents or {}, scalar_functions)
+    binder.notes_every_equality = True
     wanted = [name.lower() for name in key]
     try:
         rel = bind_query(binder, tree, None, NO_CTES)

@@ -7,8 +7,9 @@ GROUP BY customer_id` is local by `customer_id` in both; a window that is not pa
 LIMIT, or a table that is joined by another column, is not.
 
 The key is followed down: through groups, where equalities make one expression stand for another,
-into what aggregates by it, into windows that are partitioned by it, and into subqueries that are
-correlated by it. Where a table is read twice, its rows concern the keys of both readings.
+into what aggregates by it, into windows that are partitioned by it, into subqueries that are
+correlated by it, and into both sides of a FULL JOIN on it, of which it is the one that is not NULL.
+Where a table is read twice, its rows concern the keys of both readings.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Any
 from vde_dagster.semantics.algebra.nodes import (
     PARTS,
     Derived,
+    FullJoin,
     Group,
     Leaf,
     Node,
     Rel,
     SetOperation,
     Terms,
+    sources_in,
 )
 from vde_dagster.semantics.algebra.uniqueness import bindings
 
@@ -85,6 +88,8 @@ class _Search:
             self._leaf(source, own)
         elif isinstance(source, Derived):
             self._derived(source, key, own)
+        elif isinstance(source, FullJoin):
+            self._full_join(source, key)
         elif isinstance(source, SetOperation) and source.alike and all(own):
             places = [columns[0] for columns in own]
             for branch in source.branches:
@@ -118,21 +123,41 @@ class _Search:
         within = self._group(source.group, tuple(inner))
         self._inside((*source.columns, *source.keys, *source.args), within)
 
+    def _full_join(self, join: FullJoin, key: Stands) -> None:
+        """Follow the key into both sides, where it is the one that is there of two that are equal.
+
+        A row that finds none on the other side has NULL there, and the key of its own.
+        """
+        sides = [
+            next((pair for n in stands if (pair := _of_both_sides(n, join, self._terms))), None)
+            for stands in key
+        ]
+        if not all(sides):
+            self._lose(join)
+            return
+        for place, group in enumerate((join.left, join.right)):
+            pairs = zip(key, sides, strict=True)
+            inner = (stands | {pair[place]} for stands, pair in pairs if pair is not None)
+            self._group(group, tuple(inner))
+        nothing: Stands = tuple(frozenset() for _ in key)
+        self._inside((*join.conditions, *join.columns), nothing)
+
     def _inside(self, nodes: Iterable[Any], key: Stands) -> None:
-        """Follow the key into windows and subqueries of expressions."""
+        """Follow the key into windows and subqueries of expressions.
+
+        Whatever a subquery is asked, the answer is made of its rows for one row around it.
+        """
         seen: set[Any] = set()
         stack = list(nodes)
         while stack:
             node = stack.pop()
             if node.__class__ is Rel:
-                self._lose(node)
+                self.rel(node, key)
             if node.__class__ is not Node or node in seen:
                 continue
             seen.add(node)
             if node.tag == "window":
                 self._window(node, key)
-            elif node.tag in ("exists", "scalar"):
-                self.rel(node.parts[0], key)
             else:
                 stack += node.parts
 
@@ -155,6 +180,27 @@ class _Search:
             if isinstance(part, Leaf):
                 self.found[part.table] = None
             stack.extend(parts(part))
+
+
+def _of_both_sides(node: Node, join: FullJoin, terms: Terms) -> tuple[Node, Node] | None:
+    """Return the expressions of the left and the right side of which a node is the first not NULL.
+
+    None where it is another one, or the join does not ask them to be equal, type for type.
+    """
+    if node.tag != "Coalesce" and (node.tag != "call" or node.parts[0] != "coalesce"):
+        return None  # USING makes the one, and who writes it the other.
+    asked = [part for part in node.parts if part.__class__ is Node]
+    if len(asked) != 2 or not all(_refers(one, join) for one in asked):
+        return None
+    one, other = (join.columns[ref.parts[1]] for ref in asked)
+    equal = {terms.unordered(tag, [one, other]) for tag in ("eq", "nseq")}
+    if not equal & terms.same_type & set(join.conditions):
+        return None
+    left, right = set(join.left.sources), set(join.right.sources)
+    for first, second in ((one, other), (other, one)):
+        if sources_in(first) <= left and sources_in(second) <= right:
+            return first, second
+    return None
 
 
 def _refers(node: Node, source: Any) -> bool:

@@ -73,6 +73,8 @@ class Binder:
         self.noted: list[Noted] = []
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
+        self.notes_every_equality = False
+        """Whether equalities within one table are noted, too, which versions do not ask for."""
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
         """The node of an expression: an unknown one, and a doubt, for what is not understood."""

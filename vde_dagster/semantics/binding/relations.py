@@ -59,7 +59,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
     nodes: list[Node] = []
-    joining = len(scope.entries) > 1 or scope.parent is not None
+    joining = len(scope.entries) > 1 or scope.parent is not None or binder.notes_every_equality
     for item in operands_of(e, exp.And):
         node = binder.bind(item, scope)
         nodes.append(node)
