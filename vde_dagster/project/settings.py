@@ -269,6 +269,8 @@ class Settings:
         janitor_grace_hours: Hours for which an unused table is kept.
         orphan_grace_hours: Hours for which a data file is kept that was never committed.
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
+        reader_hold_days: Days for which a state of a table is kept for a model that read it and
+            goes on from its changes.
         plugins: Values of the tables of plug-ins, by their names in the seam `settings`.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: Warnings on it.
@@ -325,6 +327,7 @@ class Settings:
     janitor_grace_hours: int = 24
     orphan_grace_hours: int = 72
     snapshot_retention_days: int = 7
+    reader_hold_days: int = 30
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
     linter: LinterSettings = field(default_factory=LinterSettings)

@@ -148,7 +148,7 @@ def janitor_section(report: JanitorReport) -> Section:
                 Cell(size(decision.bytes)),
             )
         )
-        for decision, subject in _lines(acted)
+        for decision, subject in _lines(report.shown)
     )
     columns = ("action", "subject", "reason", "outcome", "size")
     return Section(title, "", columns, rows, Mark.BAD if failed else Mark.PLAIN)

@@ -67,6 +67,7 @@ class Retention:
     cap_floor: int = 10
     orphan_grace: timedelta = timedelta(hours=72)
     orphan_cap: int = 10_000
+    readers: timedelta = timedelta(days=30)
 
     @property
     def uncommitted_grace(self) -> timedelta:

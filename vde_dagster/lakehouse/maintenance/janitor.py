@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
+from vde_dagster.lakehouse.maintenance.readers import Holds, find_holds, held_text
 from vde_dagster.lakehouse.maintenance.sweep import (
     Cleaning,
     Decision,
@@ -57,6 +59,13 @@ class JanitorReport:
         return tuple(decision for decision in self.decisions if decision.outcome != "kept")
 
     @property
+    def shown(self) -> tuple[Decision, ...]:
+        """Those, and what is kept for readers that are long behind."""
+        return tuple(
+            one for one in self.decisions if one.outcome != "kept" or one.action == "hold_snapshots"
+        )
+
+    @property
     def failures(self) -> tuple[Decision, ...]:
         """The decisions that could not be carried out."""
         return tuple(decision for decision in self.decisions if decision.outcome == "failed")
@@ -87,6 +96,7 @@ def retention_of(settings: Settings) -> Retention:
         history=timedelta(days=settings.history_days),
         grace=timedelta(hours=settings.janitor_grace_hours),
         orphan_grace=timedelta(hours=settings.orphan_grace_hours),
+        readers=timedelta(days=settings.reader_hold_days),
     )
 
 
@@ -107,7 +117,8 @@ def clean(
     _tell_mark(run, marked)
     drop_tables(run, marked.dropping)
     drop_branches(run, marked)
-    expire_snapshots(run, marked.forgotten)
+    holds = find_holds(run.store, marked.reasons, retention.readers)
+    expire_snapshots(run, marked.forgotten, holds)
     delete_left_over_files(run)
     delete_orphans(run)
     drop_namespaces(run)
@@ -223,8 +234,15 @@ def _tell_mark(run: Cleaning, marked: Mark) -> None:
                 run.tell(Decision("keep_table", str(refs[table_id]), reason, "kept"))
 
 
-def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ()) -> None:
-    """Forget superseded Iceberg snapshots of live tables after their time, but for pinned ones."""
+def expire_snapshots(
+    run: Cleaning,
+    forgotten: Collection[tuple[str, int]] = (),
+    holds: Holds = MappingProxyType({}),
+) -> None:
+    """Forget superseded Iceberg snapshots of live tables after their time.
+
+    But for those that versions pin, and those that readers of changes go on from.
+    """
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
@@ -234,12 +252,20 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
         if not past:
             continue
         pins = run.store.pins.kept(table.ref, forgotten)
-        gone = superseded(metadata, oldest_ms, pins)
+        read = [hold for hold in holds.get(table.id, ()) if hold.snapshot_id in past]
+        held = frozenset(hold.snapshot_id for hold in read if not hold.lapsed)
+        gone = superseded(metadata, oldest_ms, {*pins, *held})
         if run.dry_run:
             _tell_pinned(run, table.ref, metadata["snapshots"], past, pins)
+        if held:
+            by = held_text([hold for hold in read if not hold.lapsed])
+            reason = f"kept past the time for {by}, and goes on from there"
+            run.tell(Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
             continue
         reason = f"{len(gone)} snapshots are past their time"
+        if lapsed := [hold for hold in read if hold.snapshot_id in gone]:
+            reason += f", one of {held_text(lapsed)}: its next fill computes all rows"
         decision = Decision("expire_snapshots", str(table.ref), reason)
         if showing is None:
             try:
@@ -248,7 +274,7 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
                 run.leave("snapshots of tables that others show", error)
                 return
         shown_by = showing.get(metadata["location"], [])
-        run.act(decision, partial(_expire, run, table.ref, oldest_ms, shown_by))
+        run.act(decision, partial(_expire, run, table.ref, oldest_ms, held, shown_by))
 
 
 def _tell_pinned(
@@ -282,10 +308,16 @@ def _tell_pinned(
     run.tell(Decision("keep_snapshots", str(ref), reason, "kept", size))
 
 
-def _expire(run: Cleaning, ref: TableRef, oldest_ms: int, shown_by: Collection[TableRef]) -> bool:
+def _expire(
+    run: Cleaning,
+    ref: TableRef,
+    oldest_ms: int,
+    held: Collection[int],
+    shown_by: Collection[TableRef],
+) -> bool:
     def change(metadata: dict[str, Any]) -> Updates:
         # Read after the metadata: whoever pins another snapshot of it moves its pointer.
         pins = run.store.pins.kept(ref)
-        return remove_snapshots(metadata, superseded(metadata, oldest_ms, pins))
+        return remove_snapshots(metadata, superseded(metadata, oldest_ms, {*pins, *held}))
 
     return change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)

@@ -63,6 +63,7 @@ Action = Literal[
     "drop_namespace",
     "expire_snapshots",
     "keep_snapshots",
+    "hold_snapshots",
     "forget_records",
     "repair_mirror",
 ]

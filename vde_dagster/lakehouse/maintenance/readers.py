@@ -1,0 +1,80 @@
+"""Holds: Iceberg snapshots that models go on from which read the changes of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import listed
+from vde_dagster.base.times import instant_text
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.pinned_reads import Input
+
+if TYPE_CHECKING:
+    from vde_dagster.state.store import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A model that goes on from a snapshot of a table.
+
+    Args:
+        at: When its last fill, or its last look that found nothing new, was recorded (UTC).
+        lapsed: Whether that is too long ago, so that it holds the snapshot no longer.
+    """
+
+    model: ModelName
+    snapshot_id: int
+    at: datetime
+    lapsed: bool
+
+    @property
+    def text(self) -> str:
+        """The reader for people."""
+        return f"{self.model}, which last read it at {instant_text(self.at)}"
+
+
+Holds = Mapping[str, Collection[Hold]]
+"""By the id of the table that is read."""
+
+
+def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
+    """Find the snapshots that tables which anything reaches were filled from, and go on from.
+
+    Args:
+        reached: Ids of tables, of readers among them.
+        longest: For how long a reader that does not move holds what it read.
+    """
+    oldest = store.database.clock.now() - longest
+    tables = store.tables.load(reached)
+    # A definition that cannot be read fills nothing more.
+    definitions = store.snapshots.load({t.snapshot_id for t in tables.values()}, None, set())
+    readers = {
+        key: definitions[table.snapshot_id].name
+        for key, table in tables.items()
+        if table.snapshot_id in definitions and _goes_on(definitions[table.snapshot_id])
+    }
+    found: dict[str, list[Hold]] = {}
+    for table_id, last in sorted(store.fills.latest(readers).items()) if readers else ():
+        for key, state in (last.facts.inputs or {}).items():
+            if state.read_id is not None:
+                lapsed = last.recorded_at < oldest
+                hold = Hold(readers[table_id], state.read_id, last.recorded_at, lapsed)
+                found.setdefault(key, []).append(hold)
+    return found
+
+
+def _goes_on(snapshot: Snapshot) -> bool:
+    """Say whether a fill of a model begins where the fill before ended."""
+    meaning = meaning_of(snapshot.model.kind)
+    by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
+    return by_commits or bool(meaning.changed_by(snapshot.model))
+
+
+def held_text(holds: Collection[Hold]) -> str:
+    """Name readers and when they read: `m.totals, which last read it at …`."""
+    return listed([hold.text for hold in holds])

@@ -1,0 +1,92 @@
+"""What a model that goes by changes read last is kept for its next fill, for a bounded time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.reports.environments import janitor_section
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
+
+FILES = {
+    "pyproject.toml": """
+        [tool.vde]
+        history_versions = 1
+        history_days = 1
+        snapshot_retention_days = 1
+        reader_hold_days = 15
+    """,
+    "models/base.sql": "MODEL (name m.base, kind FULL); SELECT 1 AS id, hour(now()) AS n",
+    "models/sums.sql": """
+        MODEL (name m.sums, cron '@monthly', kind INCREMENTAL_BY_CHANGES (key id));
+        SELECT id, sum(n) AS n FROM m.base GROUP BY id
+    """,
+}
+BASE, SUMS = ModelName("m", "base"), ModelName("m", "sums")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(datetime(2024, 1, 2, 1, tzinfo=timezone.utc))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, clock: FakeClock) -> Workspace:
+    made = open_fake(ProjectFolder(tmp_path / "shop", FILES).root, clock=clock)
+    made.apply(made.plan("prod"))
+    return made
+
+
+def _days(workspace: Workspace, clock: FakeClock, days: int) -> None:
+    for _ in range(days):
+        clock.advance(days=1)
+        workspace.apply(workspace.plans.due("prod"))
+
+
+def _kept(workspace: Workspace) -> set[int]:
+    entry = workspace.store.environments.get("prod").entries[BASE]
+    table = workspace.store.tables.get(entry.table_id or "")
+    metadata = workspace.lakehouse.table_metadata(table.ref)
+    return {int(one["snapshot-id"]) for one in metadata["snapshots"]}
+
+
+def _read(workspace: Workspace) -> int | None:
+    entry = workspace.store.environments.get("prod").entries[SUMS]
+    last = workspace.store.fills.latest([entry.table_id or ""])[entry.table_id or ""]
+    (state,) = (last.facts.inputs or {}).values()
+    return state.read_id
+
+
+def test_what_was_read_last_is_kept_and_the_reader_that_is_behind_is_named(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    read = _read(workspace)
+    _days(workspace, clock, 8)
+    assert _read(workspace) == read
+    report = workspace.maintenance.janitor()
+    assert "expire_snapshots" in {one.action for one in report.decisions}
+    assert read in _kept(workspace)
+    (held,) = (one for one in report.decisions if one.action == "hold_snapshots")
+    assert "m.sums, which last read it at 2024-01-02" in held.reason
+    shown = {row.cells[0].text for row in janitor_section(report).rows}
+    assert "hold snapshots" in shown
+
+
+def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    read = _read(workspace)
+    _days(workspace, clock, 16)
+    report = workspace.maintenance.janitor()
+    assert read not in _kept(workspace)
+    said = [one.reason for one in report.decisions if one.action == "expire_snapshots"]
+    assert [one for one in said if one.endswith("its next fill computes all rows")]
+    found = {one.name: one.backlog for one in workspace.plan("prod").models}[SUMS]
+    assert found is not None
+    assert found.why_all == "the state of m.base that was read is kept no longer"
