@@ -79,6 +79,7 @@ def plan_report(
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(
             *_outdated(plan),
+            *_backlogs(plan),
             *_views(plan),
             *sentences("Runs before all", plan.complete_statements.before),
             *sentences("Runs after all", plan.complete_statements.after),
@@ -220,9 +221,24 @@ def _row(
             *([Cell(seconds)] if seconds is not None else []),
             Cell(plan.version_of(model) or "", Mark.QUIET),
         ),
-        (*_in_place(model), *(model.reasons if model.change is not Change.ADDED else ())),
+        (*_in_place(model), *_reasons(model)),
         _diff(plan, model, previous),
     )
+
+
+def _reasons(model: PlannedModel) -> Iterator[str]:
+    yield from model.reasons if model.change is not Change.ADDED else ()
+    if model.backlog is not None and model.builds:
+        yield from model.backlog.sentences()
+
+
+def backlog_sentences(plan: Plan) -> list[str]:
+    """Say which models go by changes that they have not read, and are not filled by a plan."""
+    return [
+        f"{model.name}: {'; '.join(model.backlog.sentences())}"
+        for model in plan.models
+        if model.backlog is not None and not model.builds
+    ]
 
 
 def _in_place(model: PlannedModel) -> tuple[str, ...]:
@@ -253,6 +269,10 @@ def _outdated(plan: Plan) -> Iterator[Section]:
                 for found, ranges in rows
             ),
         )
+
+
+def _backlogs(plan: Plan) -> Iterator[Section]:
+    yield from sentences("Leaves for their next runs", backlog_sentences(plan))
 
 
 def _views(plan: Plan) -> Iterator[Section]:

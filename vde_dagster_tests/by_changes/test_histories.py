@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.events import Event, IntervalFilled
-from vde_dagster.execution.workspace import Workspace
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.changes.backlog import Backlog
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.daily_runs import DailyRuns
 
-FIRST = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
 QUERIES = {
     "totals": (
         "customer_id",
@@ -34,9 +34,26 @@ QUERIES = {
         "name",
         "SELECT c.name, o.id FROM raw.customers AS c JOIN raw.orders AS o ON c.id = o.customer_id",
     ),
+    "spent": (
+        "customer_id",
+        "SELECT customer_id, sum(amount) AS amount FROM m.base GROUP BY customer_id",
+    ),
 }
+VIEWS = {
+    "m.big": "SELECT * FROM raw.orders WHERE amount > 10",
+    "m.base": "SELECT id, customer_id, amount FROM raw.orders",
+}
+
+
+def base(*more: str) -> str:
+    """Write the model of a table of its own between others' orders and who spent what."""
+    columns = ", ".join(("id", "customer_id", "amount", *more))
+    return f"MODEL (name m.base, kind FULL); SELECT {columns} FROM raw.orders"
+
+
 FILES = {
-    "models/big.sql": "MODEL (name m.big, kind VIEW); SELECT * FROM raw.orders WHERE amount > 10",
+    "models/big.sql": f"MODEL (name m.big, kind VIEW); {VIEWS['m.big']}",
+    "models/base.sql": base(),
     **{
         f"models/{name}.sql": f"MODEL (name m.{name}, kind INCREMENTAL_BY_CHANGES (key {key})); "
         + query
@@ -45,59 +62,42 @@ FILES = {
 }
 
 
-class World:
-    """A project over two tables of others, run day by day."""
-
-    def __init__(self, root: Path) -> None:
-        self.folder = ProjectFolder(root, FILES)
-        self.workspace = Workspace.open(root)
-        self.now = FIRST
-        self.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.raw")
-        self.sql(
-            "CREATE TABLE lakehouse.raw.orders (id INT, customer_id INT, amount INT) USING iceberg"
-        )
-        self.sql("CREATE TABLE lakehouse.raw.customers (id INT, name STRING) USING iceberg")
-        self.sql("INSERT INTO lakehouse.raw.customers VALUES (1, 'a'), (2, 'b'), (3, 'a')")
-        self.sql(
-            "INSERT INTO lakehouse.raw.orders "
-            "VALUES (1, 1, 5), (2, 1, 50), (3, 2, 20), (4, NULL, 30), (5, 9, 70)"
-        )
-        self.workspace.apply(self.workspace.plan("prod", now=FIRST))
-
-    def sql(self, text: str) -> None:
-        """Let somebody else do something."""
-        self.workspace.engine().session.sql(text)  # type: ignore[attr-defined]
-
-    def run(self) -> dict[str, int | None]:
-        """Run the next day; return how many rows were written, by model; None where skipped."""
-        self.now += timedelta(days=1)
-        events: list[Event] = []
-        self.workspace.apply(self.workspace.plans.due("prod", now=self.now), on_event=events.append)
-        filled = [event for event in events if isinstance(event, IntervalFilled)]
-        return {e.snapshot.name.name: None if e.skipped else e.result.rows for e in filled}
+class World(DailyRuns):
+    """A project over two tables of others, run day by day, of which each model can be proven."""
 
     def how(self, name: str) -> set[Input]:
         """Return how the last fill of a model read its tables."""
-        entry = self.workspace.store.environments.get("prod").entries[ModelName("m", name)]
-        assert entry.table_id is not None
-        fill = self.workspace.store.fills.latest([entry.table_id])[entry.table_id]
-        return {one.how for one in (fill.facts.inputs or {}).values()}
+        return {one.how for one in self.inputs(f"m.{name}").values()}
 
     def check(self) -> None:
         """Compare every model with its query over what there is now."""
         for name, (_, query) in QUERIES.items():
+            for view, rows in VIEWS.items():
+                query = query.replace(view, f"({rows})")
             query = query.replace("raw.", "lakehouse.raw.")
-            query = query.replace("m.big", "(SELECT * FROM lakehouse.raw.orders WHERE amount > 10)")
             is_, wanted = (
                 sorted(map(repr, self.workspace.query("prod", text).rows))
                 for text in (f"SELECT * FROM m.{name}", query)
             )
             assert is_ == wanted, name
 
+    def backlog(self, name: str) -> Backlog | None:
+        """Return what a plan says that a model has not read."""
+        models = self.workspace.plan("prod", now=self.now).models
+        return next(one.backlog for one in models if one.name == ModelName("m", name))
+
 
 @pytest.fixture
 def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "project")
+    made = World(
+        tmp_path / "project",
+        FILES,
+        "CREATE TABLE lakehouse.raw.orders (id INT, customer_id INT, amount INT) USING iceberg",
+        "CREATE TABLE lakehouse.raw.customers (id INT, name STRING) USING iceberg",
+        "INSERT INTO lakehouse.raw.customers VALUES (1, 'a'), (2, 'b'), (3, 'a')",
+        "INSERT INTO lakehouse.raw.orders "
+        "VALUES (1, 1, 5), (2, 1, 50), (3, 2, 20), (4, NULL, 30), (5, 9, 70)",
+    )
     yield made
     made.workspace.close()
 
@@ -107,13 +107,16 @@ def test_a_fill_computes_the_keys_of_which_rows_came_or_went(world: World) -> No
     world.check()
     assert world.how("totals") == {Input.WHOLE}
     world.sql("INSERT INTO lakehouse.raw.orders VALUES (6, 2, 25), (7, 8, 1)")
-    assert world.run() == {"totals": 2, "newest": 2, "doubled": 1, "named": 4}
-    assert world.how("totals") == world.how("newest") == world.how("doubled") == {Input.BY_CHANGES}
+    written = {"totals": 2, "newest": 2, "doubled": 1, "named": 4, "spent": 2, "base": 7}
+    assert world.run() == {f"m.{name}": rows for name, rows in written.items()}
+    for name in ("totals", "newest", "doubled", "spent"):
+        assert world.how(name) == {Input.BY_CHANGES}
     assert world.how("named") == {Input.WHOLE}
     world.check()
     assert set(world.run().values()) == {None}
     world.sql("UPDATE lakehouse.raw.customers SET name = 'z' WHERE id = 2")
-    assert world.run() == {"totals": 1, "newest": None, "doubled": None, "named": 2}
+    moved = {"m.totals": 1, "m.named": 2}
+    assert {name: rows for name, rows in world.run().items() if rows is not None} == moved
     assert world.how("named") == {Input.BY_CHANGES}
     world.check()
     world.sql("DELETE FROM lakehouse.raw.orders WHERE customer_id = 2 OR customer_id IS NULL")
@@ -121,21 +124,88 @@ def test_a_fill_computes_the_keys_of_which_rows_came_or_went(world: World) -> No
     world.check()
 
 
-def _changes(random: random.Random) -> list[Callable[[], str]]:
+@pytest.mark.spark
+def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World) -> None:
+    assert world.backlog("totals") is None
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (6, 2, 25), (7, 8, 1)")
+    world.sql("DELETE FROM lakehouse.raw.orders WHERE id = 1")
+    world.sql("CALL lakehouse.system.rewrite_data_files(table => 'raw.orders')")
+    found = world.backlog("totals")
+    assert found is not None
+    (orders,) = found.tables
+    # A commit counts the rows of the files that it wrote anew, too.
+    assert (orders.table, orders.commits) == ("raw.orders", 2)
+    assert (orders.added or 0) - (orders.removed or 0) == 1
+    assert found.why_all == ""
+    named = world.backlog("named")
+    assert named is not None
+    assert named.why_all == "rows of raw.orders do not tell which name they concern"
+    due = world.workspace.plans.due("prod", now=world.now + timedelta(days=1))
+    spent = next(one.backlog for one in due.models if one.name.name == "spent")
+    assert spent is not None
+    assert [one.text for one in spent.tables] == ["m.base what this plan fills"]
+    world.run()
+    assert world.backlog("totals") is None
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (8, 2, 25)")
+    world.sql(
+        "CALL lakehouse.system.expire_snapshots(table => 'raw.orders', "
+        "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
+    )
+    lost = world.backlog("totals")
+    assert lost is not None
+    assert [one.text for one in lost.tables] == ["raw.orders commits not known"]
+    assert lost.why_all == "the state of raw.orders that was read is kept no longer"
+    world.run()
+    assert world.how("totals") == {Input.WHOLE}
+    world.check()
+
+
+@pytest.mark.spark
+def test_of_a_table_in_place_of_another_what_differs_is_computed(world: World) -> None:
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (6, 2, 25)")
+    world.folder.write("models/base.sql", base("amount + 1 AS more"))
+    assert world.publish() == {"m.base": 6}
+    found = world.backlog("spent")
+    assert found is not None
+    assert (found.tables[0].text, found.why_all) == ("m.base commits not known", "")
+    assert world.run()["m.spent"] == 1
+    assert world.how("spent") == {Input.BY_CHANGES}
+    world.check()
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (7, 1, 25)")
+    assert world.run()["m.spent"] == 1
+    world.check()
+
+
+def _changes(chance: random.Random, world: World) -> list[Callable[[], object]]:
     def number() -> str:
-        return random.choice(["NULL", *map(str, range(1, 7))])
+        return chance.choice(["NULL", *map(str, range(1, 7))])
+
+    def swap() -> None:
+        world.folder.write("models/base.sql", base(f"amount + {chance.randrange(3)} AS more"))
+        world.publish()
+
+    def rollback() -> None:
+        with suppress(UsageError):  # Nothing was published before.
+            world.workspace.environments.rollback("prod")
 
     orders, customers = "lakehouse.raw.orders", "lakehouse.raw.customers"
-    return [
-        lambda: f"INSERT INTO {orders} VALUES ({number()}, {number()}, {random.randrange(40)})",
-        lambda: f"INSERT INTO {customers} VALUES ({number()}, '{random.choice('abc')}')",
+    statements: list[Callable[[], str]] = [
+        lambda: f"INSERT INTO {orders} VALUES ({number()}, {number()}, {chance.randrange(40)})",
+        lambda: f"INSERT INTO {customers} VALUES ({number()}, '{chance.choice('abc')}')",
         lambda: f"DELETE FROM {orders} WHERE id = {number()}",
         lambda: f"DELETE FROM {customers} WHERE id = {number()}",
         lambda: f"UPDATE {orders} SET customer_id = {number()} WHERE id <=> {number()}",
-        lambda: f"UPDATE {customers} SET name = '{random.choice('abc')}' WHERE id = {number()}",
+        lambda: f"UPDATE {customers} SET name = '{chance.choice('abc')}' WHERE id = {number()}",
         lambda: "CALL lakehouse.system.rewrite_data_files(table => 'raw.orders')",
         lambda: f"INSERT OVERWRITE {orders} SELECT * FROM {orders} WHERE id <> {number()}",
         lambda: f"ALTER TABLE {orders} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')",
+    ]
+    return [
+        *(lambda text=text: world.sql(text()) for text in statements),  # type: ignore[misc]
+        swap,
+        rollback,
+        lambda: world.publish(restate=("m.base",)),
+        lambda: world.publish(restate=("m.totals",)),
     ]
 
 
@@ -144,11 +214,11 @@ def test_after_random_histories_it_is_as_if_made_whole(world: World) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    ways = _changes(chance)
+    ways = _changes(chance, world)
     kinds: set[Input] = set()
     for _ in range(8):
         for _ in range(chance.randrange(1, 4)):
-            world.sql(chance.choice(ways)())
+            chance.choice(ways)()
         world.run()
         world.check()
         kinds |= world.how("totals")

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.table_branches import Target
-from vde_dagster.execution.events import Event, IntervalFilled
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, KeptCommit, range_since
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.daily_runs import DailyRuns
 from vde_dagster_tests.kinds import appended_meaning, appended_writer
 from vde_dagster_tests.kinds.appended import Appended
 from vde_dagster_tests.projects import ProjectFolder
 
-FIRST = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
 FILES = {
     "models/log.sql": """
         MODEL (name marts.log, kind APPENDED (parents raw.events));
@@ -85,28 +81,8 @@ def test_the_parent_has_to_be_a_table_that_the_query_reads(tmp_path: Path) -> No
         build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
 
 
-class World:
+class World(DailyRuns):
     """A project over an external Iceberg table, run day by day."""
-
-    def __init__(self, root: Path) -> None:
-        self.folder = ProjectFolder(root, FILES)
-        self.workspace = Workspace.open(root)
-        self.now = FIRST
-
-    def sql(self, text: str) -> None:
-        """Let somebody else do something."""
-        self.workspace.engine().session.sql(text)  # type: ignore[attr-defined]
-
-    def run(self) -> dict[str, int | None]:
-        """Run the next day; return how many rows were added, by model; None where skipped."""
-        self.now += timedelta(days=1)
-        events: list[Event] = []
-        self.workspace.apply(self.workspace.plans.due("prod", now=self.now), on_event=events.append)
-        filled = [event for event in events if isinstance(event, IntervalFilled)]
-        return {
-            str(event.snapshot.name): None if event.skipped else event.result.rows
-            for event in filled
-        }
 
     def ids(self, model: str = "marts.log") -> list[int]:
         """The ids in production."""
@@ -116,11 +92,12 @@ class World:
 
 @pytest.fixture
 def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "project")
-    made.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.raw")
-    made.sql("CREATE TABLE lakehouse.raw.events (id INT, kind STRING) USING iceberg")
-    made.sql("INSERT INTO lakehouse.raw.events VALUES (1, 'a'), (2, 'b')")
-    made.workspace.apply(made.workspace.plan("prod", now=FIRST))
+    made = World(
+        tmp_path / "project",
+        FILES,
+        "CREATE TABLE lakehouse.raw.events (id INT, kind STRING) USING iceberg",
+        "INSERT INTO lakehouse.raw.events VALUES (1, 'a'), (2, 'b')",
+    )
     yield made
     made.workspace.close()
 
@@ -187,9 +164,7 @@ def test_a_fill_records_how_it_read_each_parent_and_from_which_commit_to_which(
     world: World,
 ) -> None:
     def last(model: str) -> InputState:
-        entry = world.workspace.store.environments.get("prod").entries[ModelName.parse(model)]
-        fill = world.workspace.store.fills.latest([entry.table_id])[entry.table_id]
-        (found,) = (fill.facts.inputs or {}).values()
+        (found,) = world.inputs(model).values()
         return found
 
     first = last("marts.log")
@@ -213,8 +188,7 @@ def test_of_two_parents_each_goes_on_from_its_own_commit_and_both_begin_anew_tog
     world.sql("CREATE TABLE lakehouse.raw.more (id INT, kind STRING) USING iceberg")
     world.sql("INSERT INTO lakehouse.raw.more VALUES (10, 'x'), (11, 'y')")
     world.folder.write("models/both.sql", BOTH)
-    world.workspace.reload()
-    world.workspace.apply(world.workspace.plan("prod", now=world.now))
+    world.publish()
     assert world.ids("marts.both") == [1, 2, 10, 11]
     world.sql("INSERT INTO lakehouse.raw.more VALUES (12, 'z')")
     assert world.run()["marts.both"] == 1

@@ -7,6 +7,7 @@ record tell them. So a model whose rows came out as before stops the work below 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,11 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.apply.plan_tasks import PlanTasks
-from vde_dagster.execution.changes.changed_keys import keys_changed
+from vde_dagster.execution.changes.changed_keys import (
+    ComputesAllError,
+    earlier_reads,
+    keys_changed,
+)
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
+
+_LOG = logging.getLogger(__name__)
 
 States = Mapping[str, InputState]
 """The contents of tables by their keys; not of those that are no Iceberg tables of this catalog."""
@@ -101,7 +108,7 @@ class Skipping:
         asked = meaning_of(filler.model.kind).inputs(filler.model)
         how = {self.tasks.key_of(parent): how for parent, how in asked.items()}
         parents = [parent for parent, one in asked.items() if one is Input.BY_COMMITS]
-        seen = {} if anew or not parents else self._seen(table)
+        seen = {} if anew or not parents else self.seen(table)
         commits = {parent: self._commits(parent, reads, states, seen) for parent in parents}
         begins = any(found.since is None for found in commits.values())
         if begins:  # The rows of one parent replace those of all.
@@ -112,20 +119,24 @@ class Skipping:
             for key, state in states.items()
         }
         looked = Looked(reads, inputs, commits, begins)
-        key = meaning_of(filler.model.kind).changed_by(filler.model)
-        return looked if anew or not key else self._by_changes(filler, table, key, looked)
-
-    def _by_changes(
-        self, filler: Snapshot, table: PhysicalTable, key: Sequence[str], looked: Looked
-    ) -> Looked:
-        """Find out which keys are to be filled, by the changes of what is read."""
-        seen = self._seen(table)
-        changed = keys_changed(self.tasks, filler, key, looked.reads, seen, looked.inputs)
-        if changed is None:
+        if anew or not meaning_of(filler.model.kind).changed_by(filler.model):
             return looked
+        return self._by_changes(filler, table, looked)
+
+    def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
+        """Find out which keys are to be filled, by the changes of what is read."""
+        seen, reads, now = self.seen(table), looked.reads, looked.inputs
+        try:
+            changed = keys_changed(self.tasks, filler, table, reads, seen, now)
+            earlier = earlier_reads(self.tasks, reads, seen)
+        except ComputesAllError as why:
+            _LOG.info("%s computes all rows: %s", filler.name, why)
+            return looked
+        # Of another table, no commits lead from what was read to what is.
+        since = {key: one.state.read_id for key, one in earlier.items() if one.other is None}
         inputs = {
-            key: replace(state, how=Input.BY_CHANGES, since=seen[key].read_id)
-            for key, state in looked.inputs.items()
+            key: replace(state, how=Input.BY_CHANGES, since=since.get(key))
+            for key, state in now.items()
         }
         pinned = {key: PinnedTable(state.read_id) for key, state in inputs.items()}
         return replace(looked, inputs=inputs, pinned=pinned, changed=changed)
@@ -145,7 +156,7 @@ class Skipping:
         line = commit_line(metadata, states[key].read_id, read.key)
         return range_since(line, seen[key].read_id if key in seen else None)
 
-    def _seen(self, table: PhysicalTable) -> States:
+    def seen(self, table: PhysicalTable) -> States:
         """Return what a table's last fill read, if nobody else wrote the table since."""
         last = self._workspace.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
-from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn
+from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
 from vde_dagster.planning.changes.query import (
     ByLineage,
     is_comparable,
@@ -18,57 +20,129 @@ from vde_dagster.planning.changes.query import (
     read_by,
     spelled_apart,
 )
-from vde_dagster.planning.environments.resolver import TableRead
+from vde_dagster.planning.environments.resolver import TableRead, changes_in_place
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
+from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.apply.plan_tasks import PlanTasks
 
 
+States = Mapping[str, InputState]
+
+
+class ComputesAllError(Exception):
+    """Any row may be another than when the table was filled; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A table as a fill read it.
+
+    Args:
+        other: The table that it was, where the model has another one by now.
+    """
+
+    state: InputState
+    other: PhysicalTable | None = None
+
+
 def keys_changed(
     tasks: PlanTasks,
     filler: Snapshot,
-    key: Sequence[str],
+    table: PhysicalTable,
     reads: Sequence[TableRead],
-    seen: Mapping[str, InputState],
-    now: Mapping[str, InputState],
-) -> str | None:
+    seen: States,
+    now: States,
+) -> str:
     """Return the Spark SQL of the keys whose rows may be others than when a table was filled.
 
     Args:
-        key: Output columns, see `Meaning.changed_by`.
         reads: What the definition reads.
         seen: By table, what the fill before read; none where somebody else wrote the table since.
         now: What there is to read.
 
-    Returns:
-        The query; None where any row may be another: a table is read for the first time, was
-        swapped for another, lost the snapshot that was read of it, or the query is not local in it.
+    Raises:
+        ComputesAllError: Any row may be another: a table is read for the first time, lost the
+            snapshot that was read of it, or the query is not local in it.
     """
-    if not seen or set(seen) != set(now) or len(now) != len(reads):
-        return None
-    moved = [read for read in reads if not seen[read.key].still_is(now[read.key])]
-    if not moved or any(now[read.key].read_id is None for read in reads):
-        return None
+    if not seen:
+        raise ComputesAllError("what its last fill read is not known")
+    if changes_in_place(table, filler):
+        raise ComputesAllError("its definition changed in place")
+    why = why_not_repeatable(filler, tasks.plan.target)
     query = tasks.plain_query(filler)
-    if query is None or why_not_repeatable(filler, tasks.plan.target) is not None:
-        return None
+    if query is None or why is not None:
+        raise ComputesAllError(f"it {why}")
+    earlier = earlier_reads(tasks, reads, seen)
+    for read in reads:
+        if read.key not in now or now[read.key].read_id is None:
+            raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
+    moved = [read for read in reads if _moved(earlier[read.key], now[read.key])]
     metadata = {read.key: tasks.workspace.lakehouse.table_metadata(read.ref) for read in reads}
+    key = meaning_of(filler.model.kind).changed_by(filler.model)
     located = _located(tasks.catalog, filler, query, key, reads, metadata)
     parts: list[str] = []
     for read in moved:
-        columns = located.get(_name(tasks.catalog, read))
-        if columns is None or seen[read.key].schema_id != now[read.key].schema_id:
-            return None
-        states = (seen[read.key].read_id, now[read.key].read_id)
-        rows = _rows(tasks.catalog, read, metadata[read.key], *states)
-        if rows is None:
-            return None
+        was, is_, name = earlier[read.key], now[read.key], table_name(tasks, read)
+        columns = located.get(_spelled(tasks.catalog, read))
+        if columns is None:
+            raise ComputesAllError(
+                f"rows of {name} do not tell which {', '.join(key)} they concern"
+            )
+        if was.other is not None:
+            rows = _rows_of_another(tasks, name, read, was, is_, metadata[read.key])
+        elif was.state.schema_id != is_.schema_id:
+            raise ComputesAllError(f"{name} has other columns")
+        else:
+            states = (was.state.read_id, is_.read_id)
+            rows = _rows(tasks.catalog, name, read, metadata[read.key], *states)
         parts += _keys(*rows, columns)
+    if not parts:
+        raise ComputesAllError("nothing that it reads has changed")
     return spelled_apart(" UNION ".join(parts))
+
+
+def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
+    """Find what a fill read of each table; of a model that got another one since, of that before.
+
+    Raises:
+        ComputesAllError: A table was not read, or nobody knows in place of which.
+    """
+    found = {read.key: Earlier(seen[read.key]) for read in reads if read.key in seen}
+    others = {key for key in seen if key not in found}
+    for read in reads:
+        if read.key in found:
+            continue
+        name = _model_of(tasks, read)
+        tables = tasks.workspace.store.tables.of_model(name) if name is not None else []
+        known = [one for one in tables if one.id in others]
+        if len(known) != 1:
+            gone = " and the one that was read is gone" if others else ""
+            raise ComputesAllError(f"{table_name(tasks, read)} is another table now{gone}")
+        others.discard(known[0].id)
+        found[read.key] = Earlier(seen[known[0].id], known[0])
+    if others:
+        raise ComputesAllError("it no longer reads all tables that it read")
+    return found
+
+
+def table_name(tasks: PlanTasks, read: TableRead) -> str:
+    """Name a table for people: by its model, where it has one."""
+    return str(_model_of(tasks, read) or read.ref)
+
+
+def _model_of(tasks: PlanTasks, read: TableRead) -> ModelName | None:
+    entries = tasks.target.entries.items()
+    return next((name for name, entry in entries if entry.table_id == read.key), None)
+
+
+def _moved(was: Earlier, now: InputState) -> bool:
+    return was.other is not None or not was.state.still_is(now)
 
 
 def _located(
@@ -83,35 +157,37 @@ def _located(
 
     if filler.version.opaque is not None:
         return {}
-    schema = {_name(catalog, read): columns_of(metadata[read.key], None) for read in reads}
+    schema = {_spelled(catalog, read): columns_of(metadata[read.key], None) for read in reads}
     return columns_of_key(query, schema, key)
 
 
-def _name(catalog: str, read: TableRead) -> str:
+def _spelled(catalog: str, read: TableRead) -> str:
     return f"{catalog}.{read.ref}".lower()
 
 
+_Rows = tuple[str, Sequence[ViewColumn]]
+"""The query of the rows that differ in what is read of them, and its columns."""
+
+
 def _rows(
-    catalog: str, read: TableRead, metadata: dict[str, Any], since: int | None, until: int | None
-) -> tuple[str, Sequence[ViewColumn]] | None:
-    """Return the query of the rows that differ in what is read of them, and its columns."""
-    kept = {int(one["snapshot-id"]): one.get("schema-id") for one in metadata["snapshots"]}
+    catalog: str,
+    name: str,
+    read: TableRead,
+    metadata: dict[str, Any],
+    since: int | None,
+    until: int | None,
+) -> _Rows:
+    kept = _kept(metadata)
     if since not in kept or until not in kept:
-        return None
-    types = columns_of(metadata, None)
+        raise ComputesAllError(f"the state of {name} that was read is kept no longer")
+    columns, types = _columns(name, read, metadata)
     before, after = (columns_of(metadata, kept[one]) for one in (since, until))
-    names = read.columns if read.columns is not None else tuple(types)
-    if not set(names) <= set(types) or not all(is_comparable(types[name]) for name in names):
-        return None
-    columns = [ViewColumn(name, types[name], "", name) for name in names]
     pairs = [ColumnPair(column, column) for column in columns]
     way = read_by(*(commit_line(metadata, one, read.key) for one in (since, until)))
     table = read.ref.quoted(catalog)
     if way is None:
-        listed = [(name, name) for name in names]
-        shown = {name: types[name] for name in names}
         old, new = (
-            pinned_select(table, PinnedTable(one, shown, there), listed)
+            _state(table, columns, PinnedTable(one, types, there))
             for one, there in ((since, before), (until, after))
         )
         weighed = of_versions(old, new, pairs)
@@ -123,6 +199,60 @@ def _rows(
     else:
         weighed = of_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
     return net_rows(weighed, columns), columns
+
+
+def _rows_of_another(
+    tasks: PlanTasks,
+    name: str,
+    read: TableRead,
+    was: Earlier,
+    now: InputState,
+    metadata: dict[str, Any],
+) -> _Rows:
+    """Compare what was read of one table with what another one in its place holds."""
+    old, new = was.other, {**tasks.target.tables, **tasks.written.tables}[read.key]
+    assert old is not None
+    found = tasks.workspace.lakehouse.find_table(old.ref)
+    kept = _kept(found.metadata) if found is not None else {}
+    if found is None or was.state.read_id not in kept:
+        raise ComputesAllError(f"{name} is another table now, and the state that was read is gone")
+    columns, types = _columns(name, read, metadata)
+    had = columns_of(found.metadata, kept[was.state.read_id])
+    places, versions = old.column_named_by_version(), {c.name: c.version for c in new.columns}
+    listed = []
+    for column in columns:
+        place = places.get(versions.get(column.name, ""), "")
+        if not written_alike(had.get(place, ""), column.type):
+            raise ComputesAllError(f"{name} is another table now, with another {column.name}")
+        listed.append((column.name, place))
+    after = columns_of(metadata, _kept(metadata).get(now.read_id or 0))
+    weighed = of_versions(
+        pinned_select(old.ref.quoted(tasks.catalog), PinnedTable(was.state.read_id), listed),
+        _state(read.ref.quoted(tasks.catalog), columns, PinnedTable(now.read_id, types, after)),
+        [ColumnPair(column, column) for column in columns],
+    )
+    return net_rows(weighed, columns), columns
+
+
+def _kept(metadata: dict[str, Any]) -> dict[int | None, int | None]:
+    """Return the schemas by the snapshots that a table has."""
+    return {int(one["snapshot-id"]): one.get("schema-id") for one in metadata["snapshots"]}
+
+
+def _columns(
+    name: str, read: TableRead, metadata: dict[str, Any]
+) -> tuple[Sequence[ViewColumn], Mapping[str, str]]:
+    """Return the columns that are read of a table, and the types of all that it has now."""
+    types = columns_of(metadata, None)
+    names = read.columns if read.columns is not None else tuple(types)
+    for one in names:
+        if one not in types or not is_comparable(types[one]):
+            raise ComputesAllError(f"{name} has a column {one} whose values cannot be compared")
+    return [ViewColumn(one, types[one], "", one) for one in names], types
+
+
+def _state(table: str, columns: Sequence[ViewColumn], pinned: PinnedTable) -> str:
+    return pinned_select(table, pinned, [(column.name, column.name) for column in columns])
 
 
 def _keys(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.changes.backlog import Backlog
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Environment,
@@ -34,16 +35,19 @@ class Missing:
     Args:
         by_environment: Ranges (UTC) by model; production's tables are production's to fill.
         units: How many intervals each model misses.
+        backlogs: What models that go by changes have not read yet, due or not.
     """
 
     by_environment: Mapping[str, Mapping[ModelName, IntervalSet]] = field(default_factory=dict)
     units: Mapping[ModelName, int] = field(default_factory=dict)
+    backlogs: Mapping[ModelName, Backlog] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.units)
+        return bool(self.units or self.backlogs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
+        found = self.backlogs.items()
         return {
             "models": {
                 str(name): ranges.to_json()
@@ -51,6 +55,7 @@ class Missing:
                 for name, ranges in models.items()
             },
             "commands": [f"vde run {name}" for name in self.by_environment],
+            **({"backlogs": {str(n): b.to_json() for n, b in found}} if found else {}),
         }
 
     def sentence(self) -> str:
@@ -62,7 +67,10 @@ class Missing:
                 f"{count(len(models), 'model')} with {count(intervals, 'interval')}, "
                 f"computed by: vde run {environment}"
             )
-        return "missing or due: " + "; ".join(parts)
+        said = ["missing or due: " + "; ".join(parts)] if parts else []
+        for name, backlog in self.backlogs.items():
+            said.append(f"not read yet by {name}: {'; '.join(backlog.sentences())}")
+        return "; ".join(said)
 
 
 def pending_work(workspace: Workspace, plan: Plan, *, ignore_cron: bool = False) -> Missing:
@@ -75,8 +83,9 @@ def pending_work(workspace: Workspace, plan: Plan, *, ignore_cron: bool = False)
         plan.created_at, default_start=workspace.settings.start_time, ignore_cron=ignore_cron
     )
     due = due_intervals(plan, window)
+    backlogs = {model.name: model.backlog for model in plan.models if model.backlog is not None}
     if not due:
-        return Missing()
+        return Missing(backlogs=backlogs)
     shown = protected_tables(plan.environment, workspace.store.environments.get(PRODUCTION))
     tables = {model.name: model.table.id for model in plan.models if model.table}
     found: dict[str, dict[ModelName, IntervalSet]] = {}
@@ -87,7 +96,7 @@ def pending_work(workspace: Workspace, plan: Plan, *, ignore_cron: bool = False)
         snapshot = plan.snapshots[plan.entries[name].snapshot_id]
         unit = snapshot.cadence.unit
         units[name] = sum(map(unit.count, ranges)) if snapshot.is_incremental else 1
-    return Missing(found, units)
+    return Missing(found, units, backlogs)
 
 
 def shown_tables(workspace: Workspace, environment: str) -> dict[ModelName, PhysicalTable]:

@@ -43,6 +43,7 @@ from vde_dagster.planning.environments.environment import (
     require_changeable,
 )
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.forward_only import (
     ForwardOnly,
     is_concerned,
@@ -393,6 +394,10 @@ class Plans:
             from vde_dagster.execution.apply.skipping import forecast_skips
 
             plan = forecast_skips(workspace, plan, state)
+        if any(meaning_of(one.model.kind).changed_by(one.model) for one in snapshots.values()):
+            from vde_dagster.execution.plans.backlog import with_backlogs
+
+            plan = with_backlogs(workspace, plan, state)
         if plan.builds:
             plan = with_batches(workspace, plan)
         if kind is PlanKind.PLAN and not options.remove_models:

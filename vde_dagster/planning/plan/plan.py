@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.changes.backlog import Backlog
 from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.environments.environment import Entry
 from vde_dagster.planning.intervals.interval import IntervalSet, iso
@@ -127,6 +128,7 @@ class PlannedModel:
         skips: What stays as it is, as far as that was known when the plan was made.
         always: Why a run computes it whether or not something changed.
         in_place: A change of a table that production shows.
+        backlog: What a model that goes by changes has not read yet, filled by this plan or not.
     """
 
     name: ModelName
@@ -149,6 +151,7 @@ class PlannedModel:
     in_place: TableChange | None = None
     catches_up: bool = False
     batches: Batches | None = None
+    backlog: Backlog | None = None
 
     @property
     def again(self) -> bool:
@@ -181,6 +184,7 @@ class PlannedModel:
             "computed_always": self.always or None,
             **({"in_place": self.in_place.to_json()} if self.in_place else {}),
             **({"batches": asdict(self.batches)} if self.batches else {}),
+            **({"backlog": self.backlog.to_json()} if self.backlog else {}),
         }
 
 

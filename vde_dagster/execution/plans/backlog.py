@@ -1,0 +1,116 @@
+"""Backlogs of models that go by changes, foreseen in a plan without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
+from vde_dagster.execution.apply.skipping import Skipping, input_states
+from vde_dagster.execution.changes.changed_keys import (
+    ComputesAllError,
+    Earlier,
+    earlier_reads,
+    keys_changed,
+    table_name,
+)
+from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
+from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
+from vde_dagster.planning.environments.resolver import TableRead
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.assign_tables import choose_filler
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import InputState
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.fills.fills import FillRecord
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+
+
+def with_backlogs(workspace: Workspace, plan: Plan, state: WarehouseState) -> Plan:
+    """Note in a plan what the models that go by changes have not read yet, filled now or not."""
+    read_by_changes = {
+        model.name: model.table
+        for model in plan.models
+        if model.table is not None and model.table.intervals and _goes_by_changes(plan, model)
+    }
+    if not read_by_changes:
+        return plan
+    tasks = PlanTasks(plan, plan.resolver(), Written(), workspace)
+    last = workspace.store.fills.latest(table.id for table in read_by_changes.values())
+    filled = {one.table.id for one in plan.builds if one.table is not None and one.skips is None}
+
+    def with_backlog(model: PlannedModel) -> PlannedModel:
+        table = read_by_changes.get(model.name)
+        if table is None or table.id not in last:
+            return model
+        snapshot, definition = plan.snapshot_of(model), state.snapshots.get(table.snapshot_id)
+        filler = choose_filler(table, snapshot, definition, plan.target) or snapshot
+        found = _backlog(tasks, filler, table, last[table.id], filled)
+        if model.restate and found is not None:
+            found = replace(found, why_all="it is computed again")
+        return replace(model, backlog=found)
+
+    return replace(plan, models=tuple(map(with_backlog, plan.models)))
+
+
+def _goes_by_changes(plan: Plan, model: PlannedModel) -> bool:
+    snapshot = plan.snapshots.get(model.snapshot_id or "")
+    return snapshot is not None and bool(meaning_of(snapshot.model.kind).changed_by(snapshot.model))
+
+
+def _backlog(
+    tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
+) -> Backlog | None:
+    """Return a model's backlog; None where nothing that it reads moved or is about to."""
+    reads, seen = tasks.tables_read(filler), Skipping(tasks).seen(table)
+    now = input_states(tasks.workspace.lakehouse, reads, seen)
+    why_all, earlier = "", dict[str, Earlier]()
+    try:
+        earlier = earlier_reads(tasks, reads, seen) if seen else {}
+    except ComputesAllError as why:
+        why_all = str(why)
+    moved = [
+        _of_table(tasks, read, earlier.get(read.key), now.get(read.key), read.key in filled)
+        for read in reads
+        if read.key in filled or _moved(earlier.get(read.key), now.get(read.key))
+    ]
+    if not moved:
+        return None
+    # What the plan fills before is not to be seen yet: the fill itself decides.
+    if not why_all and not any(read.key in filled for read in reads):
+        try:
+            keys_changed(tasks, filler, table, reads, seen, now)
+        except ComputesAllError as why:
+            why_all = str(why)
+    return Backlog(last.recorded_at, tuple(moved), why_all)
+
+
+def _moved(was: Earlier | None, now: InputState | None) -> bool:
+    return was is None or now is None or was.other is not None or not was.state.still_is(now)
+
+
+def _of_table(
+    tasks: PlanTasks,
+    read: TableRead,
+    was: Earlier | None,
+    now: InputState | None,
+    filled_first: bool,
+) -> TableBacklog:
+    name = table_name(tasks, read)
+    if was is None or now is None or was.other is not None:
+        return TableBacklog(name, None, filled_first=filled_first)
+    metadata = tasks.workspace.lakehouse.table_metadata(read.ref)
+    commits = 0
+    for commit in commit_line(metadata, now.read_id, read.key):
+        if commit.snapshot_id == was.state.read_id:
+            break
+        commits += not commit.quiet
+    else:
+        if was.state.read_id is not None:
+            return TableBacklog(name, None, filled_first=filled_first)
+    growth = growth_between(metadata, was.state.read_id, now.read_id)
+    return TableBacklog(name, commits, growth.added, growth.removed, filled_first)
