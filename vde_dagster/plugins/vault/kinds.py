@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.project.kinds import AddedColumn, Kind, Property, columns_property
@@ -16,7 +16,9 @@ from vde_dagster.project.kinds.incremental import (
 )
 
 if TYPE_CHECKING:
+    from vde_dagster.project.model import Model
     from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.reading.columns import ColumnsOf
 
 
 def _column(name: str, *, required: bool = False) -> Property:
@@ -29,6 +31,23 @@ def _column(name: str, *, required: bool = False) -> Property:
     )
 
 
+def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
+    """Read BY_SOURCE, the crons of sources by name, or TOGETHER."""
+    word = value.raw.upper().strip("'\"")
+    if word in ("BY_SOURCE", "TOGETHER"):
+        return () if word == "BY_SOURCE" else None
+    if not value.raw.startswith("("):
+        hint = "write loaders BY_SOURCE, or loaders (crm = '@hourly')"
+        raise value.error(f"'loaders' is not '{value.raw}'", hint)
+    return tuple((source.lower(), cron.cron()) for source, cron in value.pairs())
+
+
+_LOADERS = Property(
+    "loaders",
+    _loaders,
+    {"anyOf": [{"enum": ["BY_SOURCE", "TOGETHER"]}, {"type": "object"}]},
+)
+
 _FILLED = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
 
 
@@ -40,6 +59,8 @@ class FirstSeen(Kind):
         key: Output columns that identify a row; NULL in one of them is refused.
         time: The output column that says when a row was loaded.
         source: The output column that says where from, which decides between rows of one time.
+        loaders: Where each source has a table of its own: those of them that have a cron of their
+            own, by name; else None.
     """
 
     key: tuple[str, ...]
@@ -52,6 +73,7 @@ class FirstSeen(Kind):
     forward_only: bool = later(False)
     on_destructive_change: str = later("error")
     on_additive_change: str = later("allow")
+    loaders: tuple[tuple[str, str], ...] | None = later(None)
     name: Literal["FIRST_SEEN"] = "FIRST_SEEN"
 
     summary = "interval by interval; of each key the earliest row by time, then source, is kept"
@@ -62,6 +84,7 @@ class FirstSeen(Kind):
         columns_property("key", required=True),
         _column("time", required=True),
         _column("source"),
+        _LOADERS,
         *_FILLED,
     )
 
@@ -69,6 +92,22 @@ class FirstSeen(Kind):
     def named_columns(self) -> tuple[str, ...]:
         """The key, and what says which row is the earliest."""
         return (*self.key, self.time, *((self.source,) if self.source else ()))
+
+    def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
+        """Return a model for each source, and a view over them, where sources load on their own."""
+        if self.loaders is None:
+            return (model,)
+        from vde_dagster.plugins.vault.loaders import by_source
+
+        return by_source(
+            model,
+            replace(self, loaders=None),
+            columns_of,
+            key=self.key,
+            order=self.named_columns[len(self.key) :],
+            source=self.source,
+            crons=dict(self.loaders),
+        )
 
 
 AGAIN, DELETED = "seen_again", "is_deleted"

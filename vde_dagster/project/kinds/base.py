@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -11,7 +11,9 @@ from vde_dagster.base.plugins import Seam
 
 if TYPE_CHECKING:
     from vde_dagster.errors import ProjectError
+    from vde_dagster.project.model import Model
     from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.reading.columns import ColumnsOf
 
 
 Json = Any
@@ -152,6 +154,14 @@ class Kind:
             ValueError: They cannot go together; the message says why.
         """
         return cls(**given)
+
+    def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
+        """Return the models that stand for one of this kind: itself, in most kinds.
+
+        Args:
+            columns_of: Tells the columns of a table that the model reads; raises NotToldError.
+        """
+        return (model,)
 
     @property
     def named_columns(self) -> tuple[str, ...]:

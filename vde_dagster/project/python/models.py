@@ -40,7 +40,12 @@ from vde_dagster.project.python.decorators import (
 )
 from vde_dagster.project.python.files import parse_python, run_file
 from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call, read_signals
-from vde_dagster.project.reading.file_context import FileContext, completed, name_of
+from vde_dagster.project.reading.file_context import (
+    FileContext,
+    completed,
+    loaded_models,
+    name_of,
+)
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.sql.scanner import SourceText, scan
@@ -62,7 +67,7 @@ def load_python_file(
     _, collector, files = run_file(root, path.as_posix(), text)
     outside = read_outside(root, files, hash_of)
     entrypoints = _entrypoints(path, collector.models)
-    models = []
+    models: list[LoadedModel] = []
     for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
         location = SourceLocation(path, definition.line)
         for variables in python_blueprints(definition, location, context):
@@ -72,9 +77,7 @@ def load_python_file(
             asked = _asked_variables(definition.function, files, context.settings.variables)
             python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
             made = filled_in(definition, location, here)
-            loaded = _read(made, python, location, text, tree, here)
-            if loaded is not None:
-                models.append(loaded)
+            models += _read(made, python, location, text, tree, here)
     made_of = (used for one in models for used in one.model.kind.files)
     uses = {*files, *outside.paths, *made_of} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
@@ -97,7 +100,7 @@ def _read(
     text: str,
     tree: ast.Module,
     context: FileContext,
-) -> LoadedModel | None:
+) -> list[LoadedModel]:
     options = dict(definition.options)
     audits = options.pop("audits", ())
     signals = options.pop("signals", ())
@@ -108,7 +111,7 @@ def _read(
     with placed(location):
         read = _properties(definition.name, kind, options, location.path, context, is_query)
     if read is None:
-        return None
+        return []
     properties, read_kind, dialect, written = read
     if definition.for_sqlmesh:
         python = replace(python, sqlmesh_dialect=dialect)
@@ -150,7 +153,7 @@ def _read(
         **fields,
     )
     model = completed(model, location.path, context.settings, context.materializations)
-    return LoadedModel(model, {**audit_reads, **reads})
+    return loaded_models(model, {**audit_reads, **reads}, context.known_columns)
 
 
 def _properties(

@@ -13,12 +13,13 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.kinds import Custom, Seed
 from vde_dagster.project.macros.expansion import MacroScope
-from vde_dagster.project.macros.relation_columns import KnownColumns
+from vde_dagster.project.macros.relation_columns import Columns, KnownColumns
 from vde_dagster.project.macros.variables import AUDITING, EVALUATING, STAGE, bare, sql_literal
-from vde_dagster.project.model import Model, PythonSource
+from vde_dagster.project.model import LoadedModel, Model, PythonSource
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.model_properties import ModelProperties
 from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
+from vde_dagster.project.reading.columns import NotToldError
 from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
@@ -130,6 +131,36 @@ def completed(
 
         return load_seed(settings, model, path)
     return _with_its_code(model, code) if isinstance(model.kind, Custom) else model
+
+
+def loaded_models(
+    model: Model, reads: dict[ModelName, SourceLocation], known: KnownColumns
+) -> list[LoadedModel]:
+    """Return a model, or those that its kind puts in its place.
+
+    Args:
+        reads: Place of the first mention, by table.
+    """
+
+    def columns_of(name: ModelName) -> Columns:
+        columns = known.of(name)
+        if columns is None:
+            raise NotToldError
+        return columns
+
+    made = model.kind.made_of(model, columns_of)
+    if len(made) == 1:
+        return [LoadedModel(made[0], reads)]
+    return [
+        LoadedModel(
+            one,
+            {
+                name: reads.get(name, model.location)
+                for name in (*one.depends_on, *one.audited_against)
+            },
+        )
+        for one in made
+    ]
 
 
 def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) -> Model:

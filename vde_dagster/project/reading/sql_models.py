@@ -20,7 +20,13 @@ from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.audits import read_audit, read_audits, read_call, read_signals
-from vde_dagster.project.reading.file_context import FileContext, completed, name_of, read_name
+from vde_dagster.project.reading.file_context import (
+    FileContext,
+    completed,
+    loaded_models,
+    name_of,
+    read_name,
+)
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.rendering import render, render_last_statement, render_statement
 from vde_dagster.project.reading.statements import (
@@ -67,10 +73,9 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
             scope = here.scope(context.settings.dialect)
             scope.variables |= written_kind(context.defaults, f"'{View().name}'")
             for made, variables in _blueprints_of(source, block, scope):
-                loaded = _load_block(source, made, replace(here, variables=variables))
-                if loaded is not None:
+                for one in _load_block(source, made, replace(here, variables=variables)):
                     # The source has comments of Jinja no more.
-                    models.append(replace(loaded, model=replace(loaded.model, source=text)))
+                    models.append(replace(one, model=replace(one.model, source=text)))
         except ProjectError as error:
             mistakes.append(error)
     if mistakes:
@@ -79,11 +84,11 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
     return LoadedFile(path, tuple(models), uses=uses)
 
 
-def _load_block(source: SourceText, block: Block, context: FileContext) -> LoadedModel | None:
+def _load_block(source: SourceText, block: Block, context: FileContext) -> list[LoadedModel]:
     header = block.header
     properties = read_model_properties(header, context.settings, context.defaults_for(header))
     if not properties.enabled:
-        return None
+        return []
     written, error = name_of(header, properties, source.path, context.settings)
     name = read_name(written, context.names, error)
     context = replace(context, model=name)
@@ -134,7 +139,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         **fields,
     )
     model = completed(model, source.path, context.settings, context.materializations)
-    return LoadedModel(model, {**audit_reads, **reads})
+    return loaded_models(model, {**audit_reads, **reads}, context.known_columns)
 
 
 def default_statements_in(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:

@@ -1,0 +1,295 @@
+"""`loaders BY_SOURCE`: a table for each source of a hub, and a view of the rows that came first.
+
+A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a model of its own,
+so it has a table, a schedule and a lease of its own: loaders of different sources never meet in
+one table, and there is nothing to be tried again. The model itself becomes a view over the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.project.kinds import Kind, View
+from vde_dagster.project.model import Model
+from vde_dagster.project.reading.columns import ColumnsOf, NotToldError, QueryColumns
+from vde_dagster.sql.edits import Expanded
+from vde_dagster.sql.outline import SETS, TAIL, T, with_clause
+from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.tables import tables_read
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+
+def by_source(
+    model: Model,
+    kind: Kind,
+    columns_of: ColumnsOf,
+    *,
+    key: Sequence[str],
+    order: Sequence[str],
+    source: str | None,
+    crons: Mapping[str, str],
+) -> list[Model]:
+    """Return a model for each source of a model, and the view that has its name.
+
+    Branches of one source make one model.
+
+    Args:
+        kind: The kind of each.
+        key: Columns that identify a row of the view.
+        order: Columns that say which row is the earliest.
+        source: The column that says where a row is from.
+        crons: Those of sources that have their own.
+        columns_of: Tells the columns of tables that a branch reads by `*`.
+
+    Raises:
+        ProjectError: The query is no UNION ALL, or does not tell its sources or columns.
+    """
+    if model.query is None or model.reads_itself:
+        why = "is no query" if model.query is None else "reads itself"
+        message = f"{model.name} {why}, so it has no sources that load one by one"
+        raise _mistake(message, "take 'loaders' out", model)
+    branches = list(_branches(model, columns_of))
+    names = branches[0].names or [column.name for column in model.columns]
+    if not names:
+        raise _mistake(
+            f"the columns of {model.name} are not known when the project is loaded",
+            "name them in the first SELECT, or declare those of the tables that it reads",
+            model,
+        )
+    sources: dict[str, list[tuple[_Branch, Expanded]]] = {}
+    for branch in branches:
+        query = branch.named(names)
+        sources.setdefault(branch.source(source, names), []).append((branch, query))
+    for one in crons:
+        if one not in sources:
+            hint = suggest(one, sources, "sources")
+            raise _mistake(f"{model.name} has no source '{one}'", hint, model)
+    everywhere = set(model.depends_on).difference(*(branch.reads for branch in branches))
+    made = []
+    for loaded, found in sources.items():
+        own = [branch for branch, _ in found]
+        pieces = [piece for _, query in found for piece in (Expanded(" UNION ALL "), query)]
+        query = Expanded.joined(pieces[1:])
+        made.append(
+            replace(
+                model,
+                name=own[0].model_name(loaded),
+                kind=kind,
+                query=query.text,
+                origins=query.runs,
+                cron=crons.get(loaded, model.cron),
+                depends_on=tuple(sorted(everywhere.union(*(branch.reads for branch in own)))),
+                audits=(),
+                on_virtual_update=(),
+            )
+        )
+    view = replace(
+        model,
+        kind=View(),
+        query=_winners(names, key, order, [one.name for one in made]),
+        origins=(),
+        depends_on=tuple(sorted(one.name for one in made)),
+        partitioned_by=(),
+        clustered_by=(),
+        table_properties=(),
+        pre_statements=(),
+        post_statements=(),
+        signals=(),
+        physical_version=None,
+        skip_unchanged=None,
+    )
+    return [*made, view]
+
+
+def _winners(
+    names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
+) -> str:
+    """Write the query of the earliest row of each key; of equals that of the first part."""
+    columns = ", ".join(map(quote, names))
+    rows = " UNION ALL ".join(
+        f"SELECT {columns}, {number} AS vde_source FROM {quote(*part)}"
+        for number, part in enumerate(parts)
+    )
+    by, first = (", ".join(map(quote, some)) for some in (key, order))
+    return (
+        f"SELECT {columns} FROM (SELECT {columns}, ROW_NUMBER() OVER (PARTITION BY {by} "
+        f"ORDER BY {first}, vde_source) AS vde_row_number FROM ({rows}) AS vde_loaded) "
+        "AS vde_ranked WHERE vde_row_number = 1"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """One SELECT of the union.
+
+    Args:
+        offset: Where it begins in the model's query.
+        query: With those of the WITH clause's queries that it names.
+        names: Its output columns; None where the files do not tell them.
+    """
+
+    model: Model
+    offset: int
+    query: Expanded
+    tree: exp.Expr
+    names: list[str] | None
+
+    @property
+    def reads(self) -> set[ModelName]:
+        return {ModelName(one.db.lower(), one.name.lower()) for one in tables_read(self.tree)}
+
+    def mistake(self, message: str, hint: str | None) -> ProjectError:
+        return _mistake(message, hint, self.model, self.offset)
+
+    def source(self, column: str | None, names: Sequence[str]) -> str:
+        """Return its record source where that is a text, else the first table that it reads."""
+        table = next((one.name for one in tables_read(self.tree)), "")
+        text = self._literal(column, names) or table
+        found = re.sub(r"\W+", "_", text.lower()).strip("_")
+        if not found:
+            what = column or "source"
+            hint = f"write a text such as 'crm' AS {what}, or read a table"
+            raise self.mistake(f"a SELECT of {self.model.name} does not say its source", hint)
+        return found
+
+    @property
+    def _listed(self) -> list[exp.Expr]:
+        """What its SELECT lists; nothing where that has a star."""
+        from sqlglot import exp
+
+        select: exp.Expr = self.tree
+        while isinstance(select, exp.Subquery | exp.Paren):
+            select = select.this
+        return [] if any(one.is_star for one in select.expressions) else select.expressions
+
+    def _literal(self, column: str | None, names: Sequence[str]) -> str:
+        from sqlglot import exp
+
+        for name, one in zip(names, self._listed, strict=False):
+            value = one.unalias()
+            if _same(name, column or "") and isinstance(value, exp.Literal) and value.is_string:
+                return str(value.this)[1:-1]
+        return ""
+
+    def model_name(self, source: str) -> ModelName:
+        """Return the name of the model that loads the source."""
+        namespace, name = self.model.name
+        try:
+            return ModelName.parse(quote(namespace, f"{name}__{source}"))
+        except UsageError as problem:
+            raise self.mistake(problem.message, problem.hint) from None
+
+    def named(self, names: Sequence[str]) -> Expanded:
+        """Return its query, whose columns have the names of the first one's."""
+        own = self.names
+        width = len(own or self._listed)
+        if width not in (0, len(names)):
+            raise self.mistake(
+                f"a SELECT of {self.model.name} has {width} columns, and the first {len(names)}",
+                f"let it have these, in this order: {', '.join(names)}",
+            )
+        if own is not None and all(map(_same, own, names)):
+            return self.query
+        end = f") AS vde_branch({', '.join(map(quote, names))})"
+        place = self.query.origin(0)
+        begin = Expanded("SELECT * FROM (", ((0, ~place),))
+        return Expanded.joined([begin, self.query, Expanded(end, ((0, ~place),))])
+
+
+def _branches(model: Model, columns_of: ColumnsOf) -> Iterator[_Branch]:
+    """Divide a query at its UNION ALLs; what loads are of is a set, so UNION is as good."""
+    assert model.query is not None
+    tokens = read_query(model.query).tokens
+    whole = Expanded(model.query, model.origins or ((0, ~0),))
+    behind = len(with_clause(model.query) or "")
+    head = [token for token in tokens if token.start < behind]
+    recursive = [token for token in head[1:2] if token.text.upper() == "RECURSIVE"]
+    ctes = list(_divided(head[1 + len(recursive) :], T.COMMA))
+    body = [token for token in tokens if token.start >= behind]
+    _check(model, body)
+    for part in _divided(body, T.UNION):
+        if part[0].token_type in (T.ALL, T.DISTINCT):
+            del part[0]
+        query = whole.part(part[0].start, part[-1].end + 1)
+        needed = ctes if recursive else _needed(ctes, part)
+        for number, cte in enumerate(reversed(needed)):
+            text = whole.part(cte[0].start, cte[-1].end + 1)
+            query = Expanded.joined([text, Expanded(", " if number else " "), query])
+        if needed:
+            query = Expanded.joined([whole.part(0, ctes[0][0].start), query])
+        tree = read_query(query.text).tree
+        names: list[str] | None
+        try:
+            names = QueryColumns(columns_of).of(tree, {})
+        except NotToldError:
+            names = None
+        yield _Branch(model, part[0].start, query, tree, names)
+
+
+def _check(model: Model, tokens: Sequence[Token]) -> None:
+    """Refuse what is about all branches together."""
+    for token, depth in _depths(tokens):
+        kind = token.token_type
+        if depth == 0 and (kind in TAIL or kind in SETS - {T.UNION}):
+            raise _mistake(
+                f"'{token.text}' in {model.name} is about its sources together, which are loaded "
+                "one by one",
+                "let its query be a UNION ALL of SELECTs and nothing else",
+                model,
+                token.start,
+            )
+
+
+def _depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
+    """Yield tokens with the number of brackets that are open behind them."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
+        yield token, depth
+
+
+def _divided(tokens: Sequence[Token], at: TokenType) -> Iterator[list[Token]]:
+    """Yield what stands between the tokens of a type outside of brackets."""
+    part: list[Token] = []
+    for token, depth in _depths(tokens):
+        if depth == 0 and token.token_type == at:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _needed(ctes: Sequence[list[Token]], branch: Sequence[Token]) -> list[list[Token]]:
+    """Return the queries of a WITH clause that a branch names, and those that these name."""
+    words = {_word(token) for token in branch}
+    needed: list[list[Token]] = []
+    for cte in reversed(ctes):
+        if _word(cte[0]) in words:
+            needed.insert(0, cte)
+            words.update(map(_word, cte))
+    return needed
+
+
+def _word(token: Token) -> str:
+    return str(token.text).strip("`").lower()
+
+
+def _same(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
+
+
+def _mistake(
+    message: str, hint: str | None, model: Model, offset: int | None = None
+) -> ProjectError:
+    return ProjectError(message, hint=hint, location=model.place(offset))

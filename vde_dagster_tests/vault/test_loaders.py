@@ -1,0 +1,159 @@
+"""`loaders BY_SOURCE`: each source of a hub is a model of its own, the hub a view over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.vault.tables import Table, run, values_of
+from vde_dagster_tests.vault.test_first_seen import loaded
+
+HEADER = """
+    MODEL (name vault.hub, start '2024-01-01', kind HUB (key hk, loaders BY_SOURCE),
+      audits (number_of_rows(threshold := 1)));
+"""
+FILES = {
+    "external_models.yaml": """
+        - {name: crm.rows, columns: {hk: string, id: int, ldts: date}}
+        - {name: erp.rows, columns: {hk: string, number: int, at: date}}
+        - {name: web.rows, columns: {hk: string, id: int, ldts: date, rsrc: string}}
+    """,
+    "models/hub.sql": HEADER
+    + """
+    WITH c AS (SELECT * FROM crm.rows), e AS (SELECT hk, number, at FROM erp.rows)
+    SELECT hk, id, ldts, 'CRM' AS rsrc FROM c WHERE ldts BETWEEN @start_date AND @end_date
+    UNION ALL SELECT hk, number, at, 'erp' FROM e
+    UNION ALL SELECT * FROM web.rows
+    """,
+    "models/reader.sql": "MODEL (name marts.keys, kind FULL); SELECT hk FROM vault.hub",
+}
+
+
+def _snapshots(folder: ProjectFolder) -> dict[str, Snapshot]:
+    made = build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
+    return {str(one.name): one for one in made.values()}
+
+
+def test_each_source_is_a_model_and_the_hub_is_a_view_that_is_understood(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    found = _snapshots(folder)
+    read = {"crm": "crm.rows", "erp": "erp.rows", "rows": "web.rows"}
+    hub, keys = found["vault.hub"], found["marts.keys"]
+    for source, table in read.items():
+        one = found[f"vault.hub__{source}"]
+        assert one.model.kind.name == "FIRST_SEEN"
+        assert [column.name for column in one.columns] == ["hk", "id", "ldts", "rsrc"]
+        assert [str(name) for name in one.model.depends_on] == [table]
+        assert (one.version.opaque, one.model.audits) == (None, ())
+    assert hub.model.kind.name == "VIEW"
+    assert [str(name) for name in hub.model.depends_on] == [f"vault.hub__{one}" for one in read]
+    assert [audit.name for audit in hub.model.audits] == ["number_of_rows"]
+    assert frozenset({"hk"}) in hub.version.unique_keys
+    assert frozenset({"hk"}) in keys.version.unique_keys
+
+    # It is what somebody would write who writes each source as a model.
+    folder.write(
+        "models/other.sql",
+        "MODEL (name vault.other, start '2024-01-01', kind HUB (key hk));\n"
+        "SELECT hk, number AS id, at AS ldts, 'erp' AS rsrc FROM erp.rows",
+    )
+    again = _snapshots(folder)
+    assert again["vault.other"].fill_version == found["vault.hub__erp"].fill_version
+
+
+def test_a_source_more_makes_no_other_source_anew(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    before = _snapshots(folder)
+    folder.edit(
+        "models/hub.sql",
+        "UNION ALL SELECT * FROM web.rows",
+        "UNION ALL SELECT * FROM web.rows UNION ALL SELECT 'k', 1, DATE '2024-01-01', 'new'",
+    )
+    after = _snapshots(folder)
+    assert set(after) - set(before) == {"vault.hub__new"}
+    changed = {name for name in before if before[name].id != after[name].id}
+    assert changed == {"vault.hub", "marts.keys"}
+
+
+def test_a_source_may_have_a_schedule_of_its_own_and_several_queries(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    folder.edit("models/hub.sql", "loaders BY_SOURCE", "loaders (erp = '@hourly', CRM = '@weekly')")
+    folder.edit("models/hub.sql", "SELECT * FROM web.rows", "SELECT hk, id, ldts, 'erp' FROM c")
+    found = _snapshots(folder)
+    crons = {name: one.model.cron for name, one in found.items() if name.startswith("vault.hub_")}
+    assert crons == {"vault.hub__crm": "0 0 * * 0", "vault.hub__erp": "0 * * * *"}
+    read = [str(name) for name in found["vault.hub__erp"].model.depends_on]
+    assert read == ["crm.rows", "erp.rows"]
+
+
+SOURCES = ("crm", "erp", "web")
+COLUMNS = {"hk": "string", "ldts": "date", "rsrc": "string", "v": "int"}
+ROWS = st.tuples(
+    st.sampled_from("abc"),
+    st.sampled_from(("2024-01-01", "2024-01-02", "2024-01-03")),
+    st.sampled_from(SOURCES),
+    st.integers(0, 2),
+)
+
+
+@pytest.fixture(scope="module")
+def winners(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The query of the view over three sources."""
+    selects = [f"SELECT hk, ldts, '{one}' AS rsrc, v FROM s.{one}" for one in SOURCES]
+    folder = ProjectFolder(
+        tmp_path_factory.mktemp("hub"),
+        {"models/hub.sql": HEADER + " UNION ALL ".join(selects)},
+    )
+    query = _snapshots(folder)["vault.hub"].model.query
+    assert query is not None
+    return query
+
+
+@settings(max_examples=12, deadline=None)
+@given(rows=st.lists(ROWS, max_size=12))
+def test_the_view_has_the_rows_of_one_table_of_all_sources(rows: list[Any], winners: str) -> None:
+    table = Table("t", "FIRST_SEEN (key hk, time ldts, source rsrc)", COLUMNS, ())
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.execute("CREATE SCHEMA vault")
+        for source in SOURCES:
+            own = [row for row in rows if row[2] == source]
+            held = [list(map(str, row)) for row in loaded(table, [own])]
+            run(database, f"CREATE TABLE vault.hub__{source} AS {values_of(COLUMNS, held)}")
+        found = sorted(run(database, winners), key=repr)
+    assert found == loaded(table, [rows])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "line"),
+    [
+        ("BY_SOURCE", "BY_KEY", "'loaders' is not 'BY_KEY'", 1),
+        ("BY_SOURCE", "(crm = 'often')", "'often' is not a cron expression", 1),
+        ("BY_SOURCE", "(sap = '@daily')", "vault.hub has no source 'sap'", 1),
+        ("web.rows", "web.rows LIMIT 3", "'LIMIT' in vault.hub is about its sources together", 7),
+        ("UNION ALL SELECT *", "EXCEPT SELECT *", "'EXCEPT' in vault.hub is about its sources", 7),
+        ("'erp' FROM e", "upper('erp')", "a SELECT of vault.hub does not say its source", 6),
+        ("number, at, 'erp'", "at, 'erp'", "has 3 columns, and the first 4", 6),
+        ("hk, id, ldts, 'CRM' AS rsrc FROM c", "* FROM a.b", "the columns of vault.hub are", 1),
+        ("web.rows", "vault.hub", "vault.hub reads itself", 1),
+    ],
+)
+def test_a_query_that_cannot_be_divided_is_refused_with_file_line_and_hint(
+    tmp_path: Path, old: str, new: str, message: str, line: int
+) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    folder.edit("models/hub.sql", old, new)
+    with pytest.raises(ProjectError, match=message) as raised:
+        _snapshots(folder)
+    assert raised.value.location is not None
+    assert (raised.value.location.path.name, raised.value.location.line) == ("hub.sql", line)
+    assert raised.value.hint
