@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 import sqlglot
 import yaml
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.semantics.locality import columns_of_key
+from vde_dagster_tests.duck import empty_duckdb
 
 SCHEMA = {
     "o": {"id": "INT", "c": "INT", "n": "INT", "d": "INT"},
@@ -61,23 +60,18 @@ def _rows(
     case: dict[str, Any], tables: dict[str, list[tuple[Any, ...]]], without: set[tuple[Any, ...]]
 ) -> list[str]:
     """Return the query's rows, but for those of some keys."""
-    connection = _database()
-    for name, rows in tables.items():
-        listed = ", ".join(
-            f"CAST(unnest({[row[at] for row in rows]!r}) AS {type_}) AS {column}".replace(
-                "None", "NULL"
+    with empty_duckdb() as connection:
+        for name, rows in tables.items():
+            listed = ", ".join(
+                f"CAST(unnest({[row[at] for row in rows]!r}) AS {type_}) AS {column}".replace(
+                    "None", "NULL"
+                )
+                for at, (column, type_) in enumerate(SCHEMA[name].items())
             )
-            for at, (column, type_) in enumerate(SCHEMA[name].items())
-        )
-        connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {listed}")
-    found = connection.execute(sqlglot.transpile(case["query"], read="spark", write="duckdb")[0])
-    names = [column[0].lower() for column in found.description or ()]
+            connection.execute(f"CREATE TABLE {name} AS SELECT {listed}")
+        query = sqlglot.transpile(case["query"], read="spark", write="duckdb")[0]
+        found = connection.execute(query)
+        names = [column[0].lower() for column in found.description or ()]
+        rows = found.fetchall()
     places = [names.index(name) for name in case["key"]]
-    return sorted(
-        repr(row) for row in found.fetchall() if tuple(row[at] for at in places) not in without
-    )
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
+    return sorted(repr(row) for row in rows if tuple(row[at] for at in places) not in without)

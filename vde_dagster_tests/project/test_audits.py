@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import duckdb
 import pytest
 
 from vde_dagster.project.model import Audit
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
+from vde_dagster_tests.duck import empty_duckdb
 from vde_dagster_tests.project.builtin_audit_cases import CASES
 from vde_dagster_tests.project.conftest import LoadModel
 
@@ -29,9 +29,9 @@ def failing(audit: Audit, rows: str) -> int:
     query = sqlglot.transpile(
         audit.query.replace("@this_model", "m"), read="spark", write="duckdb"
     )[0]
-    connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE m AS {values(rows)}")
-    return len(connection.execute(query).fetchall())
+    with empty_duckdb() as connection:
+        connection.execute(f"CREATE TABLE m AS {values(rows)}")
+        return len(connection.execute(query).fetchall())
 
 
 def values(rows: str) -> str:

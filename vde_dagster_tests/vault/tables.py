@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import md5
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ class Case:
     loads: list[list[Row]]
     expected: list[Row]
     refused: str | None = None
+
+    @property
+    def orders(self) -> list[tuple[list[Row], ...]]:
+        """Both orders of two loads, or three of those of more; random loads come in random ones."""
+        every = list(permutations(self.loads))
+        return every[:: max(1, len(every) // 3)]
 
 
 @dataclass(frozen=True)

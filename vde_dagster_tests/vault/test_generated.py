@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.duck import empty_duckdb
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.vault.tables import Query, read_queries, run, values_of
 
@@ -19,8 +19,7 @@ QUERIES = read_queries("generated.yaml")
 
 @pytest.mark.parametrize("case", QUERIES, ids=lambda case: case.name.replace(" ", "_"))
 def test_a_generated_query_has_the_expected_rows(case: Query) -> None:
-    with duckdb.connect(config={"threads": 1}) as database:
-        database.execute("SET TimeZone = 'UTC'")
+    with empty_duckdb() as database:
         for name, (types, rows) in case.tables.items():
             run(database, f"CREATE TABLE {name} AS {values_of(types, rows)}")
         found = sorted(run(database, case.expanded), key=repr)
